@@ -1,0 +1,1 @@
+"""What a program is: types, operations, text and meaning."""

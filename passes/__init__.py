@@ -1,0 +1,1 @@
+"""Program transformations: module in, module out."""

@@ -1,0 +1,1 @@
+"""Run a loop-level module."""

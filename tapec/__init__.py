@@ -1,0 +1,1 @@
+"""tapec: a compiler for taped training programs."""

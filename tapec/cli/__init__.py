@@ -1,0 +1,1 @@
+"""The command line: look inside a program, build one ahead of time."""
