@@ -1,0 +1,135 @@
+"""Golden tests: each RUN line of a ``*.tir`` file is a test, run in this process.
+
+A golden file is a program, the commands to run on it and what they must print::
+
+    // RUN: tapec opt --passes=cse %s | filecheck %s
+    // RUN: not tapec opt --passes=nonsense %s | filecheck %s --check-prefix=WRONG
+    // CHECK: func @f
+    // WRONG: unknown pass
+
+``not`` demands that the command fails, and lets its standard error be matched together with its
+output. The syntax is that of LLVM's lit; running in-process is some twenty times faster than lit,
+which starts a Python for each line, and leaves a debugger usable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import hypothesis
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import parse_argv_options
+from filecheck.parser import Parser
+
+# Derandomised: a failure on one machine is a failure on every machine. No deadline: the first
+# example of a property pays for compilation. `--hypothesis-profile=search` looks further.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", max_examples=2000, deadline=None)
+hypothesis.settings.load_profile("ci")
+
+RUN = re.compile(
+    r"^// RUN: (?P<negated>not )?tapec (?P<argv>.+?) \| filecheck (?P<options>.+)$", re.MULTILINE
+)
+
+
+def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:
+    """Claim every ``*.tir`` file."""
+    return GoldenFile.from_parent(parent, path=file_path) if file_path.suffix == ".tir" else None
+
+
+class GoldenFile(pytest.File):
+    """One ``.tir`` file; each RUN line is a test."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        text = self.path.read_text(encoding="utf-8")
+        runs = list(RUN.finditer(text))
+        if len(runs) == 0 or len(runs) != text.count("// RUN:"):
+            raise self.CollectError(
+                f"{self.path}: each RUN line must read '// RUN: [not ]tapec … | filecheck %s …', "
+                "and there must be one"
+            )
+        for run in runs:
+            line = text.count("\n", 0, run.start()) + 1
+            yield GoldenRun.from_parent(self, name=f"line{line}", line=line, run=run)
+
+
+class GoldenRun(pytest.Item):
+    """Run ``tapec`` and match what it prints against the file's CHECK lines."""
+
+    def __init__(self, *, line: int, run: re.Match[str], **kwargs: object) -> None:
+        super().__init__(**kwargs)  # type: ignore[arg-type]
+        self.line = line
+        self.must_fail = run["negated"] is not None
+        self.argv = self.words(run["argv"])
+        self.options = self.words(run["options"])
+
+    def words(self, text: str) -> list[str]:
+        """Split a command as a shell would, with ``%s`` standing for the golden file."""
+        return [word.replace("%s", str(self.path)) for word in shlex.split(text)]
+
+    def runtest(self) -> None:
+        out = io.StringIO()
+        err = out if self.must_fail else io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            failed = run_tapec(self.argv) != 0
+        if failed != self.must_fail:
+            self.complain("failed" if failed else "succeeded, though it must fail", out, err)
+        options = parse_argv_options(["filecheck", *self.options])
+        report = io.StringIO()
+        with contextlib.redirect_stderr(report):
+            output = FInput("<output>", out.getvalue())
+            mismatch = Matcher(options, output, Parser.from_opts(options)).run() != 0
+        if mismatch:
+            self.complain(report.getvalue(), out, err)
+
+    def complain(self, what: str, out: io.StringIO, err: io.StringIO) -> None:
+        """Fail with everything that is needed to see why."""
+        text = f"$ tapec {shlex.join(self.argv)}\n{what}\n--- output\n{out.getvalue()}"
+        if err is not out and err.getvalue():
+            text += f"--- standard error\n{err.getvalue()}"
+        raise GoldenMismatch(text)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
+        """Show a mismatch as it is, and anything else with its traceback: that is a bug of ours."""
+        if isinstance(excinfo.value, GoldenMismatch):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.line - 1, f"{self.path.name}:{self.line}"
+
+
+class GoldenMismatch(Exception):
+    """The exit status or the output is not what the golden file says."""
+
+
+def run_tapec(argv: list[str]) -> int:
+    """Run the command line in this process and return its exit status.
+
+    Errors made for the user end it as they would end the command. Any other exception passes
+    through: not even a run that must fail may fail by a bug.
+    """
+    # Here, not at the top: goldens alone need the command line, and must report its faults.
+    from tapec.cli import main
+    from tapec.ir.errors import TapecError
+
+    try:
+        status = main.main(args=argv, prog_name="tapec", standalone_mode=False)
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        return error.exit_code
+    except TapecError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return status if isinstance(status, int) else 0
