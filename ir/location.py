@@ -1,0 +1,29 @@
+"""Where in the user's source an operation comes from."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of the user's code; ``composite`` names the public function that emitted the operation."""
+
+    file: str
+    line: int
+    composite: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The source line, stripped; empty when the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def describe(self) -> str:
+        """``file:line   text`` for messages."""
+        text = self.text
+        return f"{self.file}:{self.line}   {text}" if text else f"{self.file}:{self.line}"
+
+    def __str__(self) -> str:
+        """The form that the text of a program uses: ``loc("file":line)``."""
+        return f'loc("{self.file}":{self.line})'

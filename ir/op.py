@@ -1,0 +1,328 @@
+"""Definitions of operations: the `Op` class, its families, and the registry `OPS`.
+
+A definition holds everything there is to know about an operation, so that passes and back ends need not know its
+name: the type rule (`infer`), the meaning (`evaluate`, NumPy), the derivative (`vjp`, which emits program text through
+the Builder, so any order of derivative follows), vectorised mapping (`batch`), loops (`lower`), and example inputs
+(`samples`) from which the generic tests, the documentation table and random programs are made. The class docstring
+documents the operation. Subclassing with a ``name`` registers the one instance.
+
+Lowering takes one of four forms (`Form`):
+
+* ``index``: `lower` returns the value of the result at index ``i``; fusion is composition of these.
+* ``nest``: `lower_nest` writes the loops that fill the result's buffers.
+* ``contraction``: `contraction` describes iteration space and operand maps; the schedule writes the loops.
+* ``extern``: `extern` names a routine with a C interface; never fused.
+
+``structural`` marks operations that passes expand (gradient, kernel, return …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
+from tapec.ir.scalar import Scalar
+from tapec.ir.types import BOOL, C128, F64, I32, DType, Shape, TensorType, Type, VectorType
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+Form = Literal["index", "nest", "contraction", "extern", "structural"]
+Index = tuple[DimLike, ...]
+Cotangents = tuple["Value | None", ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Example inputs: operand types, attributes, and from where to draw the values.
+
+    ``domain`` bounds float operands (away from kinks and poles, so that differences make sense); ``integers`` bounds
+    integer operands (upper bound excluded). Either may be one pair for all operands or one pair for each.
+    """
+
+    types: tuple[TensorType, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    domain: tuple[float, float] | tuple[tuple[float, float], ...] = (-2.0, 2.0)
+    integers: tuple[int, int] | tuple[tuple[int, int], ...] = (0, 5)
+
+
+class Operand(Protocol):
+    """An operand during lowering: indexing loads an element, or computes it where the producer was fused."""
+
+    @property
+    def type(self) -> TensorType:
+        """The tensor's type."""
+
+    def __getitem__(self, index: Index) -> Value:
+        """The element at an index, as a scalar or a vector of neighbours."""
+
+
+class Kernel(Protocol):
+    """What a lowering rule may use to write loop-level code (implemented by `tapec.ir.loop_builder.LoopBuilder`).
+
+    Every elementwise operation is a method (``k.mul(x, y)``); scalars widen to vectors where the other operand is one.
+    """
+
+    def constant(self, value: Any, dtype: DType) -> Value:
+        """A literal."""
+
+    def apply(self, op: Op, *values: Value, **attrs: Any) -> Value:
+        """An elementwise operation on scalars or vectors."""
+
+    def number(self, index: DimLike, dtype: DType) -> Value:
+        """An index as a number of a dtype (`iota` is this)."""
+
+    def position(self, value: Value, extent: DimLike) -> DimLike:
+        """A loaded integer as an index in ``[0, extent)``."""
+
+    def inside(self, index: DimLike, low: DimLike, high: DimLike) -> Value:
+        """Whether ``low <= index < high``, as a bool."""
+
+    def clamp(self, index: DimLike, low: DimLike, high: DimLike) -> DimLike:
+        """The index moved into ``[low, high]``."""
+
+    def reduce(
+        self, combine: str, extents: Shape, dtype: DType, body: Callable[[Index], Value]
+    ) -> Value:
+        """Combine (``add mul max min and or``) the body's values over all indices; order is unspecified but fixed."""
+
+    def fold(
+        self,
+        extents: Shape,
+        init: Sequence[Value],
+        body: Callable[[Index, Sequence[Value]], Sequence[Value]],
+    ) -> tuple[Value, ...]:
+        """Run the body for every index in order, carrying values along."""
+
+    def loop(self, extents: Shape, body: Callable[[Index], None]) -> None:
+        """Run the body for every index, row-major."""
+
+    def store(self, value: Value, buffer: Value, index: Index) -> None:
+        """Write an element of a buffer."""
+
+    def load(self, buffer: Value, index: Index) -> Value:
+        """Read an element of a buffer."""
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        """``k.mul``: the elementwise operation of that name."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """``out[o] = sum over r of a[maps[0]] * b[maps[1]]``: the iteration space of a matmul or a convolution.
+
+    ``space`` are the extents of the loops: the result's axes first, then ``reduced`` more. Each map gives, from the
+    loop indices, the index into that operand.
+    """
+
+    space: Shape
+    reduced: int
+    maps: tuple[Callable[[Index], Index], Callable[[Index], Index]]
+
+
+OPS: dict[str, Op] = {}
+
+
+class Op:
+    """The definition of an operation. See the module docstring; override what the defaults do not say."""
+
+    name: ClassVar[str] = ""
+    form: ClassVar[Form] = "index"
+    #: Legal at tensor level, at loop level, or at both.
+    levels: ClassVar[frozenset[str]] = frozenset({"tensor"})
+    #: The result type is given, not inferred; it is the attr ``type`` and prints as the annotation alone.
+    typed: ClassVar[bool] = False
+    #: No effect but its results: may be removed, moved and merged.
+    pure: ClassVar[bool] = True
+    #: Passes must keep it apart until the adjoint has run: it marks what a tape watched.
+    marks_path: ClassVar[bool] = False
+    terminator: ClassVar[bool] = False
+    #: Cheap enough that fusion may compute it twice rather than store it.
+    cheap: ClassVar[bool] = False
+    commutative: ClassVar[bool] = False
+    #: Order derivatives are checked to by the generic tests; 0 for operations without derivative.
+    differentiable: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" in vars(cls):
+            if cls.name in OPS:
+                raise TypeError(f"two operations are called {cls.name!r}")
+            OPS[cls.name] = cls()
+
+    def infer(self, *types: Any, **attrs: Any) -> TensorType | tuple[Type, ...]:
+        """Result type or types from operand types and attributes.
+
+        Raises:
+            ShapeError: shapes do not fit.
+            DTypeError: dtypes do not fit.
+        """
+        raise NotImplementedError(f"{self.name} has no type rule")
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """The result or results as NumPy arrays: the meaning of the operation."""
+        raise NotImplementedError(f"{self.name} cannot be evaluated")
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """Cotangents of the operands from those of the results (None where a result has none).
+
+        Returns one entry per operand: a value of the operand's own type, or None where no derivative flows.
+        """
+        if not self.differentiable:
+            return (None,) * len(op.operands)
+        raise NotDifferentiableError(f"{self.name} has no derivative", location=op.location)
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """The operation mapped over a new leading axis of the operands that are ``batched``.
+
+        Returns the result or results, each with the new leading axis.
+        """
+        raise NotDifferentiableError(f"{self.name} cannot be mapped over a batch axis")
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The value of the result at index ``i`` (form ``index``)."""
+        raise NotImplementedError(f"{self.name} has no index form")
+
+    def lower_nest(self, k: Kernel, outs: Sequence[Value], *operands: Any, **attrs: Any) -> None:
+        """Write loops that fill the buffers ``outs`` (form ``nest``)."""
+        raise NotImplementedError(f"{self.name} has no loop nest")
+
+    def contraction(self, *types: Any, **attrs: Any) -> Contraction:
+        """The iteration space (form ``contraction``)."""
+        raise NotImplementedError(f"{self.name} is no contraction")
+
+    def samples(self) -> Iterator[Sample]:
+        """Example inputs for the generic tests, at least one for every behaviour that attributes select."""
+        return iter(())
+
+    def flops(self, op: Operation) -> DimLike:
+        """Floating-point operations of one execution; an elementwise operation counts one per element."""
+        result = op.results[0].type
+        return result.size if isinstance(result, TensorType) else 0
+
+
+class Elementwise(Op):
+    """The same scalar function at every index; all operands have one shape.
+
+    At loop level the same definitions act on scalars and on vector registers.
+    """
+
+    scalar: ClassVar[Scalar]
+    #: Number of operands, and the kinds of dtype they may have: the primitive's.
+    arity: ClassVar[int]
+    kinds: ClassVar[frozenset[str]]
+    #: The result is bool, whatever the operands are.
+    predicate: ClassVar[bool] = False
+    levels = frozenset({"tensor", "loop"})
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if "scalar" in vars(cls):
+            cls.arity = cls.scalar.arity
+            cls.kinds = cls.scalar.kinds
+            cls.predicate = cls.scalar.result == "bool"
+        super().__init_subclass__(**kwargs)
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """Operands agree in shape and dtype; the dtype's kind is one the operation takes."""
+        if len(types) != self.arity:
+            raise ShapeError(f"{self.name} takes {self.arity} operands, got {len(types)}")
+        first = types[0]
+        for type in types:
+            if type.dtype != first.dtype:
+                raise DTypeError(
+                    f"{self.name}: dtypes differ: {' and '.join(str(t.dtype) for t in types)}",
+                    hint="convert one of them with cast",
+                )
+            require_same_shape(self.name, type, first)
+        if first.dtype.kind not in self.kinds:
+            raise DTypeError(f"{self.name} does not take {first.dtype}")
+        return first.with_dtype(BOOL) if self.predicate else first
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """``scalar.numpy``, silent about infinities and NaN as the hardware is."""
+        with np.errstate(all="ignore"):
+            return self.scalar.numpy(*arrays)
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The scalar function of the operands' elements at the same index."""
+        return k.apply(self, *(x[i] for x in operands), **attrs)
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """The same operation; unbatched operands are repeated along the new axis."""
+        return b.emit(self, *spread(b, operands, batched), **attrs)
+
+    def samples(self) -> Iterator[Sample]:
+        """A matrix, a scalar and a zero-size shape; subclasses narrow the domain."""
+        dtype = sample_dtype(self.kinds)
+        for shape in ((2, 3), (), (0, 3)):
+            yield Sample((TensorType(dtype, shape),) * self.arity, domain=self.domain)
+
+    #: Where samples are drawn from: away from kinks and poles.
+    domain: ClassVar[tuple[float, float]] = (0.3, 2.0)
+
+
+class Composed(Elementwise):
+    """An elementwise operation that no single primitive computes: its `lower` writes it in others."""
+
+    levels = frozenset({"tensor"})
+    arity = 1
+    kinds = frozenset({"float"})
+
+
+def sample_dtype(kinds: frozenset[str]) -> DType:
+    """A dtype of one of these kinds: float64 if floats are among them."""
+    return F64 if "float" in kinds else I32 if "int" in kinds else C128 if "complex" in kinds else BOOL
+
+
+def spread(b: Builder, operands: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
+    """Give every operand the leading batch axis of those that have one."""
+    size = next(v.tensor.shape[0] for v, has in zip(operands, batched, strict=True) if has)
+    return [
+        v
+        if has
+        else b.broadcast(v, shape=(size, *v.tensor.shape), axes=tuple(range(1, v.tensor.rank + 1)))
+        for v, has in zip(operands, batched, strict=True)
+    ]
+
+
+def require_same_shape(name: str, a: TensorType | VectorType, b: TensorType | VectorType) -> None:
+    """Hold two types to be of one shape, or of as many lanes."""
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        if len(a.shape) != len(b.shape):
+            raise ShapeError(f"{name}: ranks differ: {a} and {b}")
+        for m, n in zip(a.shape, b.shape, strict=True):
+            require_equal_dims(m, n, lambda: f"{name}: shapes differ: {a} and {b}")
+    elif a.with_dtype(b.dtype) != b:
+        raise ShapeError(f"{name}: {a} and {b} do not mix")
+
+
+def require_equal_dims(m: DimLike, n: DimLike, message: Callable[[], str]) -> DimLike:
+    """Hold two dims to be equal: check numbers, record a guard where symbols are involved; return the simpler."""
+    if m == n:
+        return m
+    if isinstance(m, int) and isinstance(n, int):
+        raise ShapeError(message())
+    from tapec.ir.builder import assume_equal
+
+    assume_equal(m, n, message)
+    return m if isinstance(m, int) else n
+
+
+def normal_axes(name: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Check axes against a rank: distinct, in ``[0, rank)``; negative ones are resolved by the public function."""
+    for axis in axes:
+        if not 0 <= axis < rank:
+            raise ShapeError(f"{name}: axis {axis} is outside of rank {rank}")
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{name}: an axis is named twice in {list(axes)}")
+    return tuple(axes)

@@ -1,0 +1,224 @@
+"""The loop level: kernels over buffers, one screen of grammar.
+
+::
+
+    module   ::= entry kernel*
+    entry    ::= func @f(%x: &f32[8,4], …, %result: &f32[8], %arena: &u8[4096]) { (view | launch)* return }
+    kernel   ::= kernel @k(%a: &f32[8,4], …) { statement* return }
+    statement::= %i = constant 0 : index
+               | for %lo, %hi, %init… {step = 16, parallel = true} { ^(%i: index, %acc: f32, …): … yield %acc }
+               | if %condition { … yield %x } { … yield %y }
+               | %v = load %buffer, %i, %j {lanes = 16} : f32x16        (no lanes: one element)
+               | %v = load %buffer, %i, %j, %n {lanes = 16, masked = true}   (only the first %n lanes; others are 0)
+               | %v = load_at %buffer, %offsets : f32x16                (a lane from each element offset)
+               | store %v, %buffer, %i, %j      (… %n {masked = true})
+               | %b = alloc : &f32[64]                                  (scratch of this kernel, on the stack)
+               | %b = view %buffer {offset = 64} : &f32[8]              (part of another buffer, offset in bytes)
+               | %v = splat %s {lanes = 16} · %v = lanes {lanes = 16} : i32x16 · %s = reduce_lanes %v {combine = "add"}
+               | %v = shuffle %a, %b {mask = [0, 16, 1, 17]}
+               | %s = <any elementwise operation> on scalars or vectors, without promotion
+               | launch %a, %b {kernel = "k"}
+
+An entry takes the function's arguments, then a buffer for each result that updates no argument, then the arena if
+there is one. Indices are ``index`` scalars, one for each axis. A ``for`` runs while ``lo <= i < hi``; ``parallel``
+promises that iterations are independent. Kernels read and write only their arguments; two arguments of a kernel
+never overlap (a buffer updated in place is passed once).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import Op
+from tapec.ir.types import BOOL, INDEX, BufferType, TensorType, Type, VectorType
+
+_LOOP = frozenset({"loop"})
+_INDEX = TensorType(INDEX)
+
+
+class LoopOp(Op):
+    """An operation of the loop level only."""
+
+    form = "structural"
+    levels = _LOOP
+    differentiable = False
+
+
+class For(LoopOp):
+    """Counted loop with carried values: operands low, high, then initial values; results the last carried values."""
+
+    name = "for"
+    pure = False
+
+    def infer(
+        self, *types: Any, step: int = 1, parallel: bool = False, unroll: int = 1
+    ) -> tuple[Type, ...]:
+        """The carried values' types."""
+        if len(types) < 2 or types[:2] != (_INDEX, _INDEX):
+            raise DTypeError("for: the bounds must be index")
+        if step < 1:
+            raise ShapeError(f"for: step must be positive, got {step}")
+        return types[2:]
+
+
+class If(LoopOp):
+    """Two regions, one of which runs; results are what it yields."""
+
+    name = "if"
+    pure = False
+
+    def infer(self, *types: Any, results: tuple[Type, ...] = ()) -> tuple[Type, ...]:
+        """Given by the builder from the regions' yields."""
+        if types != (TensorType(BOOL),):
+            raise DTypeError("if: the condition must be bool")
+        return results
+
+
+class Yield(LoopOp):
+    """Terminator of a region: its operands are what the region's operation gets."""
+
+    name = "yield"
+    levels = frozenset({"tensor", "loop"})
+    pure = False
+    terminator = True
+
+    def infer(self, *types: Any) -> tuple[Type, ...]:
+        """No results."""
+        return ()
+
+
+class Load(LoopOp):
+    """An element of a buffer, or ``lanes`` neighbours along the last axis; reads memory, so it is not moved."""
+
+    name = "load"
+    pure = False
+
+    def infer(self, *types: Any, lanes: int = 0, masked: bool = False) -> TensorType | VectorType:  # type: ignore[override]
+        """Scalar or vector of the buffer's dtype."""
+        buffer = _buffer(self.name, types[0])
+        _indices(self.name, types[1:], len(buffer.shape) + masked)
+        return VectorType(buffer.dtype, lanes) if lanes else TensorType(buffer.dtype)
+
+
+class LoadAt(LoopOp):
+    """A vector gathered from element offsets (an index vector) into the buffer, row-major."""
+
+    name = "load_at"
+    pure = False
+
+    def infer(self, *types: Any) -> VectorType:  # type: ignore[override]
+        """As many lanes as offsets."""
+        buffer = _buffer(self.name, types[0])
+        if not (isinstance(types[1], VectorType) and types[1].dtype == INDEX):
+            raise DTypeError("load_at: offsets must be a vector of index")
+        return VectorType(buffer.dtype, types[1].lanes)
+
+
+class Store(LoopOp):
+    """Write a scalar, or a vector's lanes along the last axis: operands value, buffer, indices."""
+
+    name = "store"
+    pure = False
+
+    def infer(self, *types: Any, masked: bool = False) -> tuple[Type, ...]:
+        """No results."""
+        buffer = _buffer(self.name, types[1])
+        if types[0].dtype != buffer.dtype:
+            raise DTypeError(f"store: a {types[0]} does not fit into {buffer}")
+        _indices(self.name, types[2:], len(buffer.shape) + masked)
+        return ()
+
+
+class Alloc(LoopOp):
+    """Uninitialised scratch on the stack of the kernel; its size is static."""
+
+    name = "alloc"
+    typed = True
+    pure = False
+
+    def infer(self, *types: Any, type: Any) -> Any:
+        """The given buffer type."""
+        return type
+
+
+class View(LoopOp):
+    """Another type for part of a buffer; ``offset`` in bytes from its start."""
+
+    name = "view"
+    typed = True
+
+    def infer(self, *types: Any, type: Any, offset: int = 0) -> Any:
+        """The given buffer type."""
+        _buffer(self.name, types[0])
+        return type
+
+
+class Splat(LoopOp):
+    """A scalar in every lane."""
+
+    name = "splat"
+
+    def infer(self, *types: Any, lanes: int) -> VectorType:  # type: ignore[override]
+        """A vector of the scalar's dtype."""
+        return VectorType(types[0].dtype, lanes)
+
+
+class Lanes(LoopOp):
+    """The lane numbers 0, 1, 2, … as a vector."""
+
+    name = "lanes"
+    typed = True
+
+    def infer(self, *types: Any, type: Any) -> Any:
+        """The given vector type."""
+        return type
+
+
+class ReduceLanes(LoopOp):
+    """Combine a vector's lanes (``add mul max min and or``) pairwise, halves first: a fixed order."""
+
+    name = "reduce_lanes"
+
+    def infer(self, *types: Any, combine: str) -> TensorType:
+        """A scalar."""
+        return TensorType(types[0].dtype)
+
+
+class Shuffle(LoopOp):
+    """Lanes picked from the concatenation of two vectors."""
+
+    name = "shuffle"
+
+    def infer(self, *types: Any, mask: tuple[int, ...]) -> VectorType:  # type: ignore[override]
+        """One lane for each entry of the mask."""
+        if any(not 0 <= m < 2 * types[0].lanes for m in mask):
+            raise ShapeError(f"shuffle: the mask {list(mask)} reaches outside of two {types[0]}")
+        return VectorType(types[0].dtype, len(mask))
+
+
+class Launch(LoopOp):
+    """Run a kernel of the module on these buffers."""
+
+    name = "launch"
+    pure = False
+
+    def infer(self, *types: Any, kernel: str) -> tuple[Type, ...]:
+        """No results."""
+        for type in types:
+            _buffer(self.name, type)
+        return ()
+
+
+def _buffer(name: str, type: Type) -> BufferType:
+    if not isinstance(type, BufferType):
+        raise DTypeError(f"{name}: expected a buffer, got {type}")
+    return type
+
+
+def _indices(name: str, types: Sequence[Type], count: int) -> None:
+    if len(types) != count or any(t != _INDEX for t in types):
+        raise ShapeError(
+            f"{name}: expected {count} index operands, got {', '.join(map(str, types))}"
+        )

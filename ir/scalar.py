@@ -1,0 +1,267 @@
+"""The closed list of scalar primitives, each with its NumPy, LLVM and CUDA spelling in one record.
+
+Back ends hold no tables by operation: they ask the record. An LLVM spelling is one instruction per kind of dtype,
+with ``{t}`` the type (``float`` or ``<16 x float>``), ``{m}`` its name inside an intrinsic (``f32``, ``v16f32``) and
+``{0} {1} {2}`` the operands. ``@tapec.NAME`` are functions that `tapec.runtime.cpu.vectormath` writes; ``@llvm.NAME``
+are LLVM's. A kind that is missing is one the primitive does not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One primitive: ``numpy`` is its meaning on arrays, ``result`` whether it yields its operands' dtype or bool."""
+
+    name: str
+    arity: int
+    numpy: Callable[..., Any]
+    llvm: Mapping[str, str] = field(repr=False)
+    cuda: str = field(repr=False)
+    result: Literal["same", "bool"] = "same"
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of dtype that the primitive takes."""
+        return frozenset(self.llvm)
+
+
+def _arith(name: str) -> dict[str, str]:
+    """Spellings of an operation that floats and integers name alike: fadd and add."""
+    line = "{t} {0}, {1}"
+    return {
+        "float": f"f{name} contract {line}",
+        "int": f"{name} {line}",
+        "uint": f"{name} {line}",
+        "index": f"{name} {line}",
+        "complex": "complex",
+    }
+
+
+def _compare(float_code: str, int_code: str, *, ordered: bool = True) -> dict[str, str]:
+    line = "{t} {0}, {1}"
+    sign, unsign = ("s", "u") if ordered else ("", "")
+    return {
+        "float": f"fcmp {float_code} {line}",
+        "int": f"icmp {sign}{int_code} {line}",
+        "index": f"icmp {sign}{int_code} {line}",
+        "uint": f"icmp {unsign}{int_code} {line}",
+        "bool": f"icmp {unsign}{int_code} {line}",
+    } | ({} if ordered else {"complex": "complex"})
+
+
+def _call(name: str, arity: int = 1, *kinds: str) -> dict[str, str]:
+    """The same function of ours for every kind; ``{m}`` tells them apart."""
+    arguments = ", ".join(f"{{t}} {{{i}}}" for i in range(arity))
+    return {kind: f"call {{t}} @{name}.{{m}}({arguments})" for kind in kinds or ("float",)}
+
+
+def _bits(name: str) -> dict[str, str]:
+    return {kind: f"{name} {{t}} {{0}}, {{1}}" for kind in ("int", "uint", "bool", "index")}
+
+
+def _math(name: str, numpy: Callable[..., Any], *, also_complex: bool = False) -> Scalar:
+    """A float function of one operand that we expand ourselves."""
+    kinds = _call(f"tapec.{name}") | ({"complex": "complex"} if also_complex else {})
+    return Scalar(name, 1, numpy, kinds, f"{name}({{0}})")
+
+
+def _lgamma(x: Any) -> Any:
+    from scipy.special import gammaln  # heavy, and only this and the next three need it
+
+    return gammaln(x)
+
+
+def _digamma(x: Any) -> Any:
+    from scipy.special import digamma
+
+    return digamma(x)
+
+
+def _erf(x: Any) -> Any:
+    from scipy.special import erf
+
+    return _as(x, erf(_wide(x)))
+
+
+def _erfc(x: Any) -> Any:
+    from scipy.special import erfc
+
+    return _as(x, erfc(_wide(x)))
+
+
+def _wide(x: Any) -> Any:
+    """float16 and bfloat16 as float32: SciPy's functions do not take them."""
+    return np.asarray(x).astype(np.float32) if np.asarray(x).dtype.itemsize == 2 else x
+
+
+def _as(x: Any, y: Any) -> Any:
+    return np.asarray(y).astype(np.asarray(x).dtype)
+
+
+def _rsqrt(x: Any) -> Any:
+    return np.reciprocal(np.sqrt(x))
+
+
+def _sigmoid(x: Any) -> Any:
+    # exp of a value that is never positive cannot overflow.
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(np.asarray(x).dtype)
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    return x * y + z
+
+
+def _pow(x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.power(x, y)
+
+
+_INT = ("int", "uint")
+
+ADD = Scalar("add", 2, np.add, _arith("add"), "({0} + {1})")
+SUB = Scalar("sub", 2, np.subtract, _arith("sub"), "({0} - {1})")
+MUL = Scalar("mul", 2, np.multiply, _arith("mul"), "({0} * {1})")
+DIV = Scalar(
+    "div",
+    2,
+    np.divide,
+    {"float": "fdiv {t} {0}, {1}", "complex": "complex"},
+    "({0} / {1})",
+)
+FLOORDIV = Scalar(
+    "floordiv",
+    2,
+    np.floor_divide,
+    _call("tapec.floordiv", 2, "float", "int", "index") | {"uint": "udiv {t} {0}, {1}"},
+    "floordiv({0}, {1})",
+)
+MOD = Scalar(
+    "mod",
+    2,
+    np.mod,
+    _call("tapec.mod", 2, "float", "int", "index") | {"uint": "urem {t} {0}, {1}"},
+    "mod({0}, {1})",
+)
+FMA = Scalar("fma", 3, _fma, _call("llvm.fma", 3), "fma({0}, {1}, {2})")
+NEG = Scalar(
+    "neg",
+    1,
+    np.negative,
+    {"float": "fneg {t} {0}", "complex": "complex"}
+    | {k: "sub {t} zeroinitializer, {0}" for k in (*_INT, "index")},
+    "(-{0})",
+)
+ABS = Scalar(
+    "abs",
+    1,
+    np.abs,
+    _call("llvm.fabs")
+    | {"int": "call {t} @llvm.abs.{m}({t} {0}, i1 false)", "uint": "add {t} {0}, zeroinitializer"},
+    "abs({0})",
+)
+SIGN = Scalar("sign", 1, np.sign, _call("tapec.sign", 1, "float", "int"), "sign({0})")
+FLOOR = Scalar("floor", 1, np.floor, _call("llvm.floor"), "floor({0})")
+CEIL = Scalar("ceil", 1, np.ceil, _call("llvm.ceil"), "ceil({0})")
+ROUND = Scalar("round", 1, np.rint, _call("llvm.roundeven"), "rint({0})")
+MAX = Scalar(
+    "max",
+    2,
+    np.maximum,
+    _call("llvm.maximum", 2)
+    | _call("llvm.smax", 2, "int", "index")
+    | _call("llvm.umax", 2, "uint")
+    | {"bool": "or {t} {0}, {1}"},
+    "maximum({0}, {1})",
+)
+MIN = Scalar(
+    "min",
+    2,
+    np.minimum,
+    _call("llvm.minimum", 2)
+    | _call("llvm.smin", 2, "int", "index")
+    | _call("llvm.umin", 2, "uint")
+    | {"bool": "and {t} {0}, {1}"},
+    "minimum({0}, {1})",
+)
+SQRT = Scalar("sqrt", 1, np.sqrt, _call("llvm.sqrt") | {"complex": "complex"}, "sqrt({0})")
+RSQRT = _math("rsqrt", _rsqrt)
+EXP = _math("exp", np.exp, also_complex=True)
+EXPM1 = _math("expm1", np.expm1)
+LOG = _math("log", np.log, also_complex=True)
+LOG1P = _math("log1p", np.log1p)
+SIN = _math("sin", np.sin, also_complex=True)
+COS = _math("cos", np.cos, also_complex=True)
+TAN = _math("tan", np.tan)
+ASIN = _math("asin", np.arcsin)
+ACOS = _math("acos", np.arccos)
+ATAN = _math("atan", np.arctan)
+SINH = _math("sinh", np.sinh)
+COSH = _math("cosh", np.cosh)
+ASINH = _math("asinh", np.arcsinh)
+ACOSH = _math("acosh", np.arccosh)
+ATANH = _math("atanh", np.arctanh)
+TANH = _math("tanh", np.tanh, also_complex=True)
+SIGMOID = _math("sigmoid", _sigmoid)
+ERF = _math("erf", _erf)
+ERFC = _math("erfc", _erfc)
+LGAMMA = _math("lgamma", _lgamma)
+DIGAMMA = _math("digamma", _digamma)
+ATAN2 = Scalar("atan2", 2, np.arctan2, _call("tapec.atan2", 2), "atan2({0}, {1})")
+POW = Scalar(
+    "pow",
+    2,
+    _pow,
+    _call("tapec.pow", 2, "float", "int", "uint") | {"complex": "complex"},
+    "pow({0}, {1})",
+)
+EQ = Scalar("eq", 2, np.equal, _compare("oeq", "eq", ordered=False), "({0} == {1})", "bool")
+NE = Scalar("ne", 2, np.not_equal, _compare("une", "ne", ordered=False), "({0} != {1})", "bool")
+LT = Scalar("lt", 2, np.less, _compare("olt", "lt"), "({0} < {1})", "bool")
+LE = Scalar("le", 2, np.less_equal, _compare("ole", "le"), "({0} <= {1})", "bool")
+GT = Scalar("gt", 2, np.greater, _compare("ogt", "gt"), "({0} > {1})", "bool")
+GE = Scalar("ge", 2, np.greater_equal, _compare("oge", "ge"), "({0} >= {1})", "bool")
+AND = Scalar("and", 2, np.bitwise_and, _bits("and"), "({0} & {1})")
+OR = Scalar("or", 2, np.bitwise_or, _bits("or"), "({0} | {1})")
+XOR = Scalar("xor", 2, np.bitwise_xor, _bits("xor"), "({0} ^ {1})")
+NOT = Scalar(
+    "not",
+    1,
+    np.invert,
+    {k: "xor {t} {0}, {ones}" for k in ("int", "uint", "bool")},
+    "(~{0})",
+)
+SHL = Scalar("shl", 2, np.left_shift, {k: "shl {t} {0}, {1}" for k in _INT}, "({0} << {1})")
+SHR = Scalar(
+    "shr",
+    2,
+    np.right_shift,
+    {"int": "ashr {t} {0}, {1}", "uint": "lshr {t} {0}, {1}"},
+    "({0} >> {1})",
+)
+IS_FINITE = Scalar(
+    "is_finite",
+    1,
+    np.isfinite,
+    {"float": "call {b} @tapec.is_finite.{m}({t} {0})"},
+    "isfinite({0})",
+    "bool",
+)
+IS_NAN = Scalar("is_nan", 1, np.isnan, {"float": "fcmp uno {t} {0}, {0}"}, "isnan({0})", "bool")
+WHERE = Scalar(
+    "where",
+    3,
+    np.where,
+    {k: "select {b} {0}, {t} {1}, {t} {2}" for k in ("float", "int", "uint", "bool", "index")}
+    | {"complex": "complex"},
+    "({1} if {0} else {2})",
+)
+
+SCALARS: Mapping[str, Scalar] = {v.name: v for v in list(vars().values()) if isinstance(v, Scalar)}

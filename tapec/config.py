@@ -1,0 +1,68 @@
+"""Every setting of tapec: name, default, meaning. The only reader of the environment.
+
+A setting is read when it is used, so that a test may change it; `settings` lists them for ``tapec config``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable."""
+
+    name: str
+    default: str
+    meaning: str
+
+    @property
+    def value(self) -> str:
+        """The variable's value, or the default."""
+        return os.environ.get(self.name, self.default)
+
+
+_THREADS = Setting("TAPEC_NUM_THREADS", "", "threads of compiled code; empty: the cores this process may use")
+_CACHE = Setting("TAPEC_CACHE", "", "folder of compiled code; empty: the user's cache folder; off: none")
+_CHECK = Setting("TAPEC_CHECK", "0", "0 off, 1 verify after each pass, 2 also evaluate and compare")
+_DUMP = Setting("TAPEC_DUMP", "", "folder that gets the program after each pass")
+_NATIVE = Setting(
+    "TAPEC_EAGER_NATIVE", "3", "the gradient of an eager tape becomes native at its n-th repetition; 0: never"
+)
+
+settings = (_THREADS, _CACHE, _CHECK, _DUMP, _NATIVE)
+
+
+def threads() -> int:
+    """Number of threads that compiled code may use."""
+    if _THREADS.value:
+        return max(int(_THREADS.value), 1)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def cache_folder() -> Path | None:
+    """Where compiled code is kept on disk; None when it is not."""
+    if _CACHE.value == "off":
+        return None
+    if _CACHE.value:
+        return Path(_CACHE.value)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "tapec"
+
+
+def check_level() -> int:
+    """How much is checked after each pass: 0, 1 or 2."""
+    return int(_CHECK.value)
+
+
+def dump_folder() -> Path | None:
+    """Where programs are dumped after each pass; None when they are not."""
+    return Path(_DUMP.value) if _DUMP.value else None
+
+
+def native_repetition() -> int:
+    """At which repetition an eager gradient is compiled; 0 never."""
+    return int(_NATIVE.value)

@@ -1,0 +1,47 @@
+"""Which line of the user's code is running: the nearest frame outside of tapec."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+
+from tapec.ir.location import Location
+
+#: Where an operation comes from, cheap to take: code object, instruction, name of the public function.
+Origin = tuple[CodeType, int, str]
+
+
+def origin() -> Origin | None:
+    """The user's instruction that led here, and the outermost function of tapec on the way.
+
+    A tuple rather than a Location: eager code takes one for every operation and resolves almost none.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    composite = ""
+    while frame is not None:
+        if not _is_ours(frame.f_globals.get("__name__", "")):
+            return frame.f_code, frame.f_lasti, composite
+        composite = frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
+def _is_ours(module: str) -> bool:
+    return module == "tapec" or module.startswith("tapec.")
+
+
+def resolve(origin: Origin | None) -> Location | None:
+    """File and line of an origin."""
+    if origin is None:
+        return None
+    code, instruction, composite = origin
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+    return Location(code.co_filename, line, composite or None)
+
+
+def here() -> Location | None:
+    """The user's line that is running now."""
+    return resolve(origin())

@@ -1,0 +1,132 @@
+"""The operators that Tensor and Variable share, and NumPy's protocol.
+
+An operand that is a Python number or an array takes the dtype of the tensor; tensors of different dtypes never mix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tapec import arithmetic, indexing, numpy_protocol, products
+from tapec.tensor import Tensor, as_tensor
+from tapec.variable import Variable
+
+
+class Operators:
+    """Arithmetic, comparison and indexing, by the public functions of the same meaning."""
+
+    #: NumPy arrays let our operators win: ``array * tensor`` is a Tensor.
+    __array_priority__ = 100
+
+    def __add__(self, other: Any) -> Tensor:
+        return arithmetic.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return arithmetic.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return arithmetic.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return arithmetic.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return arithmetic.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return arithmetic.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return arithmetic.truediv(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return arithmetic.truediv(other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return arithmetic.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return arithmetic.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return arithmetic.floormod(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return arithmetic.floormod(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return arithmetic.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return arithmetic.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return products.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return products.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return arithmetic.negative(self)
+
+    def __pos__(self) -> Tensor:
+        return as_tensor(self)
+
+    def __abs__(self) -> Tensor:
+        return arithmetic.abs(self)
+
+    def __invert__(self) -> Tensor:
+        return arithmetic.logical_not(self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return arithmetic.logical_and(self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return arithmetic.logical_and(other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return arithmetic.logical_or(self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return arithmetic.logical_or(other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return arithmetic.logical_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return arithmetic.logical_xor(other, self)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return arithmetic.less(self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return arithmetic.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return arithmetic.greater(self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return arithmetic.greater_equal(self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return arithmetic.tensor_equal(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return arithmetic.tensor_not_equal(self, other)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return indexing.getitem(self, key)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return numpy_protocol.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_protocol.function(func, args, kwargs)
+
+
+# The functions above need Tensor, so Tensor cannot inherit from this class when it is made; it and Variable receive
+# the methods here instead, and type checkers see them as subclasses.
+for _name, _method in vars(Operators).items():
+    if _name.startswith("__") and (callable(_method) or _name == "__array_priority__"):
+        setattr(Tensor, _name, _method)
+        setattr(Variable, _name, _method)

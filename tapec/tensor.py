@@ -1,0 +1,323 @@
+"""Tensor: an immutable array with a dtype and a shape, and how an operation runs on tensors.
+
+`apply` is the one way from a public function to an operation: eager it evaluates at once and tells the tapes, in a
+trace it appends to the program. `as_tensor` is the one way from a user's object to a Tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueError
+from tapec.frames import Origin, here, origin
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import OPS, Op
+from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
+from tapec.recording import active_tapes, current_trace
+from tapec.shape import TensorShape
+
+if TYPE_CHECKING:
+    from tapec.operators import Operators
+else:
+    Operators = object  # tapec.operators adds its methods to Tensor: they call functions that need Tensor
+
+#: Numbers that tell tensors apart on tapes; never used twice, unlike ``id``.
+next_id = count().__next__
+
+TensorLike = Any
+Array = np.ndarray[Any, Any]
+
+
+@lru_cache(maxsize=4096)
+def _tensor_type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
+    return TensorType(as_dtype(dtype), shape)
+
+
+def type_of(array: Array) -> TensorType:
+    """The type of a NumPy array, the same object for equal types."""
+    return _tensor_type(array.dtype, array.shape)
+
+
+class Tensor(Operators):
+    """A value with a dtype and a shape. Immutable; in a compiled function it stands for a value of the program."""
+
+    __slots__ = ("__weakref__", "_array", "id", "type")
+
+    def __init__(self, array: Array | None, type: TensorType, id: int | None = None) -> None:
+        """Use `tapec.constant` or `tapec.convert_to_tensor`; ``array`` is taken over, not copied."""
+        self._array = array
+        self.type = type
+        self.id = next_id() if id is None else id
+
+    @property
+    def array(self) -> Array:
+        """The elements, not to be written to.
+
+        Raises:
+            RuntimeError: the tensor belongs to a function that is being compiled, so it has no value yet.
+        """
+        if self._array is None:
+            raise RuntimeError(
+                f"this tensor ({self.type}) is a value of a compiled function and has no elements here",
+                location=here(),
+                hint="return it from the function, or print it with tapec.print",
+            )
+        return self._array
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape; a dim that is not known before run time is None."""
+        return TensorShape(d if isinstance(d, int) else None for d in self.type.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.type.shape)
+
+    def get_shape(self) -> TensorShape:
+        """The shape."""
+        return self.shape
+
+    def numpy(self) -> Any:
+        """The elements as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""
+        array = self.array
+        return array.copy() if array.ndim else array[()]
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        return self.array.item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.array
+        return array.astype(dtype) if dtype is not None else array.copy()
+
+    def __float__(self) -> float:
+        return float(self._scalar())
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __index__(self) -> int:
+        value = self._scalar()
+        if not self.dtype.is_integer:
+            raise TypeError(f"a {self.dtype.name} tensor is no index", location=here())
+        return int(value)
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar())
+
+    def __bool__(self) -> bool:
+        if self._array is None:
+            raise TypeError(
+                "the truth of this tensor is not known while the function is compiled",
+                location=here(),
+                hint="use tapec.where to choose between values",
+            )
+        return bool(self._array)
+
+    def _scalar(self) -> Any:
+        array = self.array
+        if array.size != 1:
+            raise TypeError(
+                f"only a tensor with one element becomes a number, this one is {self.type}",
+                location=here(),
+            )
+        return array.reshape(())[()]
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("a scalar tensor has no len()", location=here())
+        return int(self.type.shape[0])  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.type.shape:
+            raise TypeError("Cannot iterate over a scalar tensor.", location=here())
+        return iter([self[i] for i in range(len(self))])
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            "Tensor is unhashable. Instead, use tensor.ref() as the key.", location=here()
+        )
+
+    def ref(self) -> Reference:
+        """A hashable stand-in, for keys of dicts and sets."""
+        return Reference(self)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Tensor:
+        return self
+
+    def __repr__(self) -> str:
+        if self._array is None:
+            return f"<tapec.Tensor: {self.type} of a compiled function>"
+        return f"<tapec.Tensor: shape={self.shape!s}, dtype={self.dtype.name}, numpy={np.array2string(self._array, separator=', ')}>"
+
+    def __str__(self) -> str:
+        if self._array is None:
+            return repr(self)
+        return f"tapec.Tensor({self._array}, shape={self.shape!s}, dtype={self.dtype.name})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.ndim == 0 else format(str(self), spec)
+
+
+class Reference:
+    """Hashable by identity; ``deref`` gives the object back."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, object: Any) -> None:
+        """Refer to a tensor or variable."""
+        self._object = object
+
+    def deref(self) -> Any:
+        """The object referred to."""
+        return self._object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and other._object is self._object
+
+    def __hash__(self) -> int:
+        return id(self._object)
+
+
+@lru_cache(maxsize=8192)
+def _infer(defn: Op, types: tuple[TensorType, ...], attrs: tuple[tuple[str, Any], ...]) -> Any:
+    return defn.infer(*types, **dict(attrs))
+
+
+def apply(op: str, *inputs: Tensor, **attrs: Any) -> Any:
+    """Run an operation of the registry on tensors; a Tensor, or a tuple of them.
+
+    Raises:
+        InvalidArgumentError: eager, the operands do not fit.
+        ValueError, TypeError: the same while a function is compiled.
+    """
+    defn = OPS[op]
+    trace = current_trace()
+    if trace is not None:
+        return trace.apply(defn, inputs, attrs)
+    try:
+        result_types = _infer(defn, tuple([x.type for x in inputs]), tuple(attrs.items()))
+    except (ShapeError, DTypeError) as error:
+        raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
+    return run_eager(defn, inputs, attrs, result_types)
+
+
+def run_eager(defn: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result_types: Any) -> Any:
+    """Evaluate with NumPy and tell the tapes."""
+    arrays = [x.array for x in inputs]
+    try:
+        results = defn.evaluate(*arrays, **attrs)
+    except (ShapeError, DTypeError) as error:
+        raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
+    single = not isinstance(result_types, tuple)
+    if single:
+        results, result_types = (results,), (result_types,)
+    outputs = tuple(
+        Tensor(np.asarray(r), t) for r, t in zip(results, result_types, strict=True)
+    )
+    tapes = active_tapes()
+    if tapes:
+        where: Origin | None = origin()
+        for tape in tapes:
+            tape.record(defn, inputs, attrs, outputs, where)
+    return outputs[0] if single else outputs
+
+
+def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = True) -> Tensor:
+    """Convert a Tensor, Variable, array, number or nested list to a Tensor.
+
+    Args:
+        value: what to convert. Python floats become float32, integers int32 unless ``dtype`` says otherwise.
+        dtype: the wanted dtype. Python numbers and NumPy arrays are converted to it.
+        strict: whether a Tensor of another dtype is refused (else it is returned as it is).
+
+    Raises:
+        ValueError: ``value`` is None or ragged, or a Tensor of another dtype.
+        TypeError: a number that the dtype cannot hold (``2.5`` as int32).
+    """
+    if isinstance(value, Tensor):
+        if dtype is not None and strict and value.type.dtype != dtype:
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}",
+                location=here(),
+                hint="convert it with tapec.cast",
+            )
+        return value
+    if hasattr(value, "read_value"):
+        return as_tensor(value.read_value(), dtype, strict=strict)
+    if value is None:
+        raise ValueError(
+            "Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.",
+            location=here(),
+            hint="a gradient is None where the target does not depend on the source",
+        )
+    if isinstance(value, list | tuple) and _holds_tensors(value):
+        return _stack(value, dtype)
+    array = as_array(value, dtype)
+    trace = current_trace()
+    if trace is not None:
+        return trace.constant(value, array)
+    return Tensor(array, type_of(array))
+
+
+def as_array(value: Any, dtype: DType | None = None) -> Array:
+    """A NumPy array of a dtype of ours from numbers, nested lists or arrays; see `as_tensor`."""
+    try:
+        array = np.asarray(value)
+    except builtin_errors as error:
+        raise ValueError(f"cannot make a tensor of {value!r}: {error}", location=here()) from None
+    if array.dtype == object or array.dtype.kind in "USM":
+        raise ValueError(
+            f"cannot make a tensor of {type(value).__name__} {value!r}", location=here()
+        )
+    from_numpy = isinstance(value, np.ndarray | np.generic)
+    if dtype is None:
+        if not from_numpy and _python_leaf(value):
+            array = array.astype({"f": F32, "i": I32, "b": BOOL}.get(array.dtype.kind, as_dtype(array.dtype)).numpy)
+        return array.copy() if isinstance(value, np.ndarray) and value.flags.writeable else array
+    if not from_numpy and array.dtype.kind == "f" and not (dtype.is_floating or dtype.is_complex):
+        raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here())
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here())
+    return array.astype(dtype.numpy)
+
+
+builtin_errors = (Exception,)
+
+
+def _python_leaf(value: Any) -> bool:
+    """Whether nested lists end in Python numbers: then float means float32 and int int32."""
+    while isinstance(value, list | tuple):
+        if not value:
+            return True
+        value = value[0]
+    return isinstance(value, bool | int | float)
+
+
+def _holds_tensors(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_holds_tensors(v) for v in value)
+    return isinstance(value, Tensor) or hasattr(value, "read_value")
+
+
+def _stack(values: Sequence[Any], dtype: DType | None) -> Tensor:
+    """A list that holds tensors becomes one tensor, gradients included."""
+    known = next(t for v in values if _holds_tensors(v) for t in [as_tensor(v)])
+    rows = [as_tensor(v, dtype or known.dtype) for v in values]
+    shape = rows[0].type.shape
+    expanded = [apply("reshape", r, shape=(1, *shape)) for r in rows]
+    return apply("concat", *expanded, axis=0)  # type: ignore[no-any-return]
