@@ -272,7 +272,7 @@ class Function:
     @property
     def dims(self) -> dict[str, Symbol]:
         """The symbols in the argument types, by name."""
-        found = {}
+        found: dict[str, Symbol] = {}
         for arg in self.args:
             type = arg.type.tensor if isinstance(arg.type, BufferType) else arg.type
             if isinstance(type, TensorType):

@@ -165,6 +165,14 @@ class Op:
         """
         raise NotImplementedError(f"{self.name} has no type rule")
 
+    def result_types(self, op: Operation) -> tuple[Type, ...] | None:
+        """Result types of an operation as it stands, regions included; by default `infer`'s.
+
+        None where only the module knows: the results of a call stand in another function.
+        """
+        inferred = self.infer(*(v.type for v in op.operands), **op.attrs)
+        return inferred if isinstance(inferred, tuple) else (inferred,)
+
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """The result or results as NumPy arrays: the meaning of the operation."""
         raise NotImplementedError(f"{self.name} cannot be evaluated")

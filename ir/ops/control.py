@@ -40,6 +40,10 @@ class Call(Op):
     # The callee may hold an ordered operation; `inline` runs before anybody profits from knowing.
     pure = False
 
+    def result_types(self, op: Operation) -> None:
+        """Not to be known here; the verifier compares with the callee."""
+        return None
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """None of its own: the callee's body has one."""
         raise NotDifferentiableError(
@@ -60,6 +64,10 @@ class KernelOp(Op):
     form = "structural"
     #: The region reads no value from outside.
     isolated: ClassVar[bool] = True
+
+    def result_types(self, op: Operation) -> tuple[Type, ...]:
+        """What the region yields."""
+        return tuple(v.type for v in op.regions[0].block.terminator.operands)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """None: fusion comes after the adjoint."""

@@ -28,11 +28,14 @@ never overlap (a buffer updated in place is passed once).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Op
 from tapec.ir.types import BOOL, INDEX, BufferType, TensorType, Type, VectorType
+
+if TYPE_CHECKING:
+    from tapec.ir.core import Operation
 
 _LOOP = frozenset({"loop"})
 _INDEX = TensorType(INDEX)
@@ -74,6 +77,11 @@ class If(LoopOp):
         if types != (TensorType(BOOL),):
             raise DTypeError("if: the condition must be bool")
         return results
+
+    def result_types(self, op: Operation) -> tuple[Type, ...]:
+        """What the first region yields."""
+        self.infer(*(v.type for v in op.operands))
+        return tuple(v.type for v in op.regions[0].block.terminator.operands)
 
 
 class Yield(LoopOp):
