@@ -1,0 +1,271 @@
+"""Elementwise arithmetic, rounding and order; `compare` and `elementary` have the rest.
+
+Derivatives agree with TensorFlow's where a derivative is a convention: at ties, kinks and poles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir import scalar as primitives
+from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
+from tapec.ir.types import F64, TensorType
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+
+def conj(b: Builder, x: Value) -> Value:
+    """The complex conjugate of ``x``: of a real value, the value itself."""
+    return b.conj(x) if x.tensor.dtype.is_complex else x
+
+
+def scaled(b: Builder, factor: float, x: Value) -> Any:
+    """``factor * x`` for a factor that is a number."""
+    return b.mul(b.full_like(factor, x), x)
+
+
+class Add(Elementwise):
+    """``x + y``."""
+
+    name = "add"
+    scalar = primitives.ADD
+    commutative = True
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = y_bar = ct``."""
+        return cts[0], cts[0]
+
+
+class Sub(Elementwise):
+    """``x - y``."""
+
+    name = "sub"
+    scalar = primitives.SUB
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct``, ``y_bar = -ct``."""
+        return cts[0], b.neg(cts[0])
+
+
+class Mul(Elementwise):
+    """``x * y``."""
+
+    name = "mul"
+    scalar = primitives.MUL
+    commutative = True
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct * conj(y)``, ``y_bar = ct * conj(x)``."""
+        x, y = op.operands
+        return b.mul(cts[0], conj(b, y)), b.mul(cts[0], conj(b, x))
+
+
+class MulNoNan(Composed):
+    """``x * y``, and 0 wherever ``y`` is 0, even if ``x`` is infinite or NaN there.
+
+    A rule that must give 0 for a cotangent of 0 (`sqrt`) multiplies by it. A ``where`` would do for
+    one derivative, but has itself no derivative by the cotangent where that is 0; this is linear.
+    """
+
+    name = "mul_no_nan"
+    arity = 2
+    kinds = frozenset({"float", "complex"})
+    cheap = True
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """The product with the exceptions replaced."""
+        x, y = arrays
+        with np.errstate(all="ignore"):
+            return np.where(y == 0, np.zeros_like(y), x * y)
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct * conj(y)`` and ``y_bar = conj(x) * ct``, 0 where the second factor is."""
+        x, y = op.operands
+        return b.mul_no_nan(cts[0], conj(b, y)), b.mul_no_nan(conj(b, x), cts[0])
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """A product and a selection."""
+        x, y = (operand[i] for operand in operands)
+        zero = k.constant(0, operands[1].type.dtype)
+        return k.where(k.eq(y, zero), zero, k.mul(x, y))
+
+
+class Div(Elementwise):
+    """``x / y`` for floats and complex numbers."""
+
+    name = "div"
+    scalar = primitives.DIV
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct / conj(y)``, ``y_bar = -ct * conj((x / y) / y)``: no square overflows."""
+        x, y = op.operands
+        slope = conj(b, b.div(b.neg(b.div(x, y)), y))
+        return b.div(cts[0], conj(b, y)), b.mul(cts[0], slope)
+
+
+class Reciprocal(Composed):
+    """``1 / x`` for floats and complex numbers."""
+
+    name = "reciprocal"
+    kinds = frozenset({"float", "complex"})
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """One divided by it."""
+        with np.errstate(all="ignore"):
+            return np.ones_like(arrays[0]) / arrays[0]
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = -ct * conj(y * y)``; 0 where the cotangent is 0, though ``y`` be infinite."""
+        y = op.result
+        return (b.mul_no_nan(conj(b, b.neg(b.mul(y, y))), cts[0]),)
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """A division."""
+        return k.div(k.constant(1, operands[0].type.dtype), operands[0][i])
+
+
+class FloorDiv(Elementwise):
+    """``floor(x / y)`` for floats and integers; an integer divided by 0 gives 0. No derivative."""
+
+    name = "floordiv"
+    scalar = primitives.FLOORDIV
+    differentiable = False
+
+
+class Mod(Elementwise):
+    """``x - floor(x / y) * y``, which has the sign of ``y``; an integer modulo 0 gives 0."""
+
+    name = "mod"
+    scalar = primitives.MOD
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct``, ``y_bar = -ct * floor(x / y)``."""
+        x, y = op.operands
+        return cts[0], b.mul(cts[0], b.neg(b.floordiv(x, y)))
+
+    def samples(self) -> Iterator[Sample]:
+        """Quotients that stay between 2 and 3."""
+        for shape in ((2, 3), (), (0, 3)):
+            types = (TensorType(F64, shape),) * 2
+            yield Sample(types, domain=((2.6, 2.9), (1.15, 1.28)), integers=((-9, 9), (1, 5)))
+
+
+class Fma(Elementwise):
+    """``x * y + z``, rounded once where the hardware can."""
+
+    name = "fma"
+    scalar = primitives.FMA
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct * y``, ``y_bar = ct * x``, ``z_bar = ct``."""
+        x, y, _ = op.operands
+        return b.mul(cts[0], y), b.mul(cts[0], x), cts[0]
+
+
+class Neg(Elementwise):
+    """``-x``."""
+
+    name = "neg"
+    scalar = primitives.NEG
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = -ct``."""
+        return (b.neg(cts[0]),)
+
+
+class Abs(Elementwise):
+    """The absolute value of a real number."""
+
+    name = "abs"
+    scalar = primitives.ABS
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct * sign(x)``: 0 at 0."""
+        return (b.mul(cts[0], b.sign(op.operands[0])),)
+
+    def samples(self) -> Iterator[Sample]:
+        """Both sides of the kink."""
+        yield from super().samples()
+        yield Sample((TensorType(F64, (4,)),), domain=(-2.0, -0.3))
+
+
+class Sign(Elementwise):
+    """-1, 0 or 1; NaN for NaN."""
+
+    name = "sign"
+    scalar = primitives.SIGN
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = 0``: TensorFlow connects it, and so do we."""
+        return (b.full_like(0, op.operands[0]),)
+
+
+class Floor(Elementwise):
+    """The greatest integer not above ``x``. No derivative."""
+
+    name = "floor"
+    scalar = primitives.FLOOR
+    differentiable = False
+    cheap = True
+
+
+class Ceil(Elementwise):
+    """The smallest integer not below ``x``. No derivative."""
+
+    name = "ceil"
+    scalar = primitives.CEIL
+    differentiable = False
+    cheap = True
+
+
+class Round(Elementwise):
+    """The nearest integer, the even one of two as near. No derivative."""
+
+    name = "round"
+    scalar = primitives.ROUND
+    differentiable = False
+    cheap = True
+
+
+class Max(Elementwise):
+    """The larger of ``x`` and ``y``; NaN if either is."""
+
+    name = "max"
+    scalar = primitives.MAX
+    commutative = True
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """The cotangent goes to the larger; all of it to ``x`` on a tie."""
+        return split_by(b, b.ge(*op.operands), cts[0])
+
+
+class Min(Elementwise):
+    """The smaller of ``x`` and ``y``; NaN if either is."""
+
+    name = "min"
+    scalar = primitives.MIN
+    commutative = True
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """The cotangent goes to the smaller; all of it to ``x`` on a tie."""
+        return split_by(b, b.le(*op.operands), cts[0])
+
+
+def split_by(b: Builder, mask: Value, ct: Value) -> tuple[Value, Value]:
+    """``ct`` where the mask holds and 0 elsewhere, and the other way round."""
+    zero = b.full_like(0, ct)
+    return b.where(mask, ct, zero), b.where(mask, zero, ct)

@@ -1,0 +1,347 @@
+"""Elementwise functions of analysis: powers, logarithms, trigonometry, error and gamma functions.
+
+The cotangent is multiplied by the conjugate of the derivative, as in TensorFlow.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import TYPE_CHECKING, Any
+
+from tapec.ir import scalar as primitives
+from tapec.ir.op import Cotangents, Elementwise
+from tapec.ir.ops.arith import conj, scaled
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+
+class Smooth(Elementwise):
+    """A function of one variable, given by its `derivative`."""
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """The derivative at ``x``, where the value is ``y``."""
+        raise NotImplementedError(f"{self.name} has no derivative")
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct * conj(derivative)``."""
+        slope = self.derivative(b, op.operands[0], op.result)
+        return (b.mul(cts[0], conj(b, slope)),)
+
+
+def one_plus(b: Builder, x: Value) -> Any:
+    """``1 + x``."""
+    return b.add(b.full_like(1, x), x)
+
+
+def one_minus(b: Builder, x: Value) -> Any:
+    """``1 - x``."""
+    return b.sub(b.full_like(1, x), x)
+
+
+class Sqrt(Elementwise):
+    """The square root; NaN below 0."""
+
+    name = "sqrt"
+    scalar = primitives.SQRT
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct / (2 conj(y))``; 0 where the cotangent is 0, even at 0."""
+        slope = b.reciprocal(scaled(b, 2, op.result))
+        return (b.mul_no_nan(conj(b, slope), cts[0]),)
+
+
+class Rsqrt(Elementwise):
+    """``1 / sqrt(x)``."""
+
+    name = "rsqrt"
+    scalar = primitives.RSQRT
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = -ct * y ** 3 / 2``; 0 where the cotangent is 0, even at 0."""
+        y = op.result
+        return (b.mul_no_nan(scaled(b, -0.5, b.mul(y, b.mul(y, y))), cts[0]),)
+
+
+class Exp(Smooth):
+    """``e ** x``."""
+
+    name = "exp"
+    scalar = primitives.EXP
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``y``."""
+        return y
+
+
+class Expm1(Smooth):
+    """``e ** x - 1``, accurate near 0."""
+
+    name = "expm1"
+    scalar = primitives.EXPM1
+    domain = (-1.0, 1.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``e ** x``: ``y + 1`` would lose it for large negative ``x``."""
+        return b.exp(x)
+
+
+class Log(Elementwise):
+    """The natural logarithm."""
+
+    name = "log"
+    scalar = primitives.LOG
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct / conj(x)``."""
+        return (b.div(cts[0], conj(b, op.operands[0])),)
+
+
+class Log1p(Elementwise):
+    """``log(1 + x)``, accurate near 0."""
+
+    name = "log1p"
+    scalar = primitives.LOG1P
+    domain = (-0.5, 1.0)
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct / (1 + x)``."""
+        return (b.div(cts[0], one_plus(b, op.operands[0])),)
+
+
+class Sin(Smooth):
+    """The sine."""
+
+    name = "sin"
+    scalar = primitives.SIN
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``cos(x)``."""
+        return b.cos(x)
+
+
+class Cos(Smooth):
+    """The cosine."""
+
+    name = "cos"
+    scalar = primitives.COS
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``-sin(x)``."""
+        return b.neg(b.sin(x))
+
+
+class Tan(Smooth):
+    """The tangent."""
+
+    name = "tan"
+    scalar = primitives.TAN
+    domain = (-1.0, 1.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 + y * y``."""
+        return one_plus(b, b.mul(y, y))
+
+
+class Asin(Smooth):
+    """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``."""
+
+    name = "asin"
+    scalar = primitives.ASIN
+    domain = (-0.7, 0.7)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 / sqrt(1 - x * x)``."""
+        return b.rsqrt(one_minus(b, b.mul(x, x)))
+
+
+class Acos(Smooth):
+    """The angle in ``[0, pi]`` whose cosine is ``x``."""
+
+    name = "acos"
+    scalar = primitives.ACOS
+    domain = (-0.7, 0.7)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``-1 / sqrt(1 - x * x)``."""
+        return b.neg(b.rsqrt(one_minus(b, b.mul(x, x))))
+
+
+class Atan(Smooth):
+    """The angle in ``[-pi/2, pi/2]`` whose tangent is ``x``."""
+
+    name = "atan"
+    scalar = primitives.ATAN
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 / (1 + x * x)``."""
+        return b.reciprocal(one_plus(b, b.mul(x, x)))
+
+
+class Sinh(Smooth):
+    """The hyperbolic sine."""
+
+    name = "sinh"
+    scalar = primitives.SINH
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``cosh(x)``."""
+        return b.cosh(x)
+
+
+class Cosh(Smooth):
+    """The hyperbolic cosine."""
+
+    name = "cosh"
+    scalar = primitives.COSH
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``sinh(x)``."""
+        return b.sinh(x)
+
+
+class Tanh(Smooth):
+    """The hyperbolic tangent."""
+
+    name = "tanh"
+    scalar = primitives.TANH
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 - y * y``."""
+        return one_minus(b, b.mul(y, y))
+
+
+class Asinh(Smooth):
+    """The inverse of the hyperbolic sine."""
+
+    name = "asinh"
+    scalar = primitives.ASINH
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 / cosh(y)``: ``x * x`` would overflow where this does not."""
+        return b.reciprocal(b.cosh(y))
+
+
+class Acosh(Smooth):
+    """The inverse of the hyperbolic cosine, not negative; NaN below 1."""
+
+    name = "acosh"
+    scalar = primitives.ACOSH
+    domain = (1.5, 3.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 / sinh(y)``."""
+        return b.reciprocal(b.sinh(y))
+
+
+class Atanh(Smooth):
+    """The inverse of the hyperbolic tangent."""
+
+    name = "atanh"
+    scalar = primitives.ATANH
+    domain = (-0.7, 0.7)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``1 / (1 - x * x)``."""
+        return b.reciprocal(one_minus(b, b.mul(x, x)))
+
+
+class Sigmoid(Smooth):
+    """``1 / (1 + e ** -x)``."""
+
+    name = "sigmoid"
+    scalar = primitives.SIGMOID
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``y * (1 - y)``."""
+        return b.mul(y, one_minus(b, y))
+
+
+class Erf(Smooth):
+    """The error function."""
+
+    name = "erf"
+    scalar = primitives.ERF
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``2 / sqrt(pi) * e ** (-x * x)``."""
+        return scaled(b, 2 / sqrt(pi), b.exp(b.neg(b.mul(x, x))))
+
+
+class Erfc(Smooth):
+    """``1 - erf(x)``, accurate where it is small."""
+
+    name = "erfc"
+    scalar = primitives.ERFC
+    domain = (-2.0, 2.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``-2 / sqrt(pi) * e ** (-x * x)``."""
+        return scaled(b, -2 / sqrt(pi), b.exp(b.neg(b.mul(x, x))))
+
+
+class Lgamma(Smooth):
+    """The logarithm of the absolute value of the gamma function."""
+
+    name = "lgamma"
+    scalar = primitives.LGAMMA
+    domain = (0.5, 3.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``digamma(x)``."""
+        return b.digamma(x)
+
+
+class Digamma(Smooth):
+    """The derivative of `lgamma`."""
+
+    name = "digamma"
+    scalar = primitives.DIGAMMA
+    domain = (0.5, 3.0)
+
+    def derivative(self, b: Builder, x: Value, y: Value) -> Any:
+        """``polygamma(x, order=1)``."""
+        return b.polygamma(x, order=1)
+
+
+class Atan2(Elementwise):
+    """The angle of the point ``(y, x)``: ``atan(x / y)`` in all four quadrants."""
+
+    name = "atan2"
+    scalar = primitives.ATAN2
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = y * ct / (x² + y²)``, ``y_bar = -x * ct / (x² + y²)``: NaN at the origin."""
+        x, y = op.operands
+        part = b.div(cts[0], b.add(b.mul(x, x), b.mul(y, y)))
+        return b.mul(y, part), b.mul(b.neg(x), part)
+
+
+class Pow(Elementwise):
+    """``x ** y``; NaN for a negative ``x`` unless ``y`` is whole."""
+
+    name = "pow"
+    scalar = primitives.POW
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct * y * x ** (y - 1)``, ``y_bar = ct * z * log(x)``.
+
+        The second is 0 where ``x`` is not positive (complex: where it is 0), and `log` never sees
+        such an ``x``.
+        """
+        x, y = (conj(b, v) for v in op.operands)
+        one, zero = b.full_like(1, x), b.full_like(0, x)
+        x_bar = b.mul(b.mul(cts[0], y), b.pow(x, b.sub(y, one)))
+        usable = b.ne(x, zero) if x.tensor.dtype.is_complex else b.gt(x, zero)
+        log = b.where(usable, b.log(b.where(usable, x, one)), zero)
+        return x_bar, b.mul(b.mul(cts[0], conj(b, op.result)), log)

@@ -1,0 +1,90 @@
+"""Operations that make values from nothing: constants and counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import Index, Kernel, Op, Sample
+from tapec.ir.types import BOOL, F64, I32, TensorType
+
+if TYPE_CHECKING:
+    from tapec.ir.core import Value
+
+
+class Constant(Op):
+    """A tensor that is known: ``value`` is the number that every element is, or an array."""
+
+    name = "constant"
+    typed = True
+    levels = frozenset({"tensor", "loop"})
+    differentiable = False
+    cheap = True
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The given type; an array has its shape."""
+        value, target = attrs["value"], attrs["type"]
+        if isinstance(value, np.ndarray) and value.shape != target.shape:
+            raise ShapeError(f"constant: an array of shape {list(value.shape)} is no {target}")
+        return target
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """A new array each time."""
+        value, target = attrs["value"], attrs["type"]
+        if isinstance(value, np.ndarray):
+            return value.astype(target.dtype.numpy)
+        return np.full(target.static_shape, value, target.dtype.numpy)
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """A literal; an array of several elements is memory, which no index form can make."""
+        value, target = attrs["value"], attrs["type"]
+        if isinstance(value, np.ndarray):
+            if value.size != 1:
+                raise ShapeError(f"constant: the elements of a {target} are no literal")
+            value = value.item()
+        return k.constant(value, target.dtype)
+
+    def samples(self) -> Iterator[Sample]:
+        """Repeated numbers and arrays."""
+        yield Sample((), {"value": 1.5, "type": TensorType(F64, (2, 3))})
+        yield Sample((), {"value": 3, "type": TensorType(I32)})
+        yield Sample((), {"value": True, "type": TensorType(BOOL, (0, 3))})
+        yield Sample((), {"value": np.arange(6.0).reshape(2, 3), "type": TensorType(F64, (2, 3))})
+
+
+class Iota(Op):
+    """The index along ``axis``, which counts from 0."""
+
+    name = "iota"
+    typed = True
+    differentiable = False
+    cheap = True
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The given type."""
+        axis, target = attrs["axis"], attrs["type"]
+        if not 0 <= axis < target.rank:
+            raise ShapeError(f"iota: axis {axis} is outside of {target}")
+        if target.dtype.is_bool:
+            raise DTypeError("iota: a bool cannot count")
+        return target
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """``np.arange``, repeated along the other axes."""
+        axis, shape = attrs["axis"], attrs["type"].static_shape
+        line = np.arange(shape[axis]).astype(attrs["type"].dtype.numpy)
+        others = tuple(a for a in range(len(shape)) if a != axis)
+        return np.broadcast_to(np.expand_dims(line, others), shape).copy()
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The index as a number."""
+        return k.number(i[attrs["axis"]], attrs["type"].dtype)
+
+    def samples(self) -> Iterator[Sample]:
+        """Both axes of a matrix, and no rows at all."""
+        yield Sample((), {"axis": 0, "type": TensorType(F64, (2, 3))})
+        yield Sample((), {"axis": 1, "type": TensorType(I32, (2, 3))})
+        yield Sample((), {"axis": 1, "type": TensorType(F64, (0, 3))})
