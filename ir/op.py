@@ -27,7 +27,18 @@ import numpy as np
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
 from tapec.ir.scalar import Scalar
-from tapec.ir.types import BOOL, C128, F64, I32, DType, Shape, TensorType, Type, VectorType
+from tapec.ir.types import (
+    BOOL,
+    C128,
+    F64,
+    I32,
+    DType,
+    Shape,
+    TensorType,
+    Type,
+    VectorType,
+    as_dtype,
+)
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -280,11 +291,54 @@ class Elementwise(Op):
 
 
 class Composed(Elementwise):
-    """An elementwise operation that no single primitive computes: its `lower` writes it in others."""
+    """An elementwise operation that no one primitive computes: its `lower` writes it in others."""
 
     levels = frozenset({"tensor"})
     arity = 1
     kinds = frozenset({"float"})
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """The formula of `lower`, on arrays."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.lower(ARRAYS, (), *map(WholeArray, arrays), **attrs))
+
+
+class WholeArray:
+    """An array as an `Operand` whose element at any index is all of it."""
+
+    def __init__(self, array: Any) -> None:
+        """Wrap an array."""
+        self.array = np.asarray(array)
+
+    @property
+    def type(self) -> TensorType:
+        """The array's type."""
+        return TensorType(as_dtype(self.array.dtype), self.array.shape)
+
+    def __getitem__(self, index: Index) -> Any:
+        return self.array
+
+
+class ArrayArithmetic:
+    """The elementwise part of `Kernel`, on arrays: one formula serves `lower` and `evaluate`."""
+
+    def constant(self, value: Any, dtype: DType) -> Any:
+        """A NumPy scalar."""
+        return dtype.numpy.type(value)
+
+    def apply(self, op: Op, *values: Any, **attrs: Any) -> Any:
+        """What the operation evaluates to."""
+        return op.evaluate(*values, **attrs)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        defn = OPS.get(name.removesuffix("_"))
+        if defn is None:
+            raise AttributeError(f"no operation is called {name!r}")
+        return defn.evaluate
+
+
+#: The one instance; `Any`, since it is no whole `Kernel`.
+ARRAYS: Any = ArrayArithmetic()
 
 
 def sample_dtype(kinds: frozenset[str]) -> DType:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tapec.ir import scalar as primitives
 from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
 from tapec.ir.types import F64, TensorType
@@ -80,12 +78,6 @@ class MulNoNan(Composed):
     kinds = frozenset({"float", "complex"})
     cheap = True
 
-    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
-        """The product with the exceptions replaced."""
-        x, y = arrays
-        with np.errstate(all="ignore"):
-            return np.where(y == 0, np.zeros_like(y), x * y)
-
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct * conj(y)`` and ``y_bar = conj(x) * ct``, 0 where the second factor is."""
         x, y = op.operands
@@ -116,11 +108,6 @@ class Reciprocal(Composed):
 
     name = "reciprocal"
     kinds = frozenset({"float", "complex"})
-
-    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
-        """One divided by it."""
-        with np.errstate(all="ignore"):
-            return np.ones_like(arrays[0]) / arrays[0]
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = -ct * conj(y * y)``; 0 where the cotangent is 0, though ``y`` be infinite."""

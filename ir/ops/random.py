@@ -1,0 +1,178 @@
+"""Random numbers as pure functions of a key: they may be moved, recomputed, and drawn in any order.
+
+A key is two unsigned 64-bit integers, a seed and a counter. Element ``i`` of a result depends on the key and ``i``
+alone. It is made from the four 32-bit words of block ``(i, counter)`` of Philox-4x32-10 under the seed.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import pi, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import ARRAYS, Index, Kernel, Op, Sample
+from tapec.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, DType, TensorType
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Value
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_LOW = 0xFFFFFFFF
+_ROUNDS = 10
+
+#: Random bits in a uniform number: as many as the significand holds, so that it never rounds up to 1.
+_PRECISION = {F16: 11, BF16: 8, F32: 24, F64: 53}
+
+Words = tuple[Any, Any, Any, Any]
+
+
+def philox(k: Kernel, seed: Any, counter: Any, index: Any) -> Words:
+    """The block ``(index, counter)`` under ``seed``: four words, each in the low half of a u64.
+
+    All arithmetic is on u64, where a product of two words is exact.
+    """
+    low = k.constant(_LOW, U64)
+    half = k.constant(32, U64)
+    a, b = k.and_(index, low), k.shr(index, half)
+    c, d = k.and_(counter, low), k.shr(counter, half)
+    keys = [k.and_(seed, low), k.shr(seed, half)]
+    m, n = (k.constant(value, U64) for value in _MULTIPLIERS)
+    weyl = [k.constant(value, U64) for value in _WEYL]
+    for number in range(_ROUNDS):
+        if number:
+            keys = [k.and_(k.add(key, w), low) for key, w in zip(keys, weyl, strict=True)]
+        p, q = k.mul(m, a), k.mul(n, c)
+        a, c = (
+            k.xor(k.xor(k.shr(q, half), b), keys[0]),
+            k.xor(k.xor(k.shr(p, half), d), keys[1]),
+        )
+        b, d = k.and_(q, low), k.and_(p, low)
+    return a, b, c, d
+
+
+def joined(k: Kernel, high: Any, low: Any) -> Any:
+    """A u64 from two words."""
+    return k.or_(k.shl(high, k.constant(32, U64)), low)
+
+
+def fraction(k: Kernel, high: Any, low: Any, dtype: DType, *, positive: bool = False) -> Any:
+    """A float in ``[0, 1)``, or in ``(0, 1]`` if ``positive``, from the top bits of two words."""
+    bits = _PRECISION[dtype]
+    wide = dtype == F64
+    top = k.shr(
+        joined(k, high, low) if wide else high, k.constant((64 if wide else 32) - bits, U64)
+    )
+    if positive:
+        top = k.add(top, k.constant(1, U64))
+    # Through a signed integer of the float's width: the conversion that every processor has.
+    number = k.cast(k.cast(top, dtype=I64 if wide else I32), dtype=dtype)
+    return k.mul(number, k.constant(2.0**-bits, dtype))
+
+
+class RandomOp(Op):
+    """Numbers of the given type from a key u64[2]; keys u64[n,2] make n results, one below the other."""
+
+    typed = True
+    differentiable = False
+    dtypes: tuple[DType, ...] = (F16, BF16, F32, F64)
+
+    def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
+        """One number from one block."""
+        raise NotImplementedError
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The given type."""
+        (key,), target = types, attrs["type"]
+        if key.dtype != U64 or key.shape[-1:] != (2,):
+            raise DTypeError(f"{self.name}: a key is u64[2], got {key}")
+        if key.shape[:-1] != target.shape[: key.rank - 1]:
+            raise ShapeError(f"{self.name}: keys {key} do not lead {target}")
+        if target.dtype not in self.dtypes:
+            raise DTypeError(f"{self.name} does not make {target.dtype}")
+        return target
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """The formula of `lower`, on arrays."""
+        (key,), target = arrays, attrs["type"]
+        lead, rest = key.shape[:-1], target.static_shape[key.ndim - 1 :]
+        seed, counter = (key[..., part].reshape(lead + (1,) * len(rest)) for part in (0, 1))
+        index = np.arange(prod(rest), dtype=np.uint64).reshape(rest)
+        values = self.draw(ARRAYS, philox(ARRAYS, seed, counter, index), target.dtype)
+        return np.asarray(values, target.dtype.numpy)
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """Every key makes its own result."""
+        (keys,), target = operands, attrs["type"]
+        return b.emit(self, keys, type=target.with_shape((keys.tensor.shape[0], *target.shape)))
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The block is numbered by the position within the result of its key."""
+        (key,), target = operands, attrs["type"]
+        lead = key.type.rank - 1
+        position: DimLike = 0
+        for place, extent in zip(i[lead:], target.shape[lead:], strict=True):
+            position = position * extent + place
+        seed, counter = key[(*i[:lead], 0)], key[(*i[:lead], 1)]
+        words = philox(k, seed, counter, k.number(position, U64))
+        result: Value = self.draw(k, words, target.dtype)
+        return result
+
+    def samples(self) -> Iterator[Sample]:
+        """Every dtype, a scalar, a zero-size shape, and a key for each row."""
+        key = TensorType(U64, (2,))
+        for dtype in self.dtypes:
+            yield Sample((key,), {"type": TensorType(dtype, (2, 3))})
+        yield Sample((key,), {"type": TensorType(self.dtypes[0])})
+        yield Sample((key,), {"type": TensorType(self.dtypes[0], (0, 3))})
+        yield Sample((TensorType(U64, (4, 2)),), {"type": TensorType(self.dtypes[0], (4, 3))})
+
+
+class RandomBits(RandomOp):
+    """Integers with every bit random."""
+
+    name = "random_bits"
+    dtypes = (U32, U64)
+
+    def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
+        """The first word, or the first two."""
+        if dtype == U64:
+            return joined(k, words[0], words[1])
+        return k.cast(words[0], dtype=dtype)
+
+
+class RandomUniform(RandomOp):
+    """Floats uniform in ``[0, 1)``, multiples of the spacing just below 1."""
+
+    name = "random_uniform"
+
+    def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
+        """The top bits of the first word, or of the first two."""
+        return fraction(k, words[0], words[1], dtype)
+
+
+class RandomNormal(RandomOp):
+    """Floats from the standard normal distribution.
+
+    Source: Box and Muller, "A note on the generation of random normal deviates", 1958.
+    """
+
+    name = "random_normal"
+
+    def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
+        """``sqrt(-2 log u) * cos(2 pi v)``; half precision is computed in single."""
+        working = dtype if dtype == F64 else F32
+        u = fraction(k, words[0], words[1], working, positive=True)
+        v = fraction(k, words[2], words[3], working)
+        radius = k.sqrt(k.mul(k.constant(-2, working), k.log(u)))
+        number = k.mul(radius, k.cos(k.mul(k.constant(2 * pi, working), v)))
+        return number if dtype == working else k.cast(number, dtype=dtype)
