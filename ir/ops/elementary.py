@@ -10,6 +10,7 @@ from math import factorial, nan, pi, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from tapec.ir import scalar as primitives
+from tapec.ir.errors import ShapeError
 from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
 from tapec.ir.ops.arith import conj, scaled
 from tapec.ir.types import F32, DType
@@ -325,6 +326,12 @@ class Polygamma(Composed):
 
     name = "polygamma"
     domain = (0.5, 3.0)
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The operand's type."""
+        if attrs["order"] < 1:
+            raise ShapeError(f"polygamma: the order must be positive, got {attrs['order']}")
+        return super().infer(*types)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct * polygamma(x, order + 1)``."""

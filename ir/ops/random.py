@@ -1,7 +1,8 @@
 """Random numbers as pure functions of a key: they may be moved, recomputed, and drawn in any order.
 
-A key is two unsigned 64-bit integers, a seed and a counter. Element ``i`` of a result depends on the key and ``i``
-alone. It is made from the four 32-bit words of block ``(i, counter)`` of Philox-4x32-10 under the seed.
+A key is two unsigned 64-bit integers, a seed and a counter. Element ``i`` of a result depends on
+the key and ``i`` alone: it is made from the four 32-bit words of block ``(i, counter)`` of
+Philox-4x32-10 under the seed.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -28,7 +29,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 _ROUNDS = 10
 
-#: Random bits in a uniform number: as many as the significand holds, so that it never rounds up to 1.
+#: Random bits in a uniform number: what the significand holds, so that none rounds up to 1.
 _PRECISION = {F16: 11, BF16: 8, F32: 24, F64: 53}
 
 Words = tuple[Any, Any, Any, Any]
@@ -67,9 +68,8 @@ def fraction(k: Kernel, high: Any, low: Any, dtype: DType, *, positive: bool = F
     """A float in ``[0, 1)``, or in ``(0, 1]`` if ``positive``, from the top bits of two words."""
     bits = _PRECISION[dtype]
     wide = dtype == F64
-    top = k.shr(
-        joined(k, high, low) if wide else high, k.constant((64 if wide else 32) - bits, U64)
-    )
+    held = joined(k, high, low) if wide else high
+    top = k.shr(held, k.constant((64 if wide else 32) - bits, U64))
     if positive:
         top = k.add(top, k.constant(1, U64))
     # Through a signed integer of the float's width: the conversion that every processor has.
@@ -78,7 +78,7 @@ def fraction(k: Kernel, high: Any, low: Any, dtype: DType, *, positive: bool = F
 
 
 class RandomOp(Op):
-    """Numbers of the given type from a key u64[2]; keys u64[n,2] make n results, one below the other."""
+    """Numbers of the given type from a key u64[2]; keys u64[n,2] make n results in one."""
 
     typed = True
     differentiable = False
