@@ -223,6 +223,13 @@ class TensorType:
         """The same dtype, another shape."""
         return TensorType(self.dtype, shape)
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dtype.code, self.shape))
+
+    def __hash__(self) -> int:
+        return self._hash  # types are keys of every cache on the way of an eager operation
+
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
 

@@ -1,0 +1,292 @@
+"""`compile`: a Python function whose calls run as one native program.
+
+The function is traced once for each signature (types of tensors, structure, Python values, Variables passed) and then
+only called. A call gathers arrays, runs the program and wraps the results; it does not walk the user's code.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from tapec.compiler import Executable, compile_module, lowered
+from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.frames import here, origin
+from tapec.ir.core import Function, Module, clone_function
+from tapec.ir.types import TensorType
+from tapec.recording import active_tapes, current_trace, tracing
+from tapec.structure import flatten, unflatten
+from tapec.tensor import Array, Tensor, as_array, next_id, type_of
+from tapec.tracing import Trace, TracedTensor
+from tapec.variable import Variable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def compile(function: Callable[P, R], *, name: str | None = None) -> CompiledFunction[P, R]: ...
+@overload
+def compile(
+    function: None = None, *, name: str | None = None
+) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
+def compile(function: Any = None, *, name: str | None = None) -> Any:  # noqa: A001 - the public name
+    """Compile a function of tensors; use it as a decorator on a whole train step.
+
+    Variables that the function reads are taken by reference and updated in place; Tensors and NumPy arrays from
+    outside are inputs; other Python values are constants of the program. Called with other shapes, dtypes or Python
+    values, it is compiled again for them. Python loops are unrolled.
+
+    Args:
+        function: the function.
+        name: of the program, for dumps; the function's own if None.
+
+    Raises:
+        ValueError: at a call, if the function makes a Variable at each call.
+        TypeError: at a call, if the function needs a tensor's value in Python.
+    """
+    if function is None:
+        return functools.partial(compile, name=name)
+    if isinstance(function, CompiledFunction):
+        return function
+    if not callable(function):
+        raise TypeError(f"compile takes a function, got {type(function).__name__}", location=here())
+    return CompiledFunction(function, name)
+
+
+class CompiledFunction(Generic[P, R]):
+    """What `compile` returns: called like the function, with its results."""
+
+    def __init__(self, function: Callable[P, R], name: str | None = None) -> None:
+        """Nothing is traced before the first call."""
+        functools.update_wrapper(self, function)
+        self.python_function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self._programs: dict[Any, Program] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if current_trace() is not None:
+            return self.python_function(*args, **kwargs)  # part of the outer program
+        if not kwargs:
+            # The common case, fast: all arguments are tensors.
+            key: Any = tuple([a.type if type(a) is Tensor else None for a in args])
+            if None not in key:
+                program = self._programs.get(key)
+                if program is not None:
+                    return program.run(args)  # type: ignore[arg-type, no-any-return]
+        return self._call(args, kwargs)
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
+        leaves, spec = flatten([list(args), kwargs] if kwargs else list(args))
+        inputs = [_as_input(leaf) for leaf in leaves]
+        plain = not kwargs and all(type(leaf) is Tensor for leaf in args)
+        key = tuple(i.type for i in inputs) if plain else (spec, tuple(map(_leaf_key, inputs)))
+        program = self._programs.get(key)
+        if program is None:
+            with self._lock:
+                program = self._programs.get(key)
+                if program is None:
+                    program = self._programs[key] = self._trace(inputs, spec, bool(kwargs))
+        return program.run([i for i in inputs if isinstance(i, Tensor)])
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Compiled methods: the instance is one of the Python values of the signature."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def _trace(self, inputs: Sequence[Any], spec: Any, has_kwargs: bool) -> Program:
+        program = Program(self, inputs, spec, has_kwargs)
+        if program.created_variables:
+            if self._programs:
+                raise _created_again(self.name)
+            program = Program(self, inputs, spec, has_kwargs)
+            if program.created_variables:
+                raise _created_again(self.name)
+        return program
+
+    @property
+    def programs(self) -> list[Program]:
+        """One for each signature met so far."""
+        return list(self._programs.values())
+
+    def ir(self, after: str | None = None) -> Module:
+        """The program of the latest signature, as traced or after a pass of the default pipeline.
+
+        Raises:
+            RuntimeError: the function was not called yet.
+        """
+        if not self._programs:
+            raise RuntimeError(
+                f"{self.name} was not traced yet", location=here(), hint="call it once"
+            )
+        module = self.programs[-1].module
+        return module if after is None else lowered(module, after)
+
+
+class Program:
+    """One traced and compiled signature of a function.
+
+    Attributes:
+        module: the program as traced.
+        executable: its native code.
+        captures: what it reads from outside: Variables, Tensors, NumPy arrays.
+    """
+
+    def __init__(
+        self, owner: CompiledFunction[Any, Any], inputs: Sequence[Any], spec: Any, has_kwargs: bool
+    ) -> None:
+        """Trace the function for inputs like these and compile the program."""
+        trace = Trace(owner.name)
+        with tracing(trace):
+            names = iter(_argument_names(owner.python_function, inputs, spec, has_kwargs))
+            traced = [
+                trace.input(i.type, next(names, None)) if isinstance(i, Tensor) else i for i in inputs
+            ]
+            args, kwargs = _arguments(spec, traced, has_kwargs)
+            result = owner.python_function(*args, **kwargs)
+            self._leaves, self._spec = flatten(result)
+            self._check_leaves(trace)
+            trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
+        self.created_variables = trace.created_variables
+        self.module = Module([trace.function])
+        self.captures: list[Any] = trace.captures
+        if self.created_variables:
+            return  # traced once more before it is compiled: the second trace makes none
+        self.executable: Executable = compile_module(self.module)
+        self._prepare(trace.function)
+
+    def _check_leaves(self, trace: Trace) -> None:
+        for leaf in self._leaves:
+            if isinstance(leaf, TracedTensor):
+                trace.value_of(leaf)  # which refuses tensors of other functions
+
+    def _prepare(self, function: Function) -> None:
+        """Work out what every call would have to find out again."""
+        updated = set(function.updates.values())
+        first = len(function.args) - len(self.captures)
+        self._updates = [first + i in updated for i in range(len(self.captures))]
+        self._output_types = [
+            v.tensor for i, v in enumerate(function.returns) if i not in function.updates
+        ]
+        traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
+        #: 1: the result is one tensor; 2: a tuple of tensors; 0: anything else.
+        self._shape = 1 if traced == [True] and self._spec is None else 0
+        self._first_capture = first
+
+    def run(self, inputs: Sequence[Tensor]) -> Any:
+        """Run the program on tensors of the traced types."""
+        tapes = active_tapes()
+        if tapes:
+            return self._run_on_tape(inputs)
+        arrays = [x.array for x in inputs]
+        if self.captures:
+            arrays += map(_captured_array, self.captures, self._updates)
+        results = self.executable(*arrays)
+        if self._shape == 1:
+            return Tensor(results[0], self._output_types[0])
+        return self._wrap([Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)])
+
+    def _wrap(self, outputs: Sequence[Tensor]) -> Any:
+        """The results in the structure that the function returned."""
+        tensors = iter(outputs)
+        leaves = [next(tensors) if isinstance(v, TracedTensor) else v for v in self._leaves]
+        return unflatten(self._spec, leaves)
+
+    def _run_on_tape(self, inputs: Sequence[Tensor]) -> Any:
+        """Run the program and tell the tapes, which differentiate it as one operation."""
+        where = origin()
+        tensors = list(inputs)
+        for captured in self.captures:
+            if isinstance(captured, Variable):
+                tensors.append(captured.read_value())
+            elif isinstance(captured, Tensor):
+                tensors.append(captured)
+            else:
+                tensors.append(Tensor(np.array(captured), type_of(captured)))
+        # The tensors hold the Variables' arrays, so those that are updated move to copies.
+        arrays = [x.array for x in inputs]
+        arrays += map(_captured_array, self.captures, self._updates)
+        results = self.executable(*arrays)
+        outputs = [Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
+        function = self.module.entry
+        returned = iter(outputs)
+        all_results = [
+            next_id() if i in function.updates else next(returned).id
+            for i in range(len(function.returns))
+        ]
+        for tape in active_tapes():
+            tape.record_call(function, tensors, all_results, where)
+        return self._wrap(outputs)
+
+
+def _captured_array(captured: Any, is_updated: bool) -> Array:
+    if isinstance(captured, Variable):
+        return captured.own_array() if is_updated else captured.array
+    return captured.array if isinstance(captured, Tensor) else captured  # type: ignore[no-any-return]
+
+
+def _as_input(leaf: Any) -> Any:
+    """A tensor for what is an input at run time; anything else is a constant of the program."""
+    if isinstance(leaf, np.ndarray):
+        array = as_array(leaf)
+        return Tensor(array, type_of(array))
+    return leaf
+
+
+def _leaf_key(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return leaf.type
+    if isinstance(leaf, bool | int | float | complex | np.generic):
+        return type(leaf), leaf  # 1, 1.0 and True are equal, but not the same program
+    try:
+        hash(leaf)
+    except Exception:
+        return _Identity(leaf)
+    return leaf
+
+
+class _Identity:
+    """A key for what cannot be hashed, such as a Variable: the object itself, kept alive."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.thing is self.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+def _arguments(spec: Any, leaves: list[Any], has_kwargs: bool) -> tuple[list[Any], dict[str, Any]]:
+    structure = unflatten(spec, leaves)
+    return (structure[0], structure[1]) if has_kwargs else (structure, {})
+
+
+def _argument_names(
+    function: Callable[..., Any], inputs: Sequence[Any], spec: Any, has_kwargs: bool
+) -> list[str | None]:
+    """Names for the program's arguments: the function's own where they map one to one."""
+    code = getattr(function, "__code__", None)
+    tensors = [i for i in inputs if isinstance(i, Tensor)]
+    if code is None or has_kwargs or len(tensors) != len(inputs):
+        return [None] * len(tensors)
+    names = code.co_varnames[: code.co_argcount]
+    positional, _ = _arguments(spec, list(inputs), False)
+    if len(names) == len(positional) and all(p is i for p, i in zip(positional, inputs)):
+        return list(names)
+    return [None] * len(tensors)
+
+
+def _created_again(name: str) -> ValueError:
+    return ValueError(
+        f"{name} makes a tapec.Variable at each call",
+        location=here(),
+        hint="make Variables once, outside of the compiled function, or keep them on an object",
+    )

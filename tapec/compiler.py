@@ -1,0 +1,35 @@
+"""The joint between programs, passes and the runtime: a module in, an executable out.
+
+The only place that knows all three, besides the command line.
+"""
+
+from __future__ import annotations
+
+from tapec import config
+from tapec.ir.core import Module, clone_module
+from tapec.passes import PIPELINES, Pipeline, parse_pipeline
+from tapec.runtime import Executable, compile_module as compile_loops
+
+__all__ = ["Executable", "compile_module", "lowered"]
+
+
+def compile_module(module: Module) -> Executable:
+    """Compile a tensor-level module for this machine; the module is left as it is.
+
+    Raises:
+        TargetError: an operation has no native code here.
+    """
+    folder = config.cache_folder()
+    return compile_loops(lowered(module), threads=config.threads(), cache=folder)
+
+
+def lowered(module: Module, after: str | None = None) -> Module:
+    """A copy of the module after the default pipeline, or after the last run of the pass named ``after``."""
+    copy = clone_module(module)
+    _pipeline(after).run(copy)
+    return copy
+
+
+def _pipeline(after: str | None) -> Pipeline:
+    pipeline = parse_pipeline(PIPELINES["default"])
+    return pipeline if after is None else pipeline.until(after)

@@ -1,0 +1,90 @@
+"""What a tape keeps of one operation: its place in the program, and the arrays that its derivative will read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tapec.frames import Origin
+from tapec.ir.core import Function, Operation
+from tapec.ir.errors import NotDifferentiableError
+from tapec.ir.op import OPS, Op
+from tapec.ir.types import TensorType
+from tapec.passes.adjoint import vjp_reads
+
+if TYPE_CHECKING:
+    from tapec.tensor import Array, Tensor
+
+
+@dataclass(slots=True)
+class Record:
+    """One operation on a tape; values are told apart by the ids of their tensors.
+
+    ``saved`` holds the arrays of operands and results that the derivative reads, by id. ``operation`` is the
+    operation itself where it was traced, ``callee`` the program where a compiled function was called.
+    """
+
+    defn: Op
+    attrs: Mapping[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_types: tuple[TensorType, ...]
+    origin: Origin | None
+    saved: dict[int, Array]
+    operation: Operation | None = None
+    callee: Function | None = None
+
+
+def record_eager(
+    defn: Op,
+    inputs: Sequence[Tensor],
+    attrs: Mapping[str, Any],
+    outputs: Sequence[Tensor],
+    origin: Origin | None,
+    active: Collection[int],
+    operation: Operation | None,
+) -> Record:
+    """Note an operation; ``active`` are the ids that the tape follows."""
+    input_types = tuple([x.type for x in inputs])
+    saved: dict[int, Array] = {}
+    if operation is None:
+        wanted = tuple([i for i, x in enumerate(inputs) if x.id in active])
+        for i in _reads(defn, input_types, attrs, wanted):
+            tensor = inputs[i] if i >= 0 else outputs[~i]
+            saved[tensor.id] = tensor.array
+    return Record(
+        defn,
+        attrs,
+        tuple([x.id for x in inputs]),
+        tuple([y.id for y in outputs]),
+        input_types,
+        origin,
+        saved,
+        operation,
+    )
+
+
+def record_call(
+    callee: Function, inputs: Sequence[Tensor], outputs: Sequence[int], origin: Origin | None
+) -> Record:
+    """Note the call of a compiled function: its gradient computes the function's values again from the inputs."""
+    return Record(
+        OPS["call"],
+        {},
+        tuple([x.id for x in inputs]),
+        tuple(outputs),
+        tuple([x.type for x in inputs]),
+        origin,
+        {x.id: x.array for x in inputs},
+        callee=callee,
+    )
+
+
+def _reads(
+    defn: Op, types: tuple[TensorType, ...], attrs: Mapping[str, Any], wanted: tuple[int, ...]
+) -> Collection[int]:
+    try:
+        return vjp_reads(defn, types, attrs, wanted)
+    except NotDifferentiableError:
+        return ()  # whoever asks for a gradient through it is told then

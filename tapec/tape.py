@@ -1,0 +1,376 @@
+"""GradientTape: what it records, and the questions it answers.
+
+A tape hears of every operation (`record`) and of every read of a Variable (`variable_read`), and keeps those that may
+depend on something watched. `gradient` hands the question to whoever knows the program: `tapec.eager_gradient` builds
+it from the records, `tapec.tracing` has it already. What answers is heard by outer tapes, so nesting gives any order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from tapec.eager_gradient import eager_gradient
+from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.frames import Origin, here
+from tapec.recording import current_trace, push_tape, remove_tape
+from tapec.records import Record, record_call, record_eager
+from tapec.structure import flatten, unflatten
+from tapec.tensor import Tensor, apply, as_tensor, next_id
+from tapec.variable import Variable
+
+if TYPE_CHECKING:
+    from tapec.ir.core import Function, Operation
+    from tapec.ir.op import Op
+
+_logger = logging.getLogger("tapec")
+
+
+class UnconnectedGradients(Enum):
+    """What `GradientTape.gradient` gives for a source that the target does not depend on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+@dataclass
+class Recording:
+    """What a tape knows: operations in order, ids of values that depend on something watched, Variables read."""
+
+    records: list[Record] = field(default_factory=list)
+    active: set[int] = field(default_factory=set)
+    #: Variables by ``id``, each with the ids of what its reads gave.
+    variables: dict[int, tuple[Variable, list[int]]] = field(default_factory=dict)
+
+
+class GradientTape:
+    """Records operations for automatic differentiation.
+
+    ::
+
+        with tapec.GradientTape() as tape:
+            loss = tapec.reduce_mean((x @ w - y) ** 2)
+        gradient = tape.gradient(loss, w)
+
+    Args:
+        persistent: whether `gradient` may be called more than once; the recording is then kept until the tape goes.
+        watch_accessed_variables: whether trainable Variables are watched when they are read.
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._persistent = persistent
+        self._watches_variables = watch_accessed_variables
+        self._recording: Recording | None = None
+        self._is_recording = False
+        self._was_entered = False
+
+    # -- the block
+
+    def __enter__(self) -> GradientTape:
+        if self._is_recording:
+            raise ValueError(
+                "Tape is still recording, This can happen if you try to re-enter an already-active tape.",
+                location=here(),
+            )
+        if self._recording is None:
+            self._recording = Recording()
+        self._was_entered = True
+        self._start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._is_recording:
+            self._stop()
+
+    def _start(self) -> None:
+        self._is_recording = True
+        push_tape(self)
+
+    def _stop(self) -> None:
+        self._is_recording = False
+        remove_tape(self)
+
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Record nothing inside this block.
+
+        Raises:
+            RuntimeError: the tape is not recording.
+        """
+        if not self._is_recording:
+            raise RuntimeError(
+                "Trying to stop recording a tape which is not recording.", location=here()
+            )
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def reset(self) -> None:
+        """Forget everything recorded so far, watched Tensors too.
+
+        Raises:
+            ValueError: the tape is not recording.
+        """
+        if not self._is_recording:
+            raise ValueError("Tape is not recording.", location=here())
+        self._recording = Recording()
+
+    # -- what it hears
+
+    def watch(self, tensor: Any) -> None:
+        """Record what happens to a Tensor, a Variable, or each in a nested structure.
+
+        Raises:
+            ValueError: something else is among them.
+            RuntimeError: the tape was never entered.
+        """
+        if self._recording is None:
+            raise RuntimeError(
+                "watch() was called on a tape that does not record",
+                location=here(),
+                hint="enter the tape first: with tapec.GradientTape() as tape: tape.watch(x)",
+            )
+        for leaf in _leaves(tensor):
+            if not isinstance(leaf, Tensor | Variable):
+                raise ValueError(
+                    f"Passed in object {leaf} of type {type(leaf).__name__!r}, not tapec.Tensor or tapec.Variable.",
+                    location=here(),
+                )
+            if not leaf.dtype.is_differentiable:
+                _logger.warning(
+                    "The dtype of the watched tensor must be floating (e.g. tapec.float32), got tapec.%s",
+                    leaf.dtype.name,
+                )
+            if isinstance(leaf, Variable):
+                self._reads(leaf)
+            else:
+                self._recording.active.add(leaf.id)
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The Variables watched so far, in the order in which they were first read or watched."""
+        if self._recording is None:
+            return ()
+        return tuple(variable for variable, _ in self._recording.variables.values())
+
+    def variable_read(self, variable: Variable, value: Tensor) -> None:
+        """Hear that reading a Variable gave a value."""
+        assert self._recording is not None
+        known = id(variable) in self._recording.variables
+        if known or (self._watches_variables and variable.trainable):
+            self._reads(variable).append(value.id)
+            self._recording.active.add(value.id)
+
+    def _reads(self, variable: Variable) -> list[int]:
+        assert self._recording is not None
+        return self._recording.variables.setdefault(id(variable), (variable, []))[1]
+
+    def record(
+        self,
+        defn: Op,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        outputs: Sequence[Tensor],
+        origin: Origin | None,
+        operation: Operation | None = None,
+    ) -> None:
+        """Hear of an operation; ``operation`` is what it became in a trace."""
+        recording = self._recording
+        assert recording is not None
+        if not defn.differentiable or recording.active.isdisjoint([x.id for x in inputs]):
+            return
+        recording.records.append(
+            record_eager(defn, inputs, attrs, outputs, origin, recording.active, operation)
+        )
+        recording.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
+
+    def record_call(
+        self, callee: Function, inputs: Sequence[Tensor], outputs: Sequence[int], origin: Origin | None
+    ) -> None:
+        """Hear of the call of a compiled function; ``outputs`` are ids for everything its program returns."""
+        recording = self._recording
+        assert recording is not None
+        if not recording.active.isdisjoint([x.id for x in inputs]):
+            recording.records.append(record_call(callee, inputs, outputs, origin))
+            recording.active.update(outputs)
+
+    # -- what it answers
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+    ) -> Any:
+        """The gradient of (the sum of the elements of) the target with respect to each source.
+
+        Args:
+            target: a Tensor or Variable, or a structure of them, whose gradients are added.
+            sources: a structure of Tensors and Variables.
+            output_gradients: the weights of the target's elements, one Tensor for each target; ones if None.
+            unconnected_gradients: None or zeros for sources that the target does not depend on.
+
+        Returns:
+            A structure like ``sources``, each gradient of its source's shape and dtype, or None.
+
+        Raises:
+            RuntimeError: a second call on a tape that is not persistent, or one before it recorded.
+            TypeError: target or source is no Tensor or Variable.
+            ValueError: output_gradients do not fit the targets.
+        """
+        recording = self._take_recording()
+        unconnected = _unconnected(unconnected_gradients)
+        targets = [_checked(t, "target") for t in _leaves(target)]
+        source_leaves, spec = flatten(sources)
+        checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(source_leaves)]
+        seeds = _seeds(targets, output_gradients)
+        kept = [i for i, t in enumerate(targets) if t.dtype.is_differentiable]
+        differentiable = [i for i, s in enumerate(checked) if s.dtype.is_differentiable]
+        gradients: list[Tensor | None] = [None] * len(checked)
+        if kept and differentiable:
+            found = self._answer(
+                recording,
+                [targets[i] for i in kept],
+                [checked[i] for i in differentiable],
+                None if seeds is None else [seeds[i] for i in kept],
+            )
+            for i, gradient in zip(differentiable, found, strict=True):
+                gradients[i] = gradient
+        if unconnected is UnconnectedGradients.ZERO:
+            gradients = [_zeros(s) if g is None else g for g, s in zip(gradients, checked, strict=True)]
+        if not self._persistent:
+            self._recording = None
+        return unflatten(spec, gradients)
+
+    def _take_recording(self) -> Recording:
+        if self._recording is None:
+            reason = "" if self._was_entered else "; this tape never recorded"
+            raise RuntimeError(
+                "A non-persistent GradientTape can only be used to compute one set of gradients "
+                f"(or jacobians){reason}",
+                location=here(),
+                hint="use GradientTape(persistent=True), or ask for all sources in one call",
+            )
+        if self._is_recording:
+            if self._persistent:
+                _logger.warning(
+                    "Calling GradientTape.gradient on a persistent tape inside its context is significantly "
+                    "less efficient than calling it outside the context (it causes the gradient ops to be "
+                    "recorded on the tape, leading to increased CPU and memory usage). Only call "
+                    "GradientTape.gradient inside the context if you actually want to trace the gradient in "
+                    "order to compute higher order derivatives."
+                )
+            else:
+                self._stop()
+        return self._recording
+
+    def _answer(
+        self,
+        recording: Recording,
+        targets: Sequence[Tensor | Variable],
+        sources: Sequence[Tensor | Variable],
+        seeds: Sequence[Tensor] | None,
+    ) -> list[Tensor | None]:
+        """Gradients of tensors: a Variable stands for all its reads, whose gradients add up."""
+        fresh: dict[int, int] = {}
+        target_tensors = [_target_tensor(t, fresh) for t in targets]
+        groups: list[list[int]] = []
+        for source in sources:
+            if isinstance(source, Tensor):
+                groups.append([source.id])
+            else:
+                _, reads = recording.variables.get(id(source), (source, []))
+                mine = [*reads, *([fresh[id(source)]] if id(source) in fresh else [])]
+                groups.append(list(dict.fromkeys(mine)))
+        types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
+        trace = current_trace()
+        ask = eager_gradient if trace is None else trace.gradient
+        flat = ask(recording.records, target_tensors, list(types.items()), seeds)
+        found = dict(zip(types, flat, strict=True))
+        return [_total([found[i] for i in group]) for group in groups]
+
+
+def _total(parts: Sequence[Tensor | None]) -> Tensor | None:
+    total = None
+    for part in parts:
+        if part is not None:
+            total = part if total is None else total + part
+    return total
+
+
+def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
+    if isinstance(target, Tensor):
+        return target
+    # A Variable as target is one more read of it, which its source part must know.
+    trace = current_trace()
+    if trace is not None:
+        value = trace.read(target)
+    else:
+        value = Tensor(target.array, target.type, next_id())
+    fresh[id(target)] = value.id
+    return value
+
+
+def _zeros(source: Tensor | Variable) -> Tensor:
+    return apply("constant", value=0, type=source.type)  # type: ignore[no-any-return]
+
+
+def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
+    try:
+        return UnconnectedGradients(value)
+    except Exception:
+        raise ValueError(
+            f"Unknown value for unconnected_gradients: {value!r}", location=here()
+        ) from None
+
+
+def _checked(leaf: Any, what: str) -> Tensor | Variable:
+    if isinstance(leaf, Tensor | Variable):
+        return leaf
+    hint = None
+    if type(leaf).__module__ == "numpy":
+        hint = ".numpy() left the tape; keep the Tensor"
+    came = "None" if leaf is None else type(leaf).__name__
+    raise TypeError(f"{what} must be a Tensor or Variable, got {came}", location=here(), hint=hint)
+
+
+def _seeds(targets: Sequence[Tensor | Variable], given: Any) -> list[Tensor] | None:
+    """Output gradients as tensors, one for each target; None if none are given."""
+    if given is None:
+        return None
+    leaves = [given] if len(targets) == 1 and not _is_single_list(given) else list(given)
+    if len(leaves) != len(targets):
+        raise ValueError(
+            f"{len(targets)} targets, but {len(leaves)} output_gradients", location=here()
+        )
+    seeds = []
+    for i, (leaf, target) in enumerate(zip(leaves, targets, strict=True)):
+        seed = as_tensor(1 if leaf is None else leaf, target.dtype)
+        if seed.type.shape == () or leaf is None:
+            seed = apply("broadcast", seed, shape=target.type.shape, axes=())
+        if seed.type.shape != target.type.shape:
+            raise ValueError(
+                f"output_gradients[{i}] has shape {seed.shape}, target has {target.shape}",
+                location=here(),
+            )
+        seeds.append(seed)
+    return seeds
+
+
+def _is_single_list(given: Any) -> bool:
+    """Whether it is ``[gradient]``, and not an array written as a list."""
+    return (
+        isinstance(given, list | tuple)
+        and len(given) == 1
+        and (given[0] is None or hasattr(given[0], "dtype"))
+    )
+
+
+def _leaves(structure: Any) -> list[Any]:
+    return flatten(structure)[0]

@@ -1,0 +1,287 @@
+"""Trace: a function being turned into a program, and the tensors that stand for its values.
+
+While a trace is current, `tapec.tensor.apply` and the Variables come here instead of computing. What the function
+reads from outside (Variables, Tensors, NumPy arrays) becomes an argument, so nothing of it is frozen into the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.frames import here, origin, resolve
+from tapec.ir.builder import Builder, recording_guards
+from tapec.ir.core import Block, Function, Operation, Value
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import OPS, Op
+from tapec.ir.ops.control import Gradient
+from tapec.ir.types import TensorType
+from tapec.passes.adjoint import carries_gradient, reachable
+from tapec.recording import active_tapes
+from tapec.tensor import Array, Tensor, type_of
+
+if TYPE_CHECKING:
+    from tapec.records import Record
+    from tapec.variable import Variable
+
+#: Literals up to this many elements are part of the program; larger arrays are inputs.
+_LARGEST_LITERAL = 16
+
+
+class TracedTensor(Tensor):
+    """A Tensor that stands for a value of the program being traced."""
+
+    __slots__ = ("trace", "value")
+
+    def __init__(self, value: Value, trace: Trace) -> None:
+        super().__init__(None, value.tensor)
+        self.value = value
+        self.trace = trace
+
+
+class Trace:
+    """A program under construction.
+
+    ``function`` gets an argument for each input, then for each thing captured from outside (``captures``, in order).
+    ``states`` maps captured Variables (by ``id``) to the value they have at this point of the program.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Start with an empty program."""
+        self.function = Function(name)
+        self.builder = Builder(self.function.block)
+        self.captures: list[Any] = []
+        self.states: dict[int, Value] = {}
+        self.created_variables = False
+        self._captured: dict[int, Value] = {}
+        #: Values that a `watch` operation stands for from now on: see `_mark`.
+        self._marked: dict[Value, Value] = {}
+
+    # -- values
+
+    def input(self, type: TensorType, name: str | None) -> TracedTensor:
+        """A new argument of the function."""
+        return TracedTensor(self.function.block.add_arg(type, name), self)
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """The value that a tensor stands for; a tensor from outside becomes an argument.
+
+        Raises:
+            RuntimeError: the tensor belongs to another trace, which it left.
+        """
+        if isinstance(tensor, TracedTensor):
+            if tensor.trace is not self:
+                raise RuntimeError(
+                    f"a tensor ({tensor.type}) of another compiled function was used here: it left that "
+                    "function while it was compiled",
+                    location=here(),
+                    hint="return the tensor from its function instead of storing it outside",
+                )
+            return self._marked.get(tensor.value, tensor.value)
+        return self._capture(tensor, tensor.type, None)
+
+    def _capture(self, thing: Any, type: TensorType, name: str | None) -> Value:
+        value = self._captured.get(id(thing))
+        if value is None:
+            value = self._captured[id(thing)] = self.function.block.add_arg(type, name)
+            self.captures.append(thing)  # also keeps the id from being used again
+        return value
+
+    def constant(self, original: Any, array: Array) -> Tensor:
+        """A tensor for a literal or a NumPy array."""
+        if isinstance(original, np.ndarray) and array.size > 1:
+            if original.dtype == array.dtype:
+                return TracedTensor(self._capture(original, type_of(array), None), self)
+            # The array itself is the input, its conversion part of the program: contents may change.
+            value = self._capture(original, type_of(original), None)
+            return TracedTensor(self.builder.cast(value, dtype=type_of(array).dtype), self)
+        if array.size > _LARGEST_LITERAL:
+            tensor = Tensor(array, type_of(array))
+            return TracedTensor(self._capture(tensor, tensor.type, None), self)
+        literal = array.item() if array.ndim == 0 else array
+        return TracedTensor(self.builder.emit("constant", value=literal, type=type_of(array)), self)
+
+    # -- operations
+
+    def apply(self, defn: Op, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
+        """Append an operation; a Tensor, or a tuple of them."""
+        operands = [self.value_of(x) for x in inputs]
+        where = origin()
+        try:
+            with recording_guards(self.function), self.builder.at(resolve(where)):
+                results = self.builder.emit(defn, *operands, **attrs)
+        except ShapeError as error:
+            raise ValueError(error.message, location=resolve(where), hint=error.hint) from None
+        except DTypeError as error:
+            raise TypeError(error.message, location=resolve(where), hint=error.hint) from None
+        single = isinstance(results, Value)
+        outputs = tuple(TracedTensor(v, self) for v in ((results,) if single else results))
+        operation = self.builder.block.ops[-1]
+        for tape in active_tapes():
+            tape.record(defn, inputs, attrs, outputs, where, operation)
+        return outputs[0] if single else outputs
+
+    # -- Variables
+
+    def creates_variable(self) -> None:
+        """Hear that the function makes a Variable."""
+        self.created_variables = True
+
+    def state(self, variable: Variable) -> Value:
+        """The value of a Variable at this point."""
+        known = self.states.get(id(variable))
+        if known is None:
+            name = variable.name.removesuffix(":0")
+            known = self._capture(variable, variable.type, name if name.isidentifier() else None)
+            self.states[id(variable)] = known
+        return known
+
+    def read(self, variable: Variable) -> Tensor:
+        """Read a Variable: a value of its own for each read, since a tape tells reads apart."""
+        with self.builder.at(here()):
+            return TracedTensor(self.builder.read(self.state(variable)), self)
+
+    def assign(self, variable: Variable, value: Tensor) -> None:
+        """Give a Variable its next value."""
+        self.state(variable)  # the argument that receives it
+        self.states[id(variable)] = self.value_of(value)
+
+    def finish(self, outputs: Sequence[Tensor]) -> None:
+        """End the program: it returns the outputs, then the new values of Variables that changed."""
+        results = [self.value_of(t) for t in outputs]
+        for captured in self.captures:
+            argument = self._captured[id(captured)]
+            state = self.states.get(id(captured), argument)
+            if state is not argument:
+                self.function.updates[len(results)] = argument.index
+                results.append(state)
+        self.builder.emit("return", *results)
+
+    # -- tapes
+
+    def gradient(
+        self,
+        records: Sequence[Record],
+        targets: Sequence[Tensor],
+        sources: Sequence[tuple[int, TensorType]],
+        seeds: Sequence[Tensor] | None,
+    ) -> list[Tensor | None]:
+        """Append a ``gradient`` operation for what a tape recorded; None where there is no path."""
+        recorded = {r.operation for r in records if r.operation is not None}
+        ends = [self.value_of(t) for t in targets]
+        starts = self._source_values(records, targets, sources)
+        known = [v for v in starts if v is not None]
+        stops = _boundary(ends, known, recorded)
+        flows = iter(reachable(ends, known, stops))
+        reached = [v is not None and next(flows) for v in starts]
+        wanted = [v for v, has in zip(starts, reached, strict=True) if has and v is not None]
+        if not wanted:
+            return [None] * len(starts)
+        wanted = [self._mark(v) for v in wanted]
+        stops = [self._mark(v) for v in stops]
+        ends = [self._marked.get(v, v) for v in ends]
+        weights = [self.value_of(s) for s in seeds or ()]
+        operands = [*ends, *weights, *wanted, *stops]
+        segments = (len(ends), len(weights), len(wanted), len(stops))
+        where = origin()
+        with self.builder.at(resolve(where)):
+            results = self.builder.emit("gradient", *operands, segments=segments)
+        operation = self.builder.block.ops[-1]
+        outputs = [TracedTensor(v, self) for v in operation.results]
+        # The gradient depends on whatever its targets and seeds depend on.
+        heard = [*targets, *(seeds or ())]
+        for tape in active_tapes():
+            tape.record(OPS["gradient"], heard, {"segments": segments}, outputs, where, operation)
+        left = iter(outputs)
+        return [next(left) if has else None for has in reached]
+
+    def _source_values(
+        self,
+        records: Sequence[Record],
+        targets: Sequence[Tensor],
+        sources: Sequence[tuple[int, TensorType]],
+    ) -> list[Value | None]:
+        """The values behind the ids that a tape knows; None for one that the tape's operations never used."""
+        values: dict[int, Value] = {}
+        for record in records:
+            if record.operation is None:
+                continue
+            operands = record.operation.operands
+            if isinstance(record.defn, Gradient):
+                operands = operands[: len(record.inputs)]
+            values.update(zip(record.inputs, operands, strict=True))
+            values.update(zip(record.outputs, record.operation.results, strict=True))
+        values.update((t.id, self.value_of(t)) for t in targets)
+        found = [values.get(id) for id, _ in sources]
+        return [None if v is None else self._marked.get(v, v) for v in found]
+
+    def _mark(self, value: Value) -> Value:
+        """Put a `watch` behind a value that a gradient names, so that simplification keeps it apart.
+
+        All readers, and all operations to come, read the watch instead. Arguments and reads of Variables are
+        apart already.
+        """
+        value = self._marked.get(value, value)
+        op = value.op
+        if op is None or op.defn.marks_path:
+            return value
+        block = op.block
+        assert isinstance(block, Block)
+        readers = list(value.users)
+        position = block.ops.index(op)
+        watch = Operation(OPS["watch"], [value], [value.type], location=op.location)
+        watch.block = block
+        block.ops.insert(position + 1, watch)
+        for reader in readers:
+            for i, operand in enumerate(reader.operands):
+                if operand is value:
+                    reader.set_operand(i, watch.result)
+        self._marked[value] = watch.result
+        for state, current in self.states.items():
+            if current is value:
+                self.states[state] = watch.result
+        return watch.result
+
+
+def _boundary(
+    targets: Sequence[Value], sources: Sequence[Value], recorded: set[Operation]
+) -> list[Value]:
+    """Where the way back from the targets meets an operation that the tape did not record, yet depends on a source.
+
+    A source may be such a value itself: it gets its cotangent, and the walk ends there.
+    """
+    dependent = _dependents(sources)
+    stops: dict[Value, None] = {}
+    seen: set[Value] = set()
+    stack = list(targets)
+    while stack:
+        value = stack.pop()
+        if value in seen or value not in dependent:
+            continue
+        seen.add(value)
+        op = value.op
+        if op is None:
+            continue
+        if op in recorded or op.defn.marks_path:
+            stack.extend(op.operands)
+        else:
+            stops[value] = None
+    return list(stops)
+
+
+def _dependents(sources: Sequence[Value]) -> set[Value]:
+    """All values that carry gradients and depend on one of the sources."""
+    found: set[Value] = set()
+    stack = list(sources)
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            for user in value.users:
+                stack.extend(r for r in user.results if carries_gradient(r))
+    return found
+
+

@@ -1,0 +1,284 @@
+"""Variable: a tensor that keeps its place and changes its value.
+
+Eager, an assignment gives the Variable a new array, so that what was read before stays as it was. A compiled step
+writes into the array itself; where somebody else still holds the array, the Variable moves to a copy first
+(`Variable.own_array`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.frames import here
+from tapec.ir.types import DType, TensorType, as_dtype
+from tapec.recording import active_tapes, current_trace, tracing
+from tapec.shape import TensorShape
+from tapec.tensor import Array, Reference, Tensor, TensorLike, apply, as_array, as_tensor, type_of
+
+if TYPE_CHECKING:
+    from tapec.operators import Operators
+else:
+    Operators = object  # tapec.operators adds its methods, as to Tensor
+
+#: What `sys.getrefcount` says of an array that only its Variable holds: the attribute and the call's argument.
+_OWN_REFERENCES = 2
+
+
+class Variable(Operators):
+    """State that training changes: read like a Tensor, written by `assign`, `assign_add`, `assign_sub`.
+
+    Tapes watch a trainable Variable by themselves when it is read.
+
+    Args:
+        initial_value: anything that converts to a Tensor, or a callable that returns it.
+        trainable: whether tapes watch it.
+        name: for messages; ``variable.name`` appends ``:0``.
+        dtype: converts the initial value.
+        shape: a shape that the initial value must have.
+        constraint: a function of the value that optimizers apply after an update.
+
+    Raises:
+        ValueError: no initial value, or one of another shape; created at each call of a compiled function.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_name", "_trainable", "constraint", "type")
+
+    def __init__(
+        self,
+        initial_value: TensorLike | Callable[[], TensorLike] = None,
+        trainable: bool = True,
+        validate_shape: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        *,
+        shape: Any = None,
+        constraint: Callable[[Tensor], TensorLike] | None = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError(
+                "The `initial_value` arg to `tapec.Variable` must be specified.", location=here()
+            )
+        trace = current_trace()
+        if trace is not None:
+            trace.creates_variable()
+        with tracing(None):  # the state itself lives outside of the program that is being traced
+            if callable(initial_value):
+                initial_value = initial_value()
+            self._array = _initial_array(initial_value, as_dtype(dtype) if dtype else None)
+        self.type: TensorType = type_of(self._array)
+        if shape is not None and TensorShape(shape) != self.shape:
+            raise ValueError(
+                f"the initial value has shape {self.shape}, not {TensorShape(shape)}",
+                location=here(),
+            )
+        self._trainable = trainable
+        self._name = name or "Variable"
+        self.constraint = constraint
+
+    # -- description
+
+    @property
+    def name(self) -> str:
+        """The name given, with TensorFlow's output number: ``w:0``."""
+        return f"{self._name}:0"
+
+    @property
+    def trainable(self) -> bool:
+        """Whether tapes watch it by themselves."""
+        return self._trainable
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape."""
+        return TensorShape(self.type.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.type.rank
+
+    def get_shape(self) -> TensorShape:
+        """The shape."""
+        return self.shape
+
+    # -- reading
+
+    def read_value(self) -> Tensor:
+        """The value now, as a Tensor that later assignments do not change."""
+        trace = current_trace()
+        value = Tensor(self._array, self.type) if trace is None else trace.read(self)
+        for tape in active_tapes():
+            tape.variable_read(self, value)
+        return value
+
+    def value(self) -> Tensor:
+        """The value now; see `read_value`."""
+        return self.read_value()
+
+    def numpy(self) -> Any:
+        """The value as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""
+        trace = current_trace()
+        if trace is not None:
+            return trace.read(self).numpy()  # which says that there is no value yet
+        return self._array.copy() if self._array.ndim else self._array[()]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.numpy(), dtype=dtype)
+
+    def __float__(self) -> float:
+        return float(self.read_value())
+
+    def __int__(self) -> int:
+        return int(self.read_value())
+
+    def __index__(self) -> int:
+        return self.read_value().__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self.read_value())
+
+    def __len__(self) -> int:
+        return len(self.read_value())
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.read_value())
+
+    # -- writing
+
+    def assign(self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+        """Replace the value; the shape and dtype stay.
+
+        Raises:
+            ValueError: another shape, or a Tensor of another dtype.
+        """
+        new = as_tensor(value, self.type.dtype)
+        if new.type != self.type:
+            raise ValueError(
+                f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape "
+                f"{self.shape}, and the assigned value shape {new.shape} are incompatible.",
+                location=here(),
+            )
+        trace = current_trace()
+        if trace is None:
+            self._array = new.array
+        else:
+            trace.assign(self, new)
+        return self
+
+    def assign_add(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+        """Add to the value: ``v.assign_add(d)`` is ``v.assign(v + d)`` for a ``d`` of the same shape."""
+        return self.assign(apply("add", self._peek(), self._delta(delta)))
+
+    def assign_sub(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+        """Subtract from the value."""
+        return self.assign(apply("sub", self._peek(), self._delta(delta)))
+
+    def _delta(self, delta: TensorLike) -> Tensor:
+        new = as_tensor(delta, self.type.dtype)
+        if new.type != self.type:
+            raise ValueError(
+                f"Cannot update variable '{self.name}' with shape {self.shape} using a Tensor with shape "
+                f"{new.shape}, shapes must be equal.",
+                location=here(),
+            )
+        return new
+
+    def _peek(self) -> Tensor:
+        """The value, unseen by tapes: an update is no use of the Variable."""
+        trace = current_trace()
+        return Tensor(self._array, self.type) if trace is None else trace.read(self)
+
+    # -- what compiled functions use
+
+    @property
+    def array(self) -> Array:
+        """The array that holds the value; not to be written to."""
+        return self._array
+
+    def own_array(self) -> Array:
+        """The array, held by nobody else, contiguous and writable: a compiled step may write into it."""
+        array = self._array
+        # One reference more than usual: the local name.
+        if sys.getrefcount(array) > _OWN_REFERENCES + 1 or not array.flags.carray:
+            del array
+            self._array = np.array(self._array, order="C")
+        return self._array
+
+    # -- Python's protocol
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"Variable is unhashable. Instead, use variable.ref() as the key. (Variable: {self!r})",
+            location=here(),
+        )
+
+    def ref(self) -> Reference:
+        """A hashable stand-in, for keys of dicts and sets."""
+        return Reference(self)
+
+    def __copy__(self) -> Variable:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        copied = Variable(
+            self._array.copy(), self._trainable, name=self._name, constraint=self.constraint
+        )
+        memo[id(self)] = copied
+        return copied
+
+    def __iadd__(self, other: Any) -> Variable:
+        return self._refuse_in_place("+", "assign_add")
+
+    def __isub__(self, other: Any) -> Variable:
+        return self._refuse_in_place("-", "assign_sub")
+
+    def __imul__(self, other: Any) -> Variable:
+        return self._refuse_in_place("*", "assign")
+
+    def __itruediv__(self, other: Any) -> Variable:
+        return self._refuse_in_place("/", "assign")
+
+    def _refuse_in_place(self, sign: str, method: str) -> Variable:
+        raise RuntimeError(
+            f"`variable {sign}= value` with `tapec.Variable`s is not supported. Use `variable.{method}(value)` "
+            f"to modify the variable, or `out = variable {sign} value` if you need to get a new output Tensor.",
+            location=here(),
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError(
+            "'Variable' object does not support item assignment",
+            location=here(),
+            hint="assign the whole value: v.assign(tapec.where(mask, new, v))",
+        )
+
+    def __repr__(self) -> str:
+        head = f"<tapec.Variable '{self.name}' shape={self.shape!s} dtype={self.dtype.name}"
+        if current_trace() is not None:
+            return f"{head}>"
+        return f"{head}, numpy={np.array2string(self._array, separator=', ')}>"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.read_value(), spec)
+
+
+def _initial_array(value: Any, dtype: DType | None) -> Array:
+    if isinstance(value, Variable):
+        value = value.array
+    if isinstance(value, Tensor):
+        value = value.array
+    array = as_array(value, dtype)
+    # Its own memory: a compiled step may write into it.
+    return np.array(array, order="C")
+
+
