@@ -1,0 +1,106 @@
+"""Each example runs in seconds and shows what it claims."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+Run = Callable[[str], str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run an example of this name and return what it printed."""
+
+    def run_example(name: str) -> str:
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def number(pattern: str, text: str) -> float:
+    """The number that a pattern's group finds in the output."""
+    match = re.search(pattern, text)
+    assert match is not None, f"{pattern!r} is not in:\n{text}"
+    return float(match.group(1).replace(",", ""))
+
+
+def test_linear_regression(run: Run) -> None:
+    out = run("linear_regression")
+    assert number(r"largest difference (\S+)", out) < 1e-4
+    assert abs(number(r"compiled +\S+ +(\S+)", out) - 3.0) < 0.05
+
+
+def test_train_digits(run: Run) -> None:
+    out = run("train_digits")
+    rows = {row.split("│")[1].strip(): row.split("│") for row in out.splitlines() if "%" in row}
+    for name in ("eager", "compiled"):
+        assert float(rows[name][3].strip().removesuffix("%")) >= 97.0
+    assert rows["eager"][2] == rows["compiled"][2]
+
+
+def test_higher_order(run: Run) -> None:
+    out = run("higher_order")
+    assert abs(number(r"sin'''\(0.7\) = (\S+),", out) - number(r"-cos\(0.7\) = (\S+)", out)) < 1e-5
+    assert number(r"step 6: f = (\S+)", out) < 1e-8
+    assert "minimum at [1.0, 1.0]" in out
+
+
+def test_saliency(run: Run) -> None:
+    out = run("saliency")
+    assert number(r"training loss (\S+):", out) < 0.2
+    assert "most important pixel" in out
+
+
+def test_stop_gradient_dqn(run: Run) -> None:
+    out = run("stop_gradient_dqn")
+    assert "greedy actions: >>>>>>>" in out
+    assert number(r"going right: (\S+)", out) < 0.1
+
+
+def test_wgan_gp(run: Run) -> None:
+    out = run("wgan_gp")
+    assert number(r"after: mean distance (\S+),", out) < 0.3
+    assert number(r"after: .*, (\d) of 8", out) == 8
+
+
+def test_pinn_poisson(run: Run) -> None:
+    assert number(r"largest error of u: (\S+)", run("pinn_poisson")) < 0.01
+
+
+def test_fgsm(run: Run) -> None:
+    out = run("fgsm")
+    clean, attacked = number(r"accuracy (\S+) %", out), number(r"-> (\S+) %", out)
+    assert number(r"pixel (\S+)", out) == 0.1
+    assert clean > 98 and attacked < clean - 30
+
+
+def test_maml_sine(run: Run) -> None:
+    out = run("maml_sine")
+    before = number(r"meta-trained: before (\S+),", out)
+    after = number(r"meta-trained: .* one step (\S+)", out)
+    assert after < 0.4 * before
+    assert after < number(r"untrained: .* one step (\S+)", out)
+
+
+def test_training_recipes(run: Run) -> None:
+    out = run("training_recipes")
+    assert number(r"large batch by (\S+)", out) < 1e-6
+    assert "layer-wise rates:  0.010, 0.010, 0.100, 0.100" in out
+    assert "frozen layer moved by 0.0" in out and "masked weights sum to 0.0" in out
+    assert abs(number(r"ratio (\S+),", out) - 0.9**10) < 1e-4
+    assert "gradient 0.0e+00 without" in out
+    assert abs(number(r"without, (\S+) with", out) / 2e-9 - 1) < 0.05
+
+
+def test_tape_from_scratch(run: Run) -> None:
+    out = run("tape_from_scratch")
+    assert number(r"f'\(2\) = (\S+),", out) == number(r"2 cos 2 \+ 3 = (\S+)", out)
+    assert abs(number(r"slope (\S+) at", out)) < 1e-9
