@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from tapec import config
 from tapec.ir.core import Module, clone_module
-from tapec.passes import PIPELINES, Pipeline, parse_pipeline
+from tapec.ir.errors import PassError
+from tapec.passes import PIPELINES
+from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
 from tapec.runtime import Executable, compile_module as compile_loops
 
 __all__ = ["Executable", "compile_module", "lowered"]
@@ -26,10 +28,15 @@ def compile_module(module: Module) -> Executable:
 def lowered(module: Module, after: str | None = None) -> Module:
     """A copy of the module after the default pipeline, or after the last run of the pass named ``after``."""
     copy = clone_module(module)
-    _pipeline(after).run(copy)
+    run_pipeline(copy, _stages(after))
     return copy
 
 
-def _pipeline(after: str | None) -> Pipeline:
-    pipeline = parse_pipeline(PIPELINES["default"])
-    return pipeline if after is None else pipeline.until(after)
+def _stages(after: str | None) -> tuple[Stage, ...]:
+    stages = parse_pipeline(PIPELINES["default"])
+    if after is None:
+        return stages
+    names = [stage.name for stage in stages]
+    if after not in names:
+        raise PassError(f"the default pipeline has no pass {after!r}", hint=", ".join(names))
+    return stages[: len(names) - names[::-1].index(after)]

@@ -21,11 +21,14 @@ from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, 
 from tapec.ir.errors import TargetError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.types import TensorType
-from tapec.passes import parse_pipeline
 from tapec.passes.adjoint import reachable
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.records import Record
 from tapec.recording import active_tapes
 from tapec.tensor import Array, Tensor, apply
+
+_DIFFERENTIATE = parse_pipeline("adjoint")
+_SIMPLIFY = parse_pipeline("prune,canonicalize,cse,dce")
 
 #: Programs kept; the least recently used goes first.
 _CAPACITY = 512
@@ -180,7 +183,7 @@ def _simplify(
     weights: Sequence[Value],
 ) -> list[tuple[int, TensorType]]:
     """Differentiate, cut the forward operations off, simplify; return what is read of the records."""
-    parse_pipeline("adjoint").run(Module([function]))
+    run_pipeline(Module([function]), _DIFFERENTIATE)
     block = function.block
     inside = set(forward)
     for op in forward:
@@ -196,7 +199,7 @@ def _simplify(
     for op in reversed(forward):
         op.drop()
     block.ops = [op for op in block.ops if op not in inside]
-    parse_pipeline("prune,canonicalize,cse,dce").run(Module([function]))
+    run_pipeline(Module([function]), _SIMPLIFY)
     kept = [a for a in block.args if a.users and a not in weights]
     for index in reversed(range(len(block.args))):
         arg = block.args[index]

@@ -1,0 +1,471 @@
+"""The contract of GradientTape, eager and traced alike."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapec
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@pytest.fixture(params=["eager", "compiled"])
+def wrap(request: pytest.FixtureRequest) -> Wrap:
+    """Run a function as it is, or compiled: the answers are the same."""
+    return tapec.compile if request.param == "compiled" else lambda f: f
+
+
+def value(x: Any) -> Any:
+    """Tensors as NumPy values, structures kept."""
+    if isinstance(x, list | tuple):
+        return type(x)([value(v) for v in x])
+    return x.numpy() if hasattr(x, "numpy") else x
+
+
+# ---- watching
+
+
+def test_watched_constant(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        return tape.gradient(y, x)
+
+    assert value(wrap(f)(tapec.constant(3.0))) == 6.0
+
+
+def test_unwatched_constant_gives_none(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            y = x * x
+        return tape.gradient(y, x)
+
+    assert wrap(f)(tapec.constant(3.0)) is None
+
+
+def test_variables_are_watched_when_read(wrap: Wrap) -> None:
+    v, frozen = tapec.Variable(3.0), tapec.Variable(2.0, trainable=False)
+
+    def f() -> Any:
+        with tapec.GradientTape() as tape:
+            y = v * v * frozen
+        return tape.gradient(y, [v, frozen])
+
+    assert value(wrap(f)()) == [12.0, None]
+
+
+def test_watch_after_the_operation(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            y = x * x
+            tape.watch(x)
+            z = x * y
+        return tape.gradient(z, x)
+
+    assert value(wrap(f)(tapec.constant(3.0))) == 9.0
+
+
+def test_read_before_the_block_is_no_source(wrap: Wrap) -> None:
+    v = tapec.Variable(3.0)
+
+    def f() -> Any:
+        early = v.read_value()
+        with tapec.GradientTape() as tape:
+            y = early * early
+            z = early * v
+        return tape.gradient(y, v) if tape.watched_variables() == () else tape.gradient(z, v)
+
+    assert value(wrap(f)()) == 3.0
+
+
+def test_intermediate_source_stops_nothing(wrap: Wrap) -> None:
+    v = tapec.Variable(2.0)
+
+    def f() -> Any:
+        with tapec.GradientTape() as tape:
+            a = v * v
+            y = a * a * v
+        return tape.gradient(y, [a, v])
+
+    assert value(wrap(f)()) == [16.0, 80.0]
+
+
+def test_value_made_outside_and_watched_is_a_source_and_an_end(wrap: Wrap) -> None:
+    v = tapec.Variable(3.0)
+
+    def f() -> Any:
+        a = v * 2.0
+        with tapec.GradientTape() as tape:
+            tape.watch(a)
+            y = a * v
+        return tape.gradient(y, [a, v])
+
+    assert value(wrap(f)()) == [3.0, 6.0]  # the path v -> a was not recorded
+
+
+def test_equal_computations_stay_apart_as_sources(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            a = x * x
+            b = x * x
+            y = a * 3.0 + b * 5.0
+        return tape.gradient(y, a), tape.gradient(y, b), tape.gradient(y, x)
+
+    assert value(wrap(f)(tapec.constant(2.0))) == (3.0, 5.0, 32.0)
+
+
+def test_watched_variables_in_order_of_first_read() -> None:
+    a, b = tapec.Variable(1.0, name="a"), tapec.Variable(2.0, name="b")
+    with tapec.GradientTape() as tape:
+        _ = b * a * b
+    assert [v.name for v in tape.watched_variables()] == ["b:0", "a:0"]
+
+
+def test_watch_refuses_what_is_no_tensor() -> None:
+    with tapec.GradientTape() as tape, pytest.raises(ValueError, match="Passed in object 3.0"):
+        tape.watch(3.0)
+    with pytest.raises(tapec.errors.RuntimeError, match="enter the tape first"):
+        tapec.GradientTape().watch(tapec.constant(1.0))
+
+
+def test_watch_of_integers_warns(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "tapec"), tapec.GradientTape() as tape:
+        tape.watch(tapec.constant(3))
+    assert "must be floating" in caplog.text
+
+
+# ---- the life of a tape
+
+
+def test_second_gradient_is_refused_unless_persistent(wrap: Wrap) -> None:
+    def once(x: tapec.Tensor, persistent: bool) -> Any:
+        with tapec.GradientTape(persistent=persistent) as tape:
+            tape.watch(x)
+            y = x * x
+        return tape.gradient(y, x), tape.gradient(y, x)
+
+    assert value(wrap(once)(tapec.constant(2.0), True)) == (4.0, 4.0)
+    with pytest.raises(RuntimeError, match="can only be used to compute one set of gradients"):
+        wrap(once)(tapec.constant(2.0), False)
+
+
+def test_gradient_before_any_block() -> None:
+    with pytest.raises(RuntimeError, match="never recorded"):
+        tapec.GradientTape().gradient(tapec.constant(1.0), tapec.constant(1.0))
+
+
+def test_reentry() -> None:
+    x = tapec.constant(3.0)
+    tape = tapec.GradientTape()
+    for _ in range(2):  # a plain tape starts anew after gradient()
+        with tape:
+            tape.watch(x)
+            y = x * x
+        assert value(tape.gradient(y, x)) == 6.0
+    with tapec.GradientTape(persistent=True) as kept:
+        kept.watch(x)
+        y = x * x
+    with kept:
+        z = y * x
+    assert value(kept.gradient(z, x)) == 27.0
+    with kept, pytest.raises(ValueError, match="still recording"), kept:
+        pass
+
+
+def test_reset_and_stop_recording(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x * x
+            with tape.stop_recording():
+                hidden = x * x
+            z = hidden * x
+            half = tape.gradient(z, x)
+            tape.reset()
+            tape.watch(x)
+            w = y * x
+        return half, tape.gradient(w, x)
+
+    assert value(wrap(f)(tapec.constant(3.0))) == (9.0, 9.0)
+    with pytest.raises(ValueError, match="not recording"):
+        tapec.GradientTape().reset()
+    with pytest.raises(RuntimeError, match="not recording"), tapec.GradientTape().stop_recording():
+        pass
+
+
+def test_an_exception_leaves_no_tape_behind() -> None:
+    from tapec.recording import active_tapes
+
+    with pytest.raises(ZeroDivisionError), tapec.GradientTape():
+        raise ZeroDivisionError
+    assert active_tapes() == ()
+
+
+def test_another_thread_is_not_recorded() -> None:
+    v = tapec.Variable(3.0)
+    found: list[tapec.Tensor] = []
+    with tapec.GradientTape() as tape:
+        worker = threading.Thread(target=lambda: found.append(v * v))
+        worker.start()
+        worker.join()
+    assert tape.gradient(found[0], v) is None
+
+
+# ---- gradient()
+
+
+def test_structures() -> None:
+    Pair = collections.namedtuple("Pair", "w b")
+    w, b = tapec.Variable(3.0), tapec.Variable(2.0)
+    with tapec.GradientTape(persistent=True) as tape:
+        y = w * b
+    assert value(tape.gradient(y, [w, b])) == [2.0, 3.0]
+    assert value(tape.gradient(y, (w, b))) == (2.0, 3.0)
+    assert {k: value(g) for k, g in tape.gradient(y, {"w": w, "b": b}).items()} == {"w": 2.0, "b": 3.0}
+    found = tape.gradient(y, Pair(w, b))
+    assert isinstance(found, Pair) and value(found.w) == 2.0
+    assert value(tape.gradient(y, {"l": [w, (b,)]})["l"][1][0]) == 3.0
+    assert tape.gradient(y, []) == []
+    assert value(tape.gradient(y, [w, w])) == [2.0, 2.0]
+
+
+def test_targets_add_up(wrap: Wrap) -> None:
+    x = tapec.constant([1.0, 2.0, 3.0])
+
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y, z = x * x, 3.0 * x
+        return tape.gradient(y, x), tape.gradient([y, z], x), tape.gradient({"a": y, "b": z}, x)
+
+    vector, both, mapped = value(wrap(f)(x))
+    np.testing.assert_array_equal(vector, [2, 4, 6])
+    np.testing.assert_array_equal(both, [5, 7, 9])
+    np.testing.assert_array_equal(mapped, [5, 7, 9])
+
+
+def test_target_that_is_the_source(wrap: Wrap) -> None:
+    v = tapec.Variable(2.0)
+
+    def f(c: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(c)
+            y = c * 1.0
+        return tape.gradient(c, c), tape.gradient([y, c], c), tape.gradient(v, v)
+
+    assert value(wrap(f)(tapec.constant(5.0))) == (1.0, 2.0, 1.0)
+
+
+def test_output_gradients(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x * x
+        weights = tapec.constant([10.0, 100.0])
+        return (
+            tape.gradient(y, x, output_gradients=weights),
+            tape.gradient([y, y], x, output_gradients=[weights, None]),
+        )
+
+    weighted, mixed = value(wrap(f)(tapec.constant([1.0, 2.0])))
+    np.testing.assert_array_equal(weighted, [20, 400])
+    np.testing.assert_array_equal(mixed, [22, 404])
+
+
+def test_output_gradients_that_do_not_fit() -> None:
+    x = tapec.constant([1.0, 2.0])
+    with tapec.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+    with pytest.raises(ValueError, match=r"output_gradients\[0\] has shape \(3,\), target has \(2,\)"):
+        tape.gradient(y, x, output_gradients=tapec.ones([3]))
+    with pytest.raises(ValueError, match="2 targets, but 1"):
+        tape.gradient([y, y], x, output_gradients=[tapec.ones([2])])
+
+
+def test_unconnected_gradients(wrap: Wrap) -> None:
+    v, other = tapec.Variable(2.0), tapec.Variable([1.0, 2.0])
+
+    def f(mode: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            y = v * v + 0.0 * other[0]
+            z = v * 3.0
+        del y
+        return tape.gradient(z, [v, other], unconnected_gradients=mode)
+
+    assert value(wrap(f)("none")) == [3.0, None]
+    np.testing.assert_array_equal(value(wrap(f)(tapec.UnconnectedGradients.ZERO))[1], [0, 0])
+    with pytest.raises(ValueError, match="Unknown value for unconnected_gradients: 'nonsense'"):
+        f("nonsense")
+
+
+@pytest.mark.parametrize("target", [3.0, None, np.float32(1.0)])
+def test_target_must_be_a_tensor(target: Any) -> None:
+    v = tapec.Variable(1.0)
+    with tapec.GradientTape(persistent=True) as tape:
+        y = v * v
+    with pytest.raises(TypeError, match="target must be a Tensor"):
+        tape.gradient(target, v)
+    with pytest.raises(TypeError, match=r"sources\[1\] must be a Tensor"):
+        tape.gradient(y, [v, target])
+
+
+def test_integers_have_no_gradient(wrap: Wrap) -> None:
+    i = tapec.Variable(3)
+
+    def f() -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            y = tapec.cast(i, tapec.float32) ** 2.0
+            z = i * i
+        return tape.gradient(y, i), tape.gradient(z, i)
+
+    assert wrap(f)() == (None, None)
+
+
+def test_stop_gradient_cuts_one_path(wrap: Wrap) -> None:
+    x = tapec.Variable(2.0)
+
+    def f() -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            y = x * tapec.stop_gradient(x * x)
+            z = tapec.stop_gradient(x)
+        return tape.gradient(y, x), tape.gradient(z, x)
+
+    assert value(wrap(f)()) == (4.0, None)
+
+
+# ---- Variables that change
+
+
+def test_reads_keep_their_values_and_are_one_source(wrap: Wrap) -> None:
+    v = tapec.Variable(3.0)
+
+    def f() -> Any:
+        v.assign(3.0)
+        with tapec.GradientTape() as tape:
+            y = v * v
+            v.assign(10.0)
+            z = v * v
+            total = y + z
+        return tape.gradient(total, v)
+
+    assert value(wrap(f)()) == 26.0
+    assert value(v) == 10.0
+
+
+def test_assignment_cuts_the_path(wrap: Wrap) -> None:
+    a, b = tapec.Variable(3.0), tapec.Variable(0.0)
+
+    def f() -> Any:
+        with tapec.GradientTape() as tape:
+            b.assign(a * 2.0)
+            y = b * a
+        return tape.gradient(y, [a, b])
+
+    assert value(wrap(f)()) == [6.0, 3.0]
+
+
+# ---- higher order
+
+
+def test_nested_tapes(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as third:
+            third.watch(x)
+            with tapec.GradientTape() as second:
+                second.watch(x)
+                with tapec.GradientTape() as first:
+                    first.watch(x)
+                    y = x**5.0
+                dy = first.gradient(y, x)
+            ddy = second.gradient(dy, x)
+        return dy, ddy, third.gradient(ddy, x)
+
+    assert value(wrap(f)(tapec.constant(2.0))) == (80.0, 160.0, 240.0)
+
+
+def test_gradient_inside_its_own_persistent_block(wrap: Wrap, caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x**3.0
+            dy = tape.gradient(y, x)
+        return dy, tape.gradient(dy, x)
+
+    assert value(wrap(f)(tapec.constant(3.0))) == (27.0, 18.0)
+    assert "less efficient" in caplog.text
+
+
+def test_gradient_taken_outside_of_the_outer_block(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x**3.0
+        dy = tape.gradient(y, x)
+        return tape.gradient(dy, x)
+
+    assert wrap(f)(tapec.constant(3.0)) is None
+
+
+def test_second_derivative_of_something_linear_is_none(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                y = 3.0 * x
+            dy = inner.gradient(y, x)
+        return outer.gradient(dy, x)
+
+    assert wrap(f)(tapec.constant(2.0)) is None
+
+
+def test_hessian_vector_product_by_output_gradients(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor, v: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                y = x[0] ** 2.0 * x[1] ** 3.0
+            dy = inner.gradient(y, x)
+        return outer.gradient(dy, x, output_gradients=v)
+
+    x, v = tapec.constant([1.0, 2.0]), tapec.constant([1.0, -1.0])
+    np.testing.assert_allclose(value(wrap(f)(x, v)), [16 - 24, 24 - 12])
+
+
+def test_tape_around_a_compiled_function() -> None:
+    v = tapec.Variable(3.0)
+    cube = tapec.compile(lambda x: x * x * v)
+    x = tapec.constant(2.0)
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as inner:
+            inner.watch(x)
+            y = cube(x)
+        dy = inner.gradient(y, x)
+    assert value(outer.gradient(dy, [x, v])) == [6.0, 4.0]
+
+
+def test_eager_gradients_become_native_and_stay_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", "2")
+    w = tapec.Variable([[0.5, -0.3], [0.1, 0.8]])
+
+    def gradient(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            y = tapec.reduce_sum(tapec.tanh(x @ w) ** 2.0)
+        return tape.gradient(y, w).numpy()
+
+    x = tapec.constant([[0.3, 0.7], [1.5, -0.2], [0.4, 0.9]])
+    first, second, third = (gradient(x) for _ in range(3))
+    np.testing.assert_allclose(first, second, rtol=1e-5)
+    np.testing.assert_array_equal(second, third)
