@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 from dataclasses import dataclass
 
@@ -25,5 +26,6 @@ class Location:
         return f"{self.file}:{self.line}   {text}" if text else f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
-        """The form that the text of a program uses: ``loc("file":line)``."""
-        return f'loc("{self.file}":{self.line})'
+        """The form that the text of a program uses: ``loc("file":line in "softmax")``."""
+        composite = "" if self.composite is None else f" in {json.dumps(self.composite)}"
+        return f"loc({json.dumps(self.file, ensure_ascii=False)}:{self.line}{composite})"
