@@ -22,7 +22,9 @@ optimizer = tapec.optimizers.Adam(0.01)
 def loss_of(x: tapec.Tensor, y: tapec.Tensor) -> tapec.Tensor:
     """Mean cross-entropy of a small network."""
     logits = tapec.nn.relu(x @ w1) @ w2
-    return tapec.reduce_mean(tapec.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
+    return tapec.reduce_mean(
+        tapec.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+    )
 
 
 @tapec.compile
@@ -36,7 +38,7 @@ def train_step(x: tapec.Tensor, y: tapec.Tensor) -> tapec.Tensor:
 
 @tapec.compile
 def perturb(x: tapec.Tensor, y: tapec.Tensor) -> tapec.Tensor:
-    """x + 0.1 sign(d loss / d x), kept within [0, 1]."""
+    """X + 0.1 sign(d loss / d x), kept within [0, 1]."""
     with tapec.GradientTape() as tape:
         tape.watch(x)
         loss = loss_of(x, y)
@@ -53,4 +55,6 @@ for _ in range(150):
     train_step(x, y)
 adversarial = perturb(x, y)
 print(f"largest change of a pixel {float(tapec.reduce_max(tapec.abs(adversarial - x))):.2f}")
-print(f"accuracy {100 * accuracy(x):.1f} % -> {100 * accuracy(adversarial):.1f} % on adversarial images")
+print(
+    f"accuracy {100 * accuracy(x):.1f} % -> {100 * accuracy(adversarial):.1f} % on adversarial images"
+)

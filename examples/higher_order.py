@@ -41,7 +41,12 @@ def hessian_vector(v: tapec.Tensor) -> tapec.Tensor:
 
 a, b = -1.2, 1.0
 exact = [(2 - 400 * (b - 3 * a * a)) + 400 * a, -400 * a - 200]
-print("H v =", [round(float(h), 2) for h in hessian_vector(direction)], "by hand", [round(e, 2) for e in exact])
+print(
+    "H v =",
+    [round(float(h), 2) for h in hessian_vector(direction)],
+    "by hand",
+    [round(e, 2) for e in exact],
+)
 
 
 @tapec.compile

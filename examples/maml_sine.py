@@ -13,7 +13,14 @@ SHOTS, INNER_RATE, TASKS = 10, 0.05, 8
 rng = np.random.default_rng(0)
 weights = [
     tapec.Variable((rng.standard_normal(shape) * scale).astype(np.float32))
-    for shape, scale in (((1, 40), 1.0), ((40,), 0.5), ((40, 40), 0.16), ((40,), 0.1), ((40, 1), 0.16), ((1,), 0.0))
+    for shape, scale in (
+        ((1, 40), 1.0),
+        ((40,), 0.5),
+        ((40, 40), 0.16),
+        ((40,), 0.1),
+        ((40, 1), 0.16),
+        ((1,), 0.0),
+    )
 ]
 optimizer = tapec.optimizers.Adam(2e-3)
 
@@ -43,13 +50,13 @@ def adapt(w: Weights, x: tapec.Tensor, y: tapec.Tensor) -> list[tapec.Tensor]:
 
 
 @tapec.compile
-def meta_step(x: tapec.Tensor, y: tapec.Tensor, x_new: tapec.Tensor, y_new: tapec.Tensor) -> tapec.Tensor:
+def meta_step(
+    x: tapec.Tensor, y: tapec.Tensor, x_new: tapec.Tensor, y_new: tapec.Tensor
+) -> tapec.Tensor:
     """Weights such that one step on few points does well on others; tasks along the first axis."""
     with tapec.GradientTape() as tape:
         start = [v + 0.0 for v in weights]
-        losses = [
-            error(adapt(start, x[i], y[i]), x_new[i], y_new[i]) for i in range(TASKS)
-        ]
+        losses = [error(adapt(start, x[i], y[i]), x_new[i], y_new[i]) for i in range(TASKS)]
         loss = tapec.add_n(losses) / float(TASKS)
     optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
     return loss
@@ -68,7 +75,10 @@ def evaluate() -> tuple[float, float]:
     """Error on new points before and after one step on the known ones, over 50 tasks."""
     x, y, x_new, y_new = tasks(50)
     before = [float(error(weights, x_new[i], y_new[i])) for i in range(50)]
-    after = [float(error(adapt([v + 0.0 for v in weights], x[i], y[i]), x_new[i], y_new[i])) for i in range(50)]
+    after = [
+        float(error(adapt([v + 0.0 for v in weights], x[i], y[i]), x_new[i], y_new[i]))
+        for i in range(50)
+    ]
     return float(np.mean(before)), float(np.mean(after))
 
 

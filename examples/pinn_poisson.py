@@ -5,6 +5,8 @@ The exact solution is sin(pi x).
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import tapec
@@ -16,7 +18,7 @@ layers = [
         tapec.Variable((rng.standard_normal((m, n)) / np.sqrt(m)).astype(np.float32)),
         tapec.Variable(tapec.zeros([n])),
     )
-    for m, n in zip(SIZES[:-1], SIZES[1:], strict=True)
+    for m, n in itertools.pairwise(SIZES)
 ]
 weights = [v for layer in layers for v in layer]
 rate = tapec.Variable(3e-3, trainable=False)

@@ -34,7 +34,11 @@ def q_values(weights: list[tapec.Variable], states: tapec.Tensor) -> tapec.Tenso
 
 @tapec.compile
 def train_step(
-    states: tapec.Tensor, actions: tapec.Tensor, rewards: tapec.Tensor, following: tapec.Tensor, done: tapec.Tensor
+    states: tapec.Tensor,
+    actions: tapec.Tensor,
+    rewards: tapec.Tensor,
+    following: tapec.Tensor,
+    done: tapec.Tensor,
 ) -> tapec.Tensor:
     """One temporal-difference step; the target network follows softly."""
     with tapec.GradientTape() as tape:

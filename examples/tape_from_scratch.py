@@ -32,7 +32,11 @@ def show(title: str, program: Program, results: list[int]) -> None:
     """Print a program as text."""
     print(f"\n{title}")
     for i, line in enumerate(program):
-        what = f"{line.number:g}" if line.op == "constant" else " ".join(f"%{o}" for o in line.operands)
+        what = (
+            f"{line.number:g}"
+            if line.op == "constant"
+            else " ".join(f"%{o}" for o in line.operands)
+        )
         print(f"  %{i} = {line.op} {what}".rstrip())
     print("  return " + ", ".join(f"%{r}" for r in results))
 
@@ -163,7 +167,9 @@ def adjoint(program: Program, result: int) -> tuple[Program, int]:
 
 with_gradient, dy = adjoint(program, y)
 gradient = evaluate(with_gradient, [dy], 2.0)[0]
-print(f"f'(2) = {gradient:.6f}, by hand sin 2 + 2 cos 2 + 3 = {math.sin(2) + 2 * math.cos(2) + 3:.6f}")
+print(
+    f"f'(2) = {gradient:.6f}, by hand sin 2 + 2 cos 2 + 3 = {math.sin(2) + 2 * math.cos(2) + 3:.6f}"
+)
 
 # Because the adjoint is a program, it has an adjoint: nothing new is needed for second derivatives.
 with_second, ddy = adjoint(with_gradient, dy)
@@ -182,7 +188,9 @@ def simplify(program: Program, results: list[int]) -> tuple[Program, list[int]]:
     for line in program:
         operands = tuple(place[o] for o in line.operands)
         if line.op == "mul" and any(new[o] == Line("constant", (), 1.0) for o in operands):
-            place.append(operands[1] if new[operands[0]] == Line("constant", (), 1.0) else operands[0])
+            place.append(
+                operands[1] if new[operands[0]] == Line("constant", (), 1.0) else operands[0]
+            )
             continue
         copy = Line(line.op, operands, line.number)
         if copy not in seen:
@@ -209,13 +217,21 @@ print(f"{len(with_second)} lines became {len(small)}")
 
 def compile_program(program: Program, results: list[int]) -> Callable[[float], tuple[float, ...]]:
     """A Python function that computes the results."""
-    spelling = {"add": "({} + {})", "mul": "({} * {})", "neg": "(-{})", "sin": "sin({})", "cos": "cos({})"}
+    spelling = {
+        "add": "({} + {})",
+        "mul": "({} * {})",
+        "neg": "(-{})",
+        "sin": "sin({})",
+        "cos": "cos({})",
+    }
     body = []
     for i, line in enumerate(program):
         if line.op == "constant":
             body.append(f"    v{i} = {line.number!r}")
         elif line.op != "argument":
-            body.append(f"    v{i} = " + spelling[line.op].format(*(f"v{o}" for o in line.operands)))
+            body.append(
+                f"    v{i} = " + spelling[line.op].format(*(f"v{o}" for o in line.operands))
+            )
     returned = ", ".join(f"v{r}" for r in results)
     source = "def compiled(v0):\n" + "\n".join(body) + f"\n    return {returned}\n"
     namespace: dict[str, Callable[..., tuple[float, ...]]] = {"sin": math.sin, "cos": math.cos}

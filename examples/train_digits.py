@@ -68,7 +68,9 @@ class Classifier:
         return float(np.mean(guesses.numpy() == y_test))
 
 
-def train(name: str, wrap: Callable[..., Callable[..., tuple[tapec.Tensor, tapec.Tensor]]]) -> tuple[str, ...]:
+def train(
+    name: str, wrap: Callable[..., Callable[..., tuple[tapec.Tensor, tapec.Tensor]]]
+) -> tuple[str, ...]:
     """Train from the same start; return a row of the table."""
     model = Classifier()
     step = wrap(model.train_step)
@@ -98,7 +100,9 @@ def train(name: str, wrap: Callable[..., Callable[..., tuple[tapec.Tensor, tapec
     )
 
 
-table = Table("run", "loss", "test accuracy", "steps / s", "first step", title="Digits, 64-128-10, Adam")
+table = Table(
+    "run", "loss", "test accuracy", "steps / s", "first step", title="Digits, 64-128-10, Adam"
+)
 table.add_row(*train("eager", lambda step: step))
 table.add_row(*train("compiled", tapec.compile))
 Console().print(table)

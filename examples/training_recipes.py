@@ -124,10 +124,14 @@ def loss_scaling() -> None:
 
     def gradient(scale: float) -> float:
         with tapec.GradientTape() as tape:
-            loss = tapec.square(w * tapec.constant(1e-3, tapec.float16)) * tapec.constant(scale, tapec.float16)
+            loss = tapec.square(w * tapec.constant(1e-3, tapec.float16)) * tapec.constant(
+                scale, tapec.float16
+            )
         return float(tapec.cast(tape.gradient(loss, w), tapec.float32)) / scale
 
-    print(f"loss scaling: gradient {gradient(1.0):.1e} without, {gradient(1024.0):.1e} with; exact 2.0e-09")
+    print(
+        f"loss scaling: gradient {gradient(1.0):.1e} without, {gradient(1024.0):.1e} with; exact 2.0e-09"
+    )
 
 
 gradient_accumulation()

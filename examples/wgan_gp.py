@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import tapec
@@ -14,7 +16,7 @@ centers = np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.p
 def dense(sizes: list[int]) -> list[tapec.Variable]:
     """Weights and biases of a perceptron."""
     found = []
-    for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for fan_in, fan_out in itertools.pairwise(sizes):
         kernel = rng.standard_normal((fan_in, fan_out)) * np.sqrt(2.0 / fan_in)
         found += [tapec.Variable(kernel.astype(np.float32)), tapec.Variable(tapec.zeros([fan_out]))]
     return found
@@ -44,7 +46,9 @@ def critic_step(real: tapec.Tensor, noise: tapec.Tensor, mix: tapec.Tensor) -> t
         slopes = inner.gradient(scores, between)
         lengths = tapec.sqrt(tapec.reduce_sum(tapec.square(slopes), axis=1) + 1e-12)
         penalty = tapec.reduce_mean(tapec.square(lengths - 1.0))
-        distance = tapec.reduce_mean(perceptron(critic, real)) - tapec.reduce_mean(perceptron(critic, fake))
+        distance = tapec.reduce_mean(perceptron(critic, real)) - tapec.reduce_mean(
+            perceptron(critic, fake)
+        )
         loss = PENALTY * penalty - distance
     critic_optimizer.apply_gradients(zip(tape.gradient(loss, critic), critic, strict=True))
     return distance

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class Dim:
         return f"Dim({self})"
 
 
-DimLike = Union[int, Dim]
+DimLike = int | Dim
 
 
 def symbol(name: str, low: int = 0, high: int | None = None) -> Dim:

@@ -59,11 +59,11 @@ def _compare(float_code: str, int_code: str, *, ordered: bool = True) -> dict[st
 def _call(name: str, arity: int = 1, *kinds: str) -> dict[str, str]:
     """The same function of ours for every kind; ``{m}`` tells them apart."""
     arguments = ", ".join(f"{{t}} {{{i}}}" for i in range(arity))
-    return {kind: f"call {{t}} @{name}.{{m}}({arguments})" for kind in kinds or ("float",)}
+    return dict.fromkeys(kinds or ("float",), f"call {{t}} @{name}.{{m}}({arguments})")
 
 
 def _bits(name: str) -> dict[str, str]:
-    return {kind: f"{name} {{t}} {{0}}, {{1}}" for kind in ("int", "uint", "bool", "index")}
+    return dict.fromkeys(("int", "uint", "bool", "index"), f"{name} {{t}} {{0}}, {{1}}")
 
 
 def _math(name: str, numpy: Callable[..., Any], *, also_complex: bool = False) -> Scalar:
@@ -156,7 +156,7 @@ NEG = Scalar(
     1,
     np.negative,
     {"float": "fneg {t} {0}", "complex": "complex"}
-    | {k: "sub {t} zeroinitializer, {0}" for k in (*_INT, "index")},
+    | dict.fromkeys((*_INT, "index"), "sub {t} zeroinitializer, {0}"),
     "(-{0})",
 )
 ABS = Scalar(
@@ -235,10 +235,10 @@ NOT = Scalar(
     "not",
     1,
     np.invert,
-    {k: "xor {t} {0}, {ones}" for k in ("int", "uint", "bool")},
+    dict.fromkeys(("int", "uint", "bool"), "xor {t} {0}, {ones}"),
     "(~{0})",
 )
-SHL = Scalar("shl", 2, np.left_shift, {k: "shl {t} {0}, {1}" for k in _INT}, "({0} << {1})")
+SHL = Scalar("shl", 2, np.left_shift, dict.fromkeys(_INT, "shl {t} {0}, {1}"), "({0} << {1})")
 SHR = Scalar(
     "shr",
     2,
@@ -259,7 +259,7 @@ WHERE = Scalar(
     "where",
     3,
     np.where,
-    {k: "select {b} {0}, {t} {1}, {t} {2}" for k in ("float", "int", "uint", "bool", "index")}
+    dict.fromkeys(("float", "int", "uint", "bool", "index"), "select {b} {0}, {t} {1}, {t} {2}")
     | {"complex": "complex"},
     "({1} if {0} else {2})",
 )

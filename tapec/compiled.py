@@ -16,8 +16,7 @@ import numpy as np
 from tapec.compiler import Executable, compile_module, lowered
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
-from tapec.ir.core import Function, Module, clone_function
-from tapec.ir.types import TensorType
+from tapec.ir.core import Function, Module
 from tapec.recording import active_tapes, current_trace, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
@@ -34,7 +33,7 @@ def compile(function: Callable[P, R], *, name: str | None = None) -> CompiledFun
 def compile(
     function: None = None, *, name: str | None = None
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
-def compile(function: Any = None, *, name: str | None = None) -> Any:  # noqa: A001 - the public name
+def compile(function: Any = None, *, name: str | None = None) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
 
     Variables that the function reads are taken by reference and updated in place; Tensors and NumPy arrays from
@@ -144,7 +143,8 @@ class Program:
         with tracing(trace):
             names = iter(_argument_names(owner.python_function, inputs, spec, has_kwargs))
             traced = [
-                trace.input(i.type, next(names, None)) if isinstance(i, Tensor) else i for i in inputs
+                trace.input(i.type, next(names, None)) if isinstance(i, Tensor) else i
+                for i in inputs
             ]
             args, kwargs = _arguments(spec, traced, has_kwargs)
             result = owner.python_function(*args, **kwargs)
@@ -279,7 +279,7 @@ def _argument_names(
         return [None] * len(tensors)
     names = code.co_varnames[: code.co_argcount]
     positional, _ = _arguments(spec, list(inputs), False)
-    if len(names) == len(positional) and all(p is i for p, i in zip(positional, inputs)):
+    if len(names) == len(positional) and all(p is i for p, i in zip(positional, inputs, strict=False)):
         return list(names)
     return [None] * len(tensors)
 

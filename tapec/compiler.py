@@ -10,7 +10,8 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.errors import PassError
 from tapec.passes import PIPELINES
 from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
-from tapec.runtime import Executable, compile_module as compile_loops
+from tapec.runtime import Executable
+from tapec.runtime import compile_module as compile_loops
 
 __all__ = ["Executable", "compile_module", "lowered"]
 

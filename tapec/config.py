@@ -24,12 +24,18 @@ class Setting:
         return os.environ.get(self.name, self.default)
 
 
-_THREADS = Setting("TAPEC_NUM_THREADS", "", "threads of compiled code; empty: the cores this process may use")
-_CACHE = Setting("TAPEC_CACHE", "", "folder of compiled code; empty: the user's cache folder; off: none")
+_THREADS = Setting(
+    "TAPEC_NUM_THREADS", "", "threads of compiled code; empty: the cores this process may use"
+)
+_CACHE = Setting(
+    "TAPEC_CACHE", "", "folder of compiled code; empty: the user's cache folder; off: none"
+)
 _CHECK = Setting("TAPEC_CHECK", "0", "0 off, 1 verify after each pass, 2 also evaluate and compare")
 _DUMP = Setting("TAPEC_DUMP", "", "folder that gets the program after each pass")
 _NATIVE = Setting(
-    "TAPEC_EAGER_NATIVE", "3", "the gradient of an eager tape becomes native at its n-th repetition; 0: never"
+    "TAPEC_EAGER_NATIVE",
+    "3",
+    "the gradient of an eager tape becomes native at its n-th repetition; 0: never",
 )
 
 settings = (_THREADS, _CACHE, _CHECK, _DUMP, _NATIVE)

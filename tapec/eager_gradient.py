@@ -23,8 +23,8 @@ from tapec.ir.evaluator import evaluate_function
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import reachable
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.records import Record
 from tapec.recording import active_tapes
+from tapec.records import Record
 from tapec.tensor import Array, Tensor, apply
 
 _DIFFERENTIATE = parse_pipeline("adjoint")
@@ -72,9 +72,7 @@ def eager_gradient(
         _programs.move_to_end(structure)
     saved = {id: array for r in part for id, array in r.saved.items()}
     ids = list(numbering)
-    inputs = [
-        Tensor(saved[ids[i]], type, ids[i]) for i, type in program.reads
-    ]
+    inputs = [Tensor(saved[ids[i]], type, ids[i]) for i, type in program.reads]
     return program.run(inputs, [] if seeds is None else list(seeds))
 
 
@@ -149,14 +147,20 @@ class GradientProgram:
             try:
                 self._native = compile_module(Module([clone_function(self.function)]))
             except TargetError:
-                self._native = None  # operations without native code stay with NumPy, as they ran forward
+                self._native = (
+                    None  # operations without native code stay with NumPy, as they ran forward
+                )
         if self._native is not None:
             return self._native(*arrays)
         return evaluate_function(self.function, arrays)
 
 
 def _emit(
-    function: Function, record: Record, value: Any, values: dict[int, Value], forward: list[Operation]
+    function: Function,
+    record: Record,
+    value: Any,
+    values: dict[int, Value],
+    forward: list[Operation],
 ) -> None:
     """Append what a record stands for to the function."""
     operands = [value(i, t) for i, t in zip(record.inputs, record.input_types, strict=True)]
@@ -216,5 +220,7 @@ def _replay(function: Function, inputs: Sequence[Tensor]) -> list[Tensor]:
     known = dict(zip(function.args, inputs, strict=True))
     for op in function.block.ops[:-1]:
         results = apply(op.name, *[known[v] for v in op.operands], **op.attrs)
-        known.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
+        known.update(
+            zip(op.results, results if isinstance(results, tuple) else (results,), strict=True)
+        )
     return [known[v] for v in function.returns]

@@ -190,7 +190,11 @@ class GradientTape:
         recording.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
 
     def record_call(
-        self, callee: Function, inputs: Sequence[Tensor], outputs: Sequence[int], origin: Origin | None
+        self,
+        callee: Function,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[int],
+        origin: Origin | None,
     ) -> None:
         """Hear of the call of a compiled function; ``outputs`` are ids for everything its program returns."""
         recording = self._recording
@@ -243,7 +247,9 @@ class GradientTape:
             for i, gradient in zip(differentiable, found, strict=True):
                 gradients[i] = gradient
         if unconnected is UnconnectedGradients.ZERO:
-            gradients = [_zeros(s) if g is None else g for g, s in zip(gradients, checked, strict=True)]
+            gradients = [
+                _zeros(s) if g is None else g for g, s in zip(gradients, checked, strict=True)
+            ]
         if not self._persistent:
             self._recording = None
         return unflatten(spec, gradients)

@@ -188,7 +188,7 @@ class Trace:
         segments = (len(ends), len(weights), len(wanted), len(stops))
         where = origin()
         with self.builder.at(resolve(where)):
-            results = self.builder.emit("gradient", *operands, segments=segments)
+            self.builder.emit("gradient", *operands, segments=segments)
         operation = self.builder.block.ops[-1]
         outputs = [TracedTensor(v, self) for v in operation.results]
         # The gradient depends on whatever its targets and seeds depend on.
@@ -283,5 +283,3 @@ def _dependents(sources: Sequence[Value]) -> set[Value]:
             for user in value.users:
                 stack.extend(r for r in user.results if carries_gradient(r))
     return found
-
-

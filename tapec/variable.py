@@ -155,7 +155,13 @@ class Variable(Operators):
 
     # -- writing
 
-    def assign(self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign(
+        self,
+        value: TensorLike,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Variable:
         """Replace the value; the shape and dtype stay.
 
         Raises:
@@ -175,11 +181,23 @@ class Variable(Operators):
             trace.assign(self, new)
         return self
 
-    def assign_add(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign_add(
+        self,
+        delta: TensorLike,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Variable:
         """Add to the value: ``v.assign_add(d)`` is ``v.assign(v + d)`` for a ``d`` of the same shape."""
         return self.assign(apply("add", self._peek(), self._delta(delta)))
 
-    def assign_sub(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Variable:
+    def assign_sub(
+        self,
+        delta: TensorLike,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> Variable:
         """Subtract from the value."""
         return self.assign(apply("sub", self._peek(), self._delta(delta)))
 
@@ -280,5 +298,3 @@ def _initial_array(value: Any, dtype: DType | None) -> Array:
     array = as_array(value, dtype)
     # Its own memory: a compiled step may write into it.
     return np.array(array, order="C")
-
-

@@ -166,11 +166,16 @@ def test_numbers_of_different_types_are_different_programs() -> None:
 def test_structures_of_arguments_and_results() -> None:
     @tapec.compile
     def f(batch: dict[str, Any], pair: tuple[Any, Any]) -> dict[str, Any]:
-        return {"sum": batch["x"] + pair[0], "rest": [pair[1], None, "text", 3], "const": tapec.constant(7)}
+        return {
+            "sum": batch["x"] + pair[0],
+            "rest": [pair[1], None, "text", 3],
+            "const": tapec.constant(7),
+        }
 
     out = f({"x": tapec.constant(1.0), "unused": None}, (tapec.constant(2.0), tapec.constant([5])))
     assert float(out["sum"]) == 3.0
-    assert out["rest"][0].numpy().tolist() == [5] and out["rest"][1:] == [None, "text", 3]
+    assert out["rest"][0].numpy().tolist() == [5]
+    assert out["rest"][1:] == [None, "text", 3]
     assert int(out["const"]) == 7
 
 
@@ -308,4 +313,6 @@ def test_memory_is_planned() -> None:
 
     step(tapec.ones([16, 4]))
     entry = step.ir(after="plan").entry
-    assert 0 < entry.attrs["lower_bound"] <= entry.attrs["arena"] <= 1.05 * entry.attrs["lower_bound"]
+    assert (
+        0 < entry.attrs["lower_bound"] <= entry.attrs["arena"] <= 1.05 * entry.attrs["lower_bound"]
+    )
