@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from tapec.ir.op import Op
 
 
+#: Attributes that any operation may have, by which passes tell each other something: ``recompute``
+#: keeps an operation apart from an equal one, because it is to be computed twice.
+MARKS = frozenset({"recompute"})
+
+
 class Value:
     """An SSA value: the result of an operation (``owner`` the Operation) or an argument of a block."""
 
@@ -88,6 +93,13 @@ class Operation:
     def name(self) -> str:
         """The name of the definition: ``matmul``."""
         return self.defn.name
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The attributes that the definition's rules take: all but the marks that passes leave."""
+        if MARKS.isdisjoint(self.attrs):
+            return self.attrs
+        return {name: value for name, value in self.attrs.items() if name not in MARKS}
 
     @property
     def operands(self) -> tuple[Value, ...]:

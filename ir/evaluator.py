@@ -168,7 +168,7 @@ class _Run:
         rule = _RULES.get(type(op.defn))
         if rule is not None:
             return rule(self, op, operands)
-        attrs: Mapping[str, Any] = op.attrs
+        attrs: Mapping[str, Any] = op.parameters
         if self.dims.values:
             attrs = {name: self.dims.static(value) for name, value in attrs.items()}
         if op.regions:

@@ -181,7 +181,7 @@ class Op:
 
         None where only the module knows: the results of a call stand in another function.
         """
-        inferred = self.infer(*(v.type for v in op.operands), **op.attrs)
+        inferred = self.infer(*(v.type for v in op.operands), **op.parameters)
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
