@@ -1,0 +1,106 @@
+"""Rewrite to simpler forms of exactly equal value, and compute what is known.
+
+The rules are in `tapec.passes.algebra` and `tapec.passes.layout`; here are those about constants. A
+mark of a tape is not looked through: what it marks stays distinct until `prune`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.builder import Builder, recording_guards
+from tapec.ir.core import Module, Operation, Value
+from tapec.ir.op import Elementwise, Op
+from tapec.ir.ops.source import Constant
+from tapec.ir.types import TensorType
+from tapec.passes import algebra, layout
+from tapec.passes.rewrite import Replacement, Rewriter, Rule, plain, producer, splat
+
+
+@dataclass(frozen=True)
+class Options:
+    """``limit`` is how many elements an operation on constants may have to be computed here."""
+
+    limit: int = 1024
+
+
+def run(module: Module, options: Options | None = None) -> bool:
+    """Rewrite every function."""
+    rewriter = _rewriter((options or Options()).limit)
+    changed = False
+    for function in module.functions.values():
+        if function.is_loop_level:
+            continue
+        with recording_guards(function):
+            changed |= rewriter.rewrite(function.block)
+    return changed
+
+
+@cache
+def _rewriter(limit: int) -> Rewriter:
+    def fold(b: Builder, op: Operation) -> Replacement:
+        return _computed(b, op, limit)
+
+    constants = (
+        Rule("[c, c, c] -> full(c)", Constant, _uniform),
+        Rule("f(full(c)) -> full(f(c))", Elementwise, _computed_once),
+        Rule("f(constant) -> constant", Op, fold),
+    )
+    return Rewriter((*constants, *algebra.RULES, *layout.RULES))
+
+
+def _uniform(b: Builder, op: Operation) -> Replacement:
+    array = op.attrs["value"]
+    if not isinstance(array, np.ndarray):
+        return None
+    number = _repeated(array)
+    return None if number is None else b.full(number, op.result.tensor)
+
+
+def _computed_once(b: Builder, op: Operation) -> Replacement:
+    """Elementwise functions of numbers: the size does not matter, nor whether it is known."""
+    numbers = [splat(v) for v in op.operands]
+    if any(n is None for n in numbers) or not isinstance(op.result.type, TensorType):
+        return None
+    value = op.defn.evaluate(*(np.asarray(n) for n in numbers), **op.attrs)
+    return b.full(plain(np.asarray(value)), op.result.type)
+
+
+def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
+    defn = op.defn
+    if not op.operands or op.regions or defn.marks_path or not defn.pure:
+        return None
+    constants = [producer(v, Constant) for v in op.operands]
+    known = [c for c in constants if c is not None]
+    if len(known) < len(constants) or not _small((*op.operands, *op.results), limit):
+        return None
+    with np.errstate(all="ignore"):
+        arrays = [c.defn.evaluate(**c.attrs) for c in known]
+        values = defn.evaluate(*arrays, **op.attrs)
+    if len(op.results) == 1:
+        values = (values,)
+    return [_constant(b, np.asarray(v), r) for v, r in zip(values, op.results, strict=True)]
+
+
+def _small(values: Sequence[Value], limit: int) -> bool:
+    types = [v.type for v in values]
+    return all(isinstance(t, TensorType) and t.is_static and int(t.size) <= limit for t in types)
+
+
+def _constant(b: Builder, array: np.ndarray[Any, Any], like: Value) -> Value:
+    number = _repeated(array)
+    return b.dense(array, like.tensor.dtype) if number is None else b.full(number, like.tensor)
+
+
+def _repeated(array: np.ndarray[Any, Any]) -> Any:
+    """The number that all elements are, to the bit; None if they differ."""
+    if array.size == 0:
+        return array.dtype.type(0).item()
+    flat = np.ascontiguousarray(array).reshape(-1)
+    same = flat.view(np.uint8).reshape(flat.size, -1)
+    return plain(flat[0]) if (same == same[0]).all() else None

@@ -1,0 +1,91 @@
+"""Merge pure operations that compute the same thing from the same values.
+
+Forwards, once: what an operation reads has been merged already, so equal operations have the same
+operands. The first one stays, in the block where it is or for the regions inside that block.
+
+Left alone, because somebody wants them twice: what a tape marked (`Op.marks_path`), what
+rematerialisation computes again (the attr ``recompute``), and operations with regions.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import ChainMap
+from collections.abc import Hashable, MutableMapping
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.core import Block, Module, Operation
+from tapec.ir.ops.source import Constant
+
+Seen = MutableMapping[Hashable, Operation]
+
+
+def run(module: Module, options: object = None) -> bool:
+    """Merge equal operations in every function."""
+    changed = False
+    for function in module.functions.values():
+        changed |= _merge(function.block, {})
+    return changed
+
+
+def _merge(block: Block, seen: Seen) -> bool:
+    """Merge the operations of a block with each other and with what ``seen`` holds from outside."""
+    changed = False
+    kept = []
+    for op in block.ops:
+        key = _key(op) if _mergeable(op) else None
+        first = seen.setdefault(key, op) if key is not None else op
+        if first is not op:
+            for old, new in zip(op.results, first.results, strict=True):
+                old.replace_all_uses(new)
+                new.name = new.name or old.name
+            op.drop()
+            op.block = None
+            changed = True
+            continue
+        for region in op.regions:
+            outer: Seen = {} if getattr(op.defn, "isolated", False) else seen
+            for inner in region.blocks:
+                changed |= _merge(inner, ChainMap({}, outer))
+        kept.append(op)
+    block.ops = kept
+    return changed
+
+
+def _mergeable(op: Operation) -> bool:
+    defn = op.defn
+    marked = defn.marks_path or op.attrs.get("recompute")
+    return bool(op.results) and defn.pure and not op.regions and not marked
+
+
+def _key(op: Operation) -> Hashable:
+    """Equal for operations that compute the same."""
+    operands = [id(v) for v in op.operands]
+    if op.defn.commutative:
+        operands.sort()
+    if isinstance(op.defn, Constant):
+        # As stored, not as written: 1 and 1.0 are the same float, 0.1 has one f32 nearest to it.
+        target = op.attrs["type"]
+        return op.defn, target, _bits(np.asarray(op.attrs["value"], target.dtype.numpy))
+    attrs = tuple((name, _exact(op.attrs[name])) for name in sorted(op.attrs))
+    types = tuple(r.type for r in op.results)
+    return op.defn, tuple(operands), attrs, types
+
+
+def _exact(value: Any) -> Hashable:
+    """An attribute so that ``==`` tells apart what Python does not: -0.0, NaN, and 1 from True."""
+    if isinstance(value, tuple):
+        return tuple(_exact(item) for item in value)
+    if isinstance(value, float):
+        return float, struct.pack("<d", value)
+    if isinstance(value, complex):
+        return complex, struct.pack("<dd", value.real, value.imag)
+    if isinstance(value, np.ndarray | np.generic):
+        return _bits(np.asarray(value))
+    return type(value), value
+
+
+def _bits(array: np.ndarray[Any, Any]) -> Hashable:
+    return array.dtype, array.shape, array.tobytes()
