@@ -14,19 +14,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
 
-from tapec.ir.dims import Dim
+from tapec.ir.dims import Dim, Symbol, symbols
 from tapec.ir.errors import TapecError
-from tapec.ir.types import BufferType, DType, TensorType, VectorType, as_dtype
+from tapec.ir.types import DTYPES, BufferType, DType, TensorType, VectorType, as_dtype
 
 #: Arrays of more elements are abbreviated.
 LARGE = 16
 #: How many elements an abbreviated array shows, and how many digits of its hash.
 SHOWN, DIGITS = 3, 16
+
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    np.generic,
+    Dim,
+    DType,
+    TensorType,
+    BufferType,
+    VectorType,
+)
+_NUMPY_DTYPES = frozenset(dtype.numpy for dtype in DTYPES)
 
 
 def digest(array: np.ndarray[Any, Any]) -> str:
@@ -65,6 +80,26 @@ def literal(value: Any, large: MutableMapping[str, Any] | None = None, given: An
         case np.ndarray():
             return _dense(value, large, given)
     raise TapecError(f"an attribute of type {type(value).__name__} has no text: {value!r}")
+
+
+def is_attribute(value: Any) -> bool:
+    """Whether a value can be an attribute: `literal` has a text for it."""
+    if isinstance(value, tuple):
+        return all(is_attribute(item) for item in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype in _NUMPY_DTYPES
+    return value is None or isinstance(value, _PLAIN)
+
+
+def symbols_in(value: Any) -> Iterator[Symbol]:
+    """The symbols of the dims in a type or an attribute, with repeats."""
+    if isinstance(value, TensorType | BufferType):
+        value = value.shape
+    if isinstance(value, Dim):
+        yield from symbols(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from symbols_in(item)
 
 
 def _dense(array: np.ndarray[Any, Any], large: MutableMapping[str, Any] | None, given: Any) -> str:

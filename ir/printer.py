@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value
-from tapec.ir.dims import Dim, Symbol, symbols
-from tapec.ir.literals import literal
-from tapec.ir.types import BufferType, TensorType, Type
+from tapec.ir.dims import Symbol
+from tapec.ir.literals import literal, symbols_in
+from tapec.ir.types import Type
 
 #: The version of the text format; readers refuse newer ones.
 FORMAT_VERSION = 1
@@ -245,13 +245,7 @@ class _Printer:
 
     def note(self, value: Any) -> None:
         """Remember the symbols in a type or an attribute."""
-        if isinstance(value, TensorType | BufferType):
-            value = value.shape
-        if isinstance(value, tuple):
-            for item in value:
-                self.note(item)
-        elif isinstance(value, Dim):
-            self.symbols.update((s.name, s) for s in symbols(value))
+        self.symbols.update((s.name, s) for s in symbols_in(value))
 
 
 def symbol_name(name: str) -> str:

@@ -1,0 +1,162 @@
+"""Where the values of a planned function live, and that no two that are needed together share bytes.
+
+The pass plan writes on each kernel an attribute ``place``, one text for each result: ``arena+64``
+(bytes from the start of the arena), ``result 0`` (the buffer of that result), ``arg 1`` (the buffer
+of that argument, which the result updates in place). Between kernels stand only operations that
+give a value another shape; what they make lives where their operand does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tapec.ir.core import Function, Operation, Value
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import VerifyError, underline
+
+_PLACE = re.compile(r"(?P<kind>arena\+|result |arg )(?P<number>\d+)")
+
+
+class Place(NamedTuple):
+    """A part of memory: ``kind`` is ``arena``, ``result`` or ``arg``.
+
+    ``number`` is the offset in bytes, or which result or argument.
+    """
+
+    kind: str
+    number: int
+
+    def __str__(self) -> str:
+        """The text in a kernel's attribute."""
+        return f"arena+{self.number}" if self.kind == "arena" else f"{self.kind} {self.number}"
+
+
+def parse_place(text: str) -> Place | None:
+    """The place that a text names, or None."""
+    match = _PLACE.fullmatch(text)
+    return None if match is None else Place(match["kind"].rstrip("+ "), int(match["number"]))
+
+
+@dataclass
+class Lifetime:
+    """A value in memory: made by operation number ``first``, last read by number ``last``."""
+
+    value: Value
+    place: Place
+    op: Operation | None
+    first: int
+    last: int
+
+    @property
+    def bytes(self) -> DimLike:
+        """How much it occupies."""
+        return self.value.tensor.bytes
+
+    def shares_bytes(self, other: Lifetime) -> bool:
+        """Whether the two occupy a byte in common; symbolic sizes are only compared for place."""
+        if self.place == other.place:
+            return True
+        if not self.place.kind == other.place.kind == "arena":
+            return False
+        low, high = sorted((self, other), key=lambda lifetime: lifetime.place.number)
+        return isinstance(low.bytes, int) and low.place.number + low.bytes > high.place.number
+
+
+def lifetimes(function: Function) -> list[Lifetime]:
+    """The values of a planned function that live in memory, in program order, arguments first."""
+    found: list[Lifetime] = []
+    homes: dict[Value, Lifetime] = {}
+    for arg in function.args:
+        homes[arg] = Lifetime(arg, Place("arg", arg.index), None, -1, -1)
+        found.append(homes[arg])
+    for i, op in enumerate(function.block.ops):
+        for operand in op.operands:
+            if operand in homes:
+                homes[operand].last = i
+        if "place" in op.attrs:
+            for result, text in zip(op.results, op.attrs["place"], strict=False):
+                place = parse_place(text)
+                if place is not None:
+                    homes[result] = Lifetime(result, place, op, i, i)
+                    found.append(homes[result])
+        elif op.operands and op.operands[0] in homes:
+            for result in op.results:
+                homes[result] = homes[op.operands[0]]
+    return found
+
+
+def check_places(function: Function) -> None:
+    """Check invariants 14 and 15 of `tapec.ir.verifier`.
+
+    Raises:
+        VerifyError: one of them is broken.
+    """
+    planned = [op for op in function.block.ops if "place" in op.attrs]
+    for op in planned:
+        _check_place(function, op)
+    if not planned:
+        return
+    alive: list[Lifetime] = []
+    for new in lifetimes(function):
+        alive = [old for old in alive if old.last >= new.first]
+        for old in alive:
+            if new.op is not None and new.shares_bytes(old) and not _in_place(old, new):
+                raise _error(15, new.op, _overlap(function, old, new))
+        alive.append(new)
+
+
+def _in_place(old: Lifetime, new: Lifetime) -> bool:
+    """A kernel may write over what it is the last to read: the same bytes, element by element."""
+    one, other = old.value.tensor, new.value.tensor
+    return (
+        old.last == new.first
+        and old.first != new.first
+        and old.place == new.place
+        and (one.dtype, one.size) == (other.dtype, other.size)
+    )
+
+
+def _check_place(function: Function, op: Operation) -> None:
+    texts = op.attrs["place"]
+    if len(texts) != len(op.results):
+        raise _error(14, op, f"{len(texts)} places for {len(op.results)} results")
+    arena = function.attrs.get("arena", 0)
+    for text, result in zip(texts, op.results, strict=True):
+        place = parse_place(text)
+        size = result.tensor.bytes
+        if place is None:
+            raise _error(14, op, f"{text!r} is no place: arena+BYTES, result N or arg N")
+        if place.kind == "arena":
+            both_known = isinstance(size, int) and isinstance(arena, int)
+            if both_known and place.number + size > arena:
+                raise _error(14, op, f"{text} and {size} bytes are outside of {arena} bytes")
+        elif place.kind == "result":
+            if place.number >= len(function.returns) or place.number in function.updates:
+                raise _error(14, op, f"result {place.number} has no buffer of its own")
+            _check_size(op, text, result, function.returns[place.number])
+        else:
+            if place.number not in function.updates.values():
+                raise _error(14, op, f"argument {place.number} is not updated")
+            _check_size(op, text, result, function.args[place.number])
+
+
+def _check_size(op: Operation, text: str, result: Value, home: Value) -> None:
+    if result.type.dtype != home.type.dtype or result.tensor.size != home.tensor.size:
+        raise _error(14, op, f"a {result.type} does not fit into {text}, which is a {home.type}")
+
+
+def _overlap(function: Function, old: Lifetime, new: Lifetime) -> str:
+    """Say what is written over, and who still reads it."""
+    name = f"%{old.value.name}" if old.value.name else f"the {old.value.type}"
+    if old.last == new.first:
+        reader = "this kernel reads"
+    else:
+        reader = f"the {function.block.ops[old.last].name} {old.last - new.first} behind reads"
+    return f"{new.place} is written over {name} in {old.place}, which {reader}"
+
+
+def _error(number: int, op: Operation, message: str) -> VerifyError:
+    text = underline(op, f"invariant {number}: {message}")
+    return VerifyError(text, location=op.location)
