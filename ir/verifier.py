@@ -1,4 +1,4 @@
-"""What must hold of a program, by number; `verify_module` checks it.
+"""What must hold of a program, by number; `verify` checks it.
 
 Everywhere:
 
@@ -50,7 +50,7 @@ from tapec.ir.placement import check_places
 from tapec.ir.types import INDEX, TensorType, Type, VectorType
 
 
-def verify_module(module: Module) -> None:
+def verify(module: Module) -> None:
     """Check every invariant of this module's docstring.
 
     Raises:
