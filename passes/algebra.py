@@ -238,7 +238,7 @@ def repeat_late(b: Builder, op: Operation) -> Replacement:
         return b.full(plain(splat(value)), value.tensor.with_shape(small.shape))
 
     operands = [before(v, r) for v, r in zip(op.operands, repeats, strict=True)]
-    y = b.emit(op.defn, *operands, **op.attrs)
+    y = b.emit(op.defn, *operands, **op.parameters)
     result: Value = b.broadcast(y, shape=first.attrs["shape"], axes=axes)
     return result
 

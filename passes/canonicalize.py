@@ -67,7 +67,7 @@ def _computed_once(b: Builder, op: Operation) -> Replacement:
     numbers = [splat(v) for v in op.operands]
     if any(n is None for n in numbers) or not isinstance(op.result.type, TensorType):
         return None
-    value = op.defn.evaluate(*(np.asarray(n) for n in numbers), **op.attrs)
+    value = op.defn.evaluate(*(np.asarray(n) for n in numbers), **op.parameters)
     return b.full(plain(np.asarray(value)), op.result.type)
 
 
@@ -81,7 +81,7 @@ def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
         return None
     with np.errstate(all="ignore"):
         arrays = [c.defn.evaluate(**c.attrs) for c in known]
-        values = defn.evaluate(*arrays, **op.attrs)
+        values = defn.evaluate(*arrays, **op.parameters)
     if len(op.results) == 1:
         values = (values,)
     return [_constant(b, np.asarray(v), r) for v, r in zip(values, op.results, strict=True)]

@@ -9,14 +9,14 @@ rematerialisation computes again (the attr ``recompute``), and operations with r
 
 from __future__ import annotations
 
-import struct
 from collections import ChainMap
 from collections.abc import Hashable, MutableMapping
-from typing import Any
 
 import numpy as np
 
+from tapec.ir.compare import exact
 from tapec.ir.core import Block, Module, Operation
+from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.source import Constant
 
 Seen = MutableMapping[Hashable, Operation]
@@ -26,16 +26,21 @@ def run(module: Module, options: object = None) -> bool:
     """Merge equal operations in every function."""
     changed = False
     for function in module.functions.values():
-        changed |= _merge(function.block, {})
+        # max(x, y) and max(y, x) are the same, but on a tie their derivatives are not.
+        ordered = any(isinstance(op.defn, Gradient) for op in function.walk())
+        changed |= _merge(function.block, {}, ordered)
     return changed
 
 
-def _merge(block: Block, seen: Seen) -> bool:
-    """Merge the operations of a block with each other and with what ``seen`` holds from outside."""
+def _merge(block: Block, seen: Seen, ordered: bool) -> bool:
+    """Merge the operations of a block with each other and with what ``seen`` holds from outside.
+
+    The order of operands counts even for commutative operations if ``ordered``.
+    """
     changed = False
     kept = []
     for op in block.ops:
-        key = _key(op) if _mergeable(op) else None
+        key = _key(op, ordered) if _mergeable(op) else None
         first = seen.setdefault(key, op) if key is not None else op
         if first is not op:
             for old, new in zip(op.results, first.results, strict=True):
@@ -48,7 +53,7 @@ def _merge(block: Block, seen: Seen) -> bool:
         for region in op.regions:
             outer: Seen = {} if getattr(op.defn, "isolated", False) else seen
             for inner in region.blocks:
-                changed |= _merge(inner, ChainMap({}, outer))
+                changed |= _merge(inner, ChainMap({}, outer), ordered)
         kept.append(op)
     block.ops = kept
     return changed
@@ -60,32 +65,14 @@ def _mergeable(op: Operation) -> bool:
     return bool(op.results) and defn.pure and not op.regions and not marked
 
 
-def _key(op: Operation) -> Hashable:
+def _key(op: Operation, ordered: bool) -> Hashable:
     """Equal for operations that compute the same."""
     operands = [id(v) for v in op.operands]
-    if op.defn.commutative:
+    if op.defn.commutative and not ordered:
         operands.sort()
     if isinstance(op.defn, Constant):
         # As stored, not as written: 1 and 1.0 are the same float, 0.1 has one f32 nearest to it.
         target = op.attrs["type"]
-        return op.defn, target, _bits(np.asarray(op.attrs["value"], target.dtype.numpy))
-    attrs = tuple((name, _exact(op.attrs[name])) for name in sorted(op.attrs))
+        return op.defn, target, exact(np.asarray(op.attrs["value"]).astype(target.dtype.numpy))
     types = tuple(r.type for r in op.results)
-    return op.defn, tuple(operands), attrs, types
-
-
-def _exact(value: Any) -> Hashable:
-    """An attribute so that ``==`` tells apart what Python does not: -0.0, NaN, and 1 from True."""
-    if isinstance(value, tuple):
-        return tuple(_exact(item) for item in value)
-    if isinstance(value, float):
-        return float, struct.pack("<d", value)
-    if isinstance(value, complex):
-        return complex, struct.pack("<dd", value.real, value.imag)
-    if isinstance(value, np.ndarray | np.generic):
-        return _bits(np.asarray(value))
-    return type(value), value
-
-
-def _bits(array: np.ndarray[Any, Any]) -> Hashable:
-    return array.dtype, array.shape, array.tobytes()
+    return op.defn, tuple(operands), exact(op.attrs), types
