@@ -102,6 +102,7 @@ def _options(name: str, text: str) -> Any:
     given = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (part.strip() for part in item.partition("="))
+        key = key.replace("-", "_")
         if key not in known:
             has = f"its options: {', '.join(known)}" if known else "it has none"
             raise PassError(f"the pass {name} has no option {key!r}", hint=has)
