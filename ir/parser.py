@@ -298,7 +298,8 @@ class _Parser(LiteralParser):
         start = self.tokens.index(annotation)
         for i, (want, came) in enumerate(zip(expected, written, strict=True)):
             if want != came:
-                raise self.error(f"expected {want}, came {came}", self.tokens[start + 1 + 2 * i])
+                token = self.tokens[start + 1 + 2 * i]
+                raise self.error(f"{op.name}: expected {want}, came {came}", token)
 
     def location(self) -> Location:
         """``loc("train.py":14 in "softmax")``."""

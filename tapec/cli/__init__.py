@@ -1,1 +1,59 @@
-"""The command line: look inside a program, build one ahead of time."""
+"""The command line: look inside a program, run it, transform it.
+
+Commands are imported when they run, so that ``tapec --help`` is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tapec.ir.errors import TapecError
+
+#: Command → where it is, and what it does.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "config": ("tapec.cli.tables:config", "List the settings and what they are set to."),
+    "ir": ("tapec.cli.ir:ir", "Show the program of a compiled function."),
+    "ops": ("tapec.cli.tables:ops", "List the operations, or describe some."),
+    "opt": ("tapec.cli.opt:opt", "Run passes over a program and print it."),
+    "passes": ("tapec.cli.tables:passes", "List the passes, their options and their order."),
+    "run": ("tapec.cli.run:run", "Run a program and show its results."),
+}
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is called, and ends errors of ours without traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in ``--help``, which imports nothing."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what tapec raises on purpose is for reading, not for debugging."""
+        try:
+            return super().invoke(ctx)
+        except TapecError as error:
+            click.echo(f"{type(error).__name__}: {error}", err=True)
+            ctx.exit(1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tapec")
+def main() -> None:
+    """Look inside taped training programs, transform them, run them."""

@@ -1,0 +1,8 @@
+"""``python -m tapec``: the command line."""
+
+from __future__ import annotations
+
+from tapec.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""``tapec ir``: the program of a compiled function in a user's file."""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+import sys
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from tapec.cli.programs import print_options, show
+from tapec.ir.errors import TapecError
+from tapec.ir.type_text import TypeTextError, parse_type
+from tapec.ir.types import TensorType
+
+
+@click.command()
+@click.argument("where", metavar="FILE:FUNCTION")
+@click.option(
+    "--after", metavar="PASS", help="After the last run of this pass; default: as traced."
+)
+@click.option(
+    "--shapes",
+    metavar="TYPES",
+    help="Call it once with ones of these types, 'f32[32,784] i32[32]', instead of running FILE "
+    "as a program.",
+)
+@print_options
+def ir(where: str, after: str | None, shapes: str | None, locs: bool, full_constants: bool) -> None:
+    """Show the program of the compiled FUNCTION that FILE defines.
+
+    FILE is run as a program, with what it prints on the standard error, and must call the
+    function; or, with --shapes, it is only imported and the function is called here. FUNCTION may
+    be a path, such as trainer.step.
+    """
+    file, colon, name = where.rpartition(":")
+    if not colon or not Path(file).is_file():
+        raise click.UsageError(f"expected FILE:FUNCTION, such as train.py:step, got {where!r}")
+    with _as_program(Path(file)):
+        names = runpy.run_path(file, run_name="__main__" if shapes is None else Path(file).stem)
+        function = _find(names, name, file)
+        if shapes is not None:
+            function(*_ones(shapes))
+    show(function.ir(after=after), locs=locs, full_constants=full_constants)
+
+
+@contextlib.contextmanager
+def _as_program(file: Path) -> Iterator[None]:
+    """Let a file be run as by ``python FILE``: its own arguments, its folder first on the path."""
+    argv, path = sys.argv, list(sys.path)
+    sys.argv = [str(file)]
+    sys.path.insert(0, str(file.resolve().parent))
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.argv, sys.path[:] = argv, path
+
+
+def _find(names: dict[str, Any], name: str, file: str) -> Any:
+    """The compiled function of that name."""
+    first, *rest = name.split(".")
+    try:
+        found = reduce(getattr, rest, names[first])
+    except (KeyError, AttributeError):
+        found = None
+    if not hasattr(found, "ir"):
+        compiled = sorted(n for n, value in names.items() if hasattr(value, "ir"))
+        hint = f"it has {', '.join(compiled)}" if compiled else "decorate it with @tapec.compile"
+        raise TapecError(f"{file} has no compiled function {name}", hint=hint)
+    return found
+
+
+def _ones(shapes: str) -> list[Any]:
+    """Arrays of ones of the types in a text."""
+    arrays = []
+    for text in shapes.split():
+        try:
+            given = parse_type(text)
+        except TypeTextError as error:
+            raise click.UsageError(f"--shapes: {error}") from None
+        if not isinstance(given, TensorType) or not given.is_static:
+            raise click.UsageError(f"--shapes: expected types such as f32[32,784], got {text}")
+        arrays.append(np.ones(given.static_shape, given.dtype.numpy))
+    return arrays

@@ -1,0 +1,99 @@
+"""``tapec ops``, ``tapec passes``, ``tapec config``: documentation made from the code."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+
+import click
+
+from tapec import config as settings_module
+from tapec.ir import OPS, Op
+from tapec.ir.errors import TapecError
+from tapec.passes import ORDER, PASSES, PIPELINES
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print columns, as wide as they must be; the last may be as wide as it likes."""
+    lines = [head, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        click.echo("  ".join([*cells, line[-1]]).rstrip())
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def ops(names: tuple[str, ...]) -> None:
+    """List the operations, or describe those named."""
+    for name in names:
+        if name not in OPS:
+            raise TapecError(f"no operation is called {name}", hint="tapec ops lists them")
+        _describe(OPS[name])
+    if not names:
+        rows = [
+            (name, _levels(op), op.form, _derivative(op), _summary(op))
+            for name, op in sorted(OPS.items())
+        ]
+        _table(("name", "level", "form", "derivative", "meaning"), rows)
+
+
+def _describe(op: Op) -> None:
+    """Everything that the class says about an operation."""
+    click.echo(f"{op.name}  ({_levels(op)} level, {op.form} form)\n")
+    click.echo(f"{inspect.cleandoc(type(op).__doc__ or '')}\n")
+    keywords = [
+        str(p).split(":")[0] + ("" if p.default is p.empty else f" = {p.default!r}")
+        for p in inspect.signature(op.infer).parameters.values()
+        if p.kind is p.KEYWORD_ONLY and not (op.typed and p.name == "type")
+    ]
+    if keywords:
+        click.echo(f"attributes  {', '.join(keywords)}")
+    click.echo(f"results     {_first_line(op.infer)}")
+    if _derivative(op) == "yes":
+        click.echo(f"vjp         {_first_line(op.vjp)}")
+    click.echo()
+
+
+def _summary(op: Op) -> str:
+    return inspect.cleandoc(type(op).__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _first_line(method: object) -> str:
+    return (inspect.getdoc(method) or "").partition("\n")[0]
+
+
+def _levels(op: Op) -> str:
+    return "both" if len(op.levels) > 1 else next(iter(op.levels))
+
+
+def _derivative(op: Op) -> str:
+    has = op.differentiable and op.form != "structural" and type(op).vjp is not Op.vjp
+    return "yes" if has else ""
+
+
+@click.command()
+def passes() -> None:
+    """List the passes with their options, the pipelines, and what keeps passes in order."""
+    rows = []
+    for name, row in PASSES.items():
+        default = row.options()
+        options = ", ".join(f"{f.name}={getattr(default, f.name)}" for f in fields(row.options))
+        levels = row.takes if row.takes == row.leaves else f"{row.takes} → {row.leaves}"
+        rows.append((name, levels, options, row.summary))
+    _table(("pass", "level", "options", "what it does"), rows)
+    click.echo()
+    _table(("pipeline", "passes"), list(PIPELINES.items()))
+    click.echo()
+    _table(("before", "after", "because"), [(c.earlier, c.later, c.why) for c in ORDER])
+
+
+@click.command()
+def config() -> None:
+    """List the settings: environment variables, what they are now, what they mean."""
+    rows = [
+        (s.name, s.value or "-", "" if s.value == s.default else "set", s.meaning)
+        for s in settings_module.settings
+    ]
+    _table(("variable", "value", "", "meaning"), rows)
