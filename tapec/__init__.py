@@ -1,1 +1,128 @@
-"""tapec: a compiler for taped training programs."""
+"""tapec: a compiler for taped training programs.
+
+The public names are TensorFlow's where it has one. A module is loaded when a name of it is first
+used (PEP 562), except for the operators of Tensor: they are methods that `tapec.operators` adds,
+and no name would ever be asked for before ``x + y`` needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tapec import operators as operators
+
+if TYPE_CHECKING:  # what the table below says, for type checkers and editors
+    from tapec import clipping as clipping
+    from tapec import config as config
+    from tapec import debugging as debugging
+    from tapec import errors as errors
+    from tapec import linalg as linalg
+    from tapec import math as math
+    from tapec import nn as nn
+    from tapec import optimizers as optimizers
+    from tapec import random as random
+    from tapec.arithmetic import *  # noqa: F403
+    from tapec.arrays import *  # noqa: F403
+    from tapec.clipping import clip_by_global_norm as clip_by_global_norm
+    from tapec.clipping import clip_by_norm as clip_by_norm
+    from tapec.compiled import compile as compile
+    from tapec.dtypes import *  # noqa: F403
+    from tapec.elementary import *  # noqa: F403
+    from tapec.indexing import *  # noqa: F403
+    from tapec.products import *  # noqa: F403
+    from tapec.rearrangement import *  # noqa: F403
+    from tapec.reductions import *  # noqa: F403
+    from tapec.shape import TensorShape as TensorShape
+    from tapec.tape import GradientTape as GradientTape
+    from tapec.tape import UnconnectedGradients as UnconnectedGradients
+    from tapec.tensor import Tensor as Tensor
+    from tapec.variable import Variable as Variable
+
+    function = compile
+    __version__: str
+
+#: Where each public name lives. ``name=other`` is a name for what its module calls otherwise.
+_TABLE = {
+    "arithmetic": """abs add add_n cast clip_by_value complex divide equal floor floordiv floormod
+        greater greater_equal identity less less_equal logical_and logical_not logical_or
+        logical_xor maximum minimum multiply negative not_equal pow realdiv=truediv round
+        saturate_cast sign square stop_gradient subtract truediv truncatediv where""",
+    "arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones ones_like range
+        rank sequence_mask shape size zeros zeros_like""",
+    "clipping": "clip_by_global_norm clip_by_norm",
+    "compiled": "compile function=compile",
+    "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64
+        half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
+    "elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin sinh sqrt tan
+        tanh""",
+    "indexing": "boolean_mask gather gather_nd strided_slice",
+    "products": "einsum matmul tensordot",
+    "rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad repeat reshape
+        reverse roll slice split squeeze stack tile transpose unstack""",
+    "reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp reduce_max
+        reduce_mean reduce_min reduce_prod reduce_sum""",
+    "shape": "TensorShape",
+    "tape": "GradientTape UnconnectedGradients",
+    "tensor": "Tensor",
+    "variable": "Variable",
+}
+
+_NAMESPACES = "config debugging dtypes errors linalg math nn optimizers random".split()
+
+_HOMES = {
+    name: (module, own or name)
+    for module, names in _TABLE.items()
+    for name, _, own in (entry.partition("=") for entry in names.split())
+}
+
+#: Names that TensorFlow has and tapec does not, and what to do.
+_ELSEWHERE = {
+    "Session": "tapec runs eagerly; decorate a function with tapec.compile",
+    "data": "tapec has no input pipelines: iterate over NumPy arrays, or over any Python iterable",
+    "distribute": "tapec runs on one device",
+    "gradients": "use tapec.GradientTape",
+    "io": "tapec reads no files: use NumPy or Python",
+    "placeholder": "arguments of a tapec.compile function play this role",
+    "py_function": "eager code is plain Python; a compiled function cannot call back",
+    "ragged": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
+    "saved_model": "save arrays with numpy.savez; `tapec build` compiles ahead of time",
+    "sparse": "tapec has dense tensors only: tapec.gather and scatter replace many sparse ones",
+    "strings": "tapec has no string tensors: use Python strings",
+    "summary": "tapec writes no summaries: log Python numbers",
+    "train": "save variables with numpy.savez; optimizers are in tapec.optimizers",
+    "xla": "every tapec.compile function is compiled whole",
+}
+
+newaxis = None
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        module, own = _HOMES[name]
+        found = getattr(import_module(f"tapec.{module}"), own)
+    elif name in _NAMESPACES:
+        found = import_module(f"tapec.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version  # slow to import, and rarely asked for
+
+        found = version("tapec")
+    else:
+        raise _absent(name)
+    globals()[name] = found
+    return found
+
+
+def _absent(name: str) -> AttributeError:
+    from tapec.errors import AttributeError  # also the builtin of that name
+
+    if name in _ELSEWHERE:
+        return AttributeError(f"tapec has no {name!r}: {_ELSEWHERE[name]}")
+    for namespace in _NAMESPACES:
+        if not name.startswith("_") and hasattr(import_module(f"tapec.{namespace}"), name):
+            return AttributeError(f"tapec has no {name!r}, did you mean tapec.{namespace}.{name}?")
+    return AttributeError(f"tapec has no {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, *_NAMESPACES, "newaxis"])

@@ -1,0 +1,199 @@
+"""How arguments become operands: conversion to one dtype, broadcasting to one shape, axes.
+
+What is no tensor takes the dtype of the tensor it meets; tensors of different dtypes are never
+converted to each other; the operation refuses them.
+Broadcasting is an operation of the program, so that its gradient, a sum, needs no rule in the
+operations themselves.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tapec.errors import (
+    InvalidArgumentError,
+    NotImplementedError,
+    TapecError,
+    TypeError,
+    ValueError,
+)
+from tapec.frames import here
+from tapec.ir.dims import Dim, DimLike
+from tapec.ir.types import DType, Shape
+from tapec.recording import current_trace
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+def misfit(message: str, hint: str | None = None) -> TapecError:
+    """The error for shapes and values that do not fit: TensorFlow's class, eager or while a function is compiled."""
+    kind = InvalidArgumentError if current_trace() is None else ValueError
+    return kind(message, location=here(), hint=hint)
+
+
+def refuse_in_trace(what: str, hint: str) -> None:
+    """Raise NotImplementedError while a function is compiled, for what must look at values."""
+    if current_trace() is not None:
+        raise NotImplementedError(
+            f"{what} cannot be compiled: the shape of its result depends on values",
+            location=here(),
+            hint=hint,
+        )
+
+
+def has_dtype(value: TensorLike) -> bool:
+    """Whether a value is a Tensor or Variable, whose dtype others adapt to."""
+    return isinstance(value, Tensor) or hasattr(value, "read_value")
+
+
+def like(value: TensorLike, dtype: DType) -> Tensor:
+    """A tensor; numbers and arrays take ``dtype`` if it can hold them, else keep their own and will be refused."""
+    if has_dtype(value):
+        return as_tensor(value)
+    if isinstance(value, np.ndarray | np.generic) and not _holds(dtype, value.dtype.kind):
+        return as_tensor(value)
+    try:
+        return as_tensor(value, dtype)
+    except builtins.TypeError:
+        return as_tensor(value)
+
+
+def _holds(dtype: DType, kind: str) -> bool:
+    return dtype.is_complex or (kind in "fV" and dtype.is_floating) or kind in "biu"
+
+
+def converted(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
+    """Two tensors; what is no tensor takes the dtype of the other, the second that of the first if neither is."""
+    if has_dtype(y) and not has_dtype(x):
+        second = as_tensor(y)
+        return like(x, second.type.dtype), second
+    first = as_tensor(x)
+    return first, like(y, first.type.dtype)
+
+
+def broadcast_pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
+    """Two tensors of one shape by NumPy's rule.
+
+    Raises:
+        InvalidArgumentError: ``Incompatible shapes`` (ValueError while a function is compiled).
+    """
+    first, second = converted(x, y)
+    a, b = first.type.shape, second.type.shape
+    if a == b:
+        return first, second
+    shape = common_shape(a, b)
+    return broadcast(first, shape), broadcast(second, shape)
+
+
+def common_shape(*shapes: Shape) -> Shape:
+    """The shape that all of these broadcast to.
+
+    Raises:
+        InvalidArgumentError: there is none (ValueError while a function is compiled).
+    """
+    rank = builtins.max(map(len, shapes))
+    result: list[DimLike] = [1] * rank
+    for shape in shapes:
+        for axis, n in enumerate(shape, rank - len(shape)):
+            m = result[axis]
+            if m == 1 or (n != 1 and isinstance(m, Dim)):
+                result[axis] = n
+            elif n not in (1, m) and not isinstance(n, Dim):
+                raise misfit("Incompatible shapes: " + " vs. ".join(map(shape_text, shapes)))
+    return tuple(result)
+
+
+def compatible(a: Shape, b: Shape) -> bool:
+    """Whether two shapes broadcast."""
+    return all(
+        m == n or 1 in (m, n) or isinstance(m, Dim) or isinstance(n, Dim)
+        for m, n in zip(reversed(a), reversed(b), strict=False)
+    )
+
+
+def shape_text(shape: Iterable[object]) -> str:
+    """``[2,3]``, as TensorFlow prints shapes in messages."""
+    return f"[{','.join(map(str, shape))}]"
+
+
+def broadcast(x: Tensor, shape: Shape) -> Tensor:
+    """Repeat ``x`` to a shape that it broadcasts to; ``x`` itself if nothing is to be repeated."""
+    source = x.type.shape
+    if source == shape:
+        return x
+    lead = len(shape) - len(source)
+    kept = [a for a, n in enumerate(source) if n != 1 or shape[a + lead] == 1]
+    if len(kept) == len(shape):
+        return x  # equal but for a symbol: the operation itself records what it assumes
+    if len(kept) < len(source):
+        x = apply("reshape", x, shape=tuple(source[a] for a in kept))
+    result: Tensor = apply("broadcast", x, shape=shape, axes=tuple(a + lead for a in kept))
+    return result
+
+
+def binary(op: str, x: TensorLike, y: TensorLike) -> Tensor:
+    """An elementwise operation of two operands after conversion and broadcasting."""
+    if not (isinstance(x, Tensor) and isinstance(y, Tensor)) or x.type.shape != y.type.shape:
+        x, y = broadcast_pair(x, y)
+    result: Tensor = apply(op, x, y)
+    return result
+
+
+def unary(op: str, x: TensorLike) -> Tensor:
+    """An elementwise operation of one operand."""
+    result: Tensor = apply(op, x if isinstance(x, Tensor) else as_tensor(x))
+    return result
+
+
+def as_float(x: TensorLike) -> Tensor:
+    """A tensor that carries gradients.
+
+    Raises:
+        InvalidArgumentError: it holds integers or bools (TypeError while a function is compiled).
+    """
+    tensor = as_tensor(x)
+    if not tensor.type.dtype.is_differentiable:
+        raise wrong_dtype(tensor.type.dtype, "a float or complex number")
+    return tensor
+
+
+def wrong_dtype(dtype: DType, wanted: str) -> TapecError:
+    """The error for an operand of a dtype that the function does not take."""
+    kind = InvalidArgumentError if current_trace() is None else TypeError
+    return kind(
+        f"expected {wanted}, got {dtype.name}", location=here(), hint="convert it with tapec.cast"
+    )
+
+
+def axis_of(axis: object, rank: int, what: str = "axis") -> int:
+    """An axis in ``[0, rank)`` from one that may be negative.
+
+    Raises:
+        InvalidArgumentError: outside of the rank (ValueError while a function is compiled).
+    """
+    number = int(axis)  # type: ignore[call-overload]
+    if not -rank <= number < rank:
+        raise misfit(f"Invalid {what} ({number} for input with {rank} dimension(s))")
+    return int(number % rank)
+
+
+def axes_of(axes: object, rank: int, what: str = "reduction dimension") -> tuple[int, ...]:
+    """Distinct axes in ascending order from None (all), a number, or a sequence of numbers.
+
+    Raises:
+        InvalidArgumentError: one is outside of the rank or named twice (ValueError while a function
+            is compiled).
+    """
+    if axes is None:
+        return tuple(range(rank))
+    numbers: Sequence[object]
+    if isinstance(axes, list | tuple):
+        numbers = axes
+    else:
+        numbers = np.atleast_1d(np.asarray(axes)).tolist()
+    found = sorted(axis_of(a, rank, what) for a in numbers)
+    if len(set(found)) != len(found):
+        raise misfit(f"Invalid reduction arguments: Axes contains duplicate dimension: {found}")
+    return tuple(found)

@@ -1,0 +1,216 @@
+"""Functions of analysis, element by element: roots, exponentials, angles, error and gamma functions.
+
+They take floats, some of them complex numbers too. Gradients at poles are what the formula gives
+(inf or NaN), except where a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+from math import log as _log
+
+from tapec.arithmetic import (
+    add,
+    divide,
+    is_finite,
+    less,
+    multiply,
+    negative,
+    not_equal,
+    subtract,
+    where,
+)
+from tapec.broadcasting import binary, broadcast_pair, unary
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+def sqrt(x: TensorLike) -> Tensor:
+    """The square root; NaN below 0. The gradient is 0 wherever the incoming one is, even at 0."""
+    return unary("sqrt", x)
+
+
+def rsqrt(x: TensorLike) -> Tensor:
+    """``1 / sqrt(x)``. The gradient is 0 wherever the incoming one is, even at 0."""
+    return unary("rsqrt", x)
+
+
+def exp(x: TensorLike) -> Tensor:
+    """``e ** x`` of floats and complex numbers."""
+    return unary("exp", x)
+
+
+def expm1(x: TensorLike) -> Tensor:
+    """``e ** x - 1``, accurate near 0."""
+    return unary("expm1", x)
+
+
+def log(x: TensorLike) -> Tensor:
+    """The natural logarithm of floats and complex numbers; ``-inf`` at 0, NaN below."""
+    return unary("log", x)
+
+
+def log1p(x: TensorLike) -> Tensor:
+    """``log(1 + x)``, accurate near 0."""
+    return unary("log1p", x)
+
+
+def sin(x: TensorLike) -> Tensor:
+    """The sine of an angle in radians."""
+    return unary("sin", x)
+
+
+def cos(x: TensorLike) -> Tensor:
+    """The cosine of an angle in radians."""
+    return unary("cos", x)
+
+
+def tan(x: TensorLike) -> Tensor:
+    """The tangent of an angle in radians."""
+    return unary("tan", x)
+
+
+def asin(x: TensorLike) -> Tensor:
+    """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``."""
+    return unary("asin", x)
+
+
+def acos(x: TensorLike) -> Tensor:
+    """The angle in ``[0, pi]`` whose cosine is ``x``."""
+    return unary("acos", x)
+
+
+def atan(x: TensorLike) -> Tensor:
+    """The angle in ``[-pi/2, pi/2]`` whose tangent is ``x``."""
+    return unary("atan", x)
+
+
+def atan2(y: TensorLike, x: TensorLike) -> Tensor:
+    """The angle in ``(-pi, pi]`` of the point ``(x, y)``; its gradient at the origin is NaN."""
+    return binary("atan2", y, x)
+
+
+def sinh(x: TensorLike) -> Tensor:
+    """The hyperbolic sine."""
+    return unary("sinh", x)
+
+
+def cosh(x: TensorLike) -> Tensor:
+    """The hyperbolic cosine."""
+    return unary("cosh", x)
+
+
+def tanh(x: TensorLike) -> Tensor:
+    """The hyperbolic tangent of floats and complex numbers."""
+    return unary("tanh", x)
+
+
+def asinh(x: TensorLike) -> Tensor:
+    """The inverse of `sinh`."""
+    return unary("asinh", x)
+
+
+def acosh(x: TensorLike) -> Tensor:
+    """The inverse of `cosh`, not negative; NaN below 1."""
+    return unary("acosh", x)
+
+
+def atanh(x: TensorLike) -> Tensor:
+    """The inverse of `tanh`."""
+    return unary("atanh", x)
+
+
+def sigmoid(x: TensorLike) -> Tensor:
+    """``1 / (1 + e ** -x)``, without overflow."""
+    return unary("sigmoid", x)
+
+
+def softplus(x: TensorLike) -> Tensor:
+    """``log(1 + e ** x)``, without overflow. The gradient is ``sigmoid(x)``.
+
+    Formula: ``x + log1p(e ** -x)`` for ``x >= 0`` and ``log1p(e ** x)`` below. Each branch is
+    smooth everywhere, so derivatives of any order are right at 0 too, which those of ``max(x, 0) +
+    log1p(e ** -|x|)`` are not.
+    """
+    x = as_tensor(x)
+    below = less(x, 0)
+    return add(where(below, 0, x), log1p(exp(where(below, x, negative(x)))))
+
+
+def log_sigmoid(x: TensorLike) -> Tensor:
+    """``log(sigmoid(x))``, without underflow: ``-softplus(-x)``."""
+    return negative(softplus(negative(x)))
+
+
+def erf(x: TensorLike) -> Tensor:
+    """The error function ``2 / sqrt(pi) * integral from 0 to x of e ** -t² dt``."""
+    return unary("erf", x)
+
+
+def erfc(x: TensorLike) -> Tensor:
+    """``1 - erf(x)``, accurate where it is small."""
+    return unary("erfc", x)
+
+
+def lgamma(x: TensorLike) -> Tensor:
+    """The logarithm of the absolute value of the gamma function."""
+    return unary("lgamma", x)
+
+
+def digamma(x: TensorLike) -> Tensor:
+    """The derivative of `lgamma`."""
+    return unary("digamma", x)
+
+
+def polygamma(a: int, x: TensorLike) -> Tensor:
+    """The derivative of order ``a`` of `digamma`, for a whole number ``a`` that is known."""
+    if int(a) == 0:
+        return digamma(x)
+    result: Tensor = apply("polygamma", as_tensor(x), order=int(a))
+    return result
+
+
+def lbeta(x: TensorLike) -> Tensor:
+    """``sum(lgamma(x)) - lgamma(sum(x))`` over the last axis: the logarithm of the multivariate beta function."""
+    from tapec.reductions import reduce_sum  # which itself needs this module
+
+    x = as_tensor(x)
+    return subtract(reduce_sum(lgamma(x), axis=-1), lgamma(reduce_sum(x, axis=-1)))
+
+
+def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log(y)``, and 0 with gradient 0 where ``x`` is 0, whatever ``y`` is."""
+    x, y = broadcast_pair(x, y)
+    used = not_equal(x, 0)
+    return where(used, multiply(x, log(where(used, y, 1))), 0)
+
+
+def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log1p(y)``, and 0 with gradient 0 where ``x`` is 0."""
+    x, y = broadcast_pair(x, y)
+    used = not_equal(x, 0)
+    return where(used, multiply(x, log1p(where(used, y, 0))), 0)
+
+
+def xdivy(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x / y``, and 0 with gradient 0 where ``x`` is 0."""
+    x, y = broadcast_pair(x, y)
+    used = not_equal(x, 0)
+    return where(used, divide(x, where(used, y, 1)), 0)
+
+
+def logaddexp(x: TensorLike, y: TensorLike) -> Tensor:
+    """``log(e ** x + e ** y)``, without overflow."""
+    x, y = broadcast_pair(x, y)
+    below = less(x, y)
+    larger, smaller = where(below, y, x), where(below, x, y)
+    gap = subtract(smaller, where(is_finite(larger), larger, 0))  # inf - inf would be NaN
+    return add(larger, log1p(exp(gap)))
+
+
+def log2(x: TensorLike) -> Tensor:
+    """The logarithm to base 2."""
+    return multiply(log(x), 1 / _log(2))
+
+
+def log10(x: TensorLike) -> Tensor:
+    """The logarithm to base 10."""
+    return multiply(log(x), 1 / _log(10))

@@ -1,0 +1,169 @@
+"""What is known of a tensor's elements while a function is compiled: enough to use them as a shape.
+
+A shape such as ``[tapec.shape(x)[0], -1]`` or ``tapec.size(x) // 2`` is computed by operations of
+the program like any other tensor. Where a number is needed, these operations are looked through:
+what depends on shapes and literals alone is evaluated here, over dims where a size is known only
+at run time.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec.errors import TypeError
+from tapec.frames import here
+from tapec.ir.core import Value
+from tapec.ir.dims import Dim, DimLike
+from tapec.ir.op import OPS, Elementwise
+from tapec.ir.ops.compare import Cast
+from tapec.ir.ops.movement import Movement
+from tapec.ir.ops.source import Constant
+from tapec.ir.types import DType, Shape, TensorType
+from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
+from tapec.tracing import TracedTensor
+
+#: Shapes have few elements; what has more is no shape.
+_LARGEST = 64
+
+
+def as_shape(shape: Any) -> Shape:
+    """The dims that a shape argument means; ``-1`` is kept.
+
+    Raises:
+        TypeError: a dim is no integer, or not known while a function is compiled.
+    """
+    if isinstance(shape, builtins.int | np.integer | Dim):
+        return (as_dim(shape),)
+    if isinstance(shape, Tensor) or hasattr(shape, "read_value"):
+        tensor = as_tensor(shape)
+        elements = _known_or_refuse(tensor)
+        return tuple(as_dim(d) for d in elements.reshape(-1).tolist())
+    if isinstance(shape, np.ndarray):
+        shape = shape.reshape(-1).tolist()
+    try:
+        return tuple([as_dim(d) for d in shape])
+    except builtins.TypeError as error:
+        if isinstance(error, TypeError):
+            raise
+        raise TypeError(f"expected a shape, got {shape!r}", location=here()) from None
+
+
+def as_dim(size: Any) -> DimLike:
+    """The dim that a size argument means.
+
+    Raises:
+        TypeError: it is no integer, or not known while a function is compiled.
+    """
+    if isinstance(size, builtins.int | Dim):
+        return size
+    if isinstance(size, Tensor) or hasattr(size, "read_value"):
+        found = _known_or_refuse(as_tensor(size))
+        return as_dim(found.reshape(()).item() if found.size == 1 else found.tolist())
+    try:
+        return size.__index__()  # type: ignore[no-any-return]
+    except AttributeError:
+        hint = "a size that changes from call to call is None in x.shape: use tapec.shape(x)"
+        raise TypeError(
+            f"expected an integer size, got {size!r}",
+            location=here(),
+            hint=hint if size is None else None,
+        ) from None
+
+
+def _known_or_refuse(tensor: Tensor) -> Array:
+    found = known_elements(tensor)
+    if found is None:
+        raise TypeError(
+            f"a size must be known while a function is compiled, but this tensor ({tensor.type}) "
+            "is computed from values",
+            location=here(),
+            hint="take it from tapec.shape, or pass a Python number",
+        )
+    return found
+
+
+def known_elements(tensor: Tensor) -> Array | None:
+    """The elements, as integers or dims, or None while they are not known."""
+    if isinstance(tensor, TracedTensor):
+        return _elements(tensor.value)
+    return tensor.array
+
+
+def _elements(value: Value) -> Array | None:
+    op, type = value.op, value.tensor
+    if op is None or not op.defn.pure or op.regions or len(op.results) != 1:
+        return None
+    attrs, defn = op.attrs, op.defn
+    if isinstance(defn, Constant):
+        if type.is_static and type.size <= _LARGEST:  # type: ignore[operator]
+            return np.asarray(defn.evaluate(**attrs))
+        return None
+    counted = _counted(value)
+    if counted is not None:
+        return np.array(counted, object)
+    if not type.is_static or type.size > _LARGEST:  # type: ignore[operator]
+        return None
+    operands = [_elements(v) for v in op.operands]
+    if any(a is None for a in operands):
+        return None
+    if any(a.dtype == object for a in operands if a is not None):
+        if isinstance(defn, Cast) and type.dtype.is_integer:
+            return operands[0]
+        if not isinstance(defn, Elementwise | Movement):
+            return None
+        try:
+            return np.asarray(defn.evaluate(*operands, **attrs), object)
+        except (builtins.TypeError, builtins.ValueError, ArithmeticError):
+            return None  # dims have no order, no square root …
+    return np.asarray(defn.evaluate(*operands, **attrs))
+
+
+def _counted(value: Value) -> DimLike | None:
+    """The dim that a value of `dim_tensor` counts."""
+    op = value.op
+    if op is None or op.defn is not OPS["sum"] or value.tensor.rank:
+        return None
+    source = op.operands[0].op
+    if source is None or not isinstance(source.defn, Constant) or source.attrs["value"] != 1:
+        return None
+    return source.results[0].tensor.size
+
+
+def dims_tensor(dims: Sequence[DimLike], dtype: DType) -> Tensor:
+    """A vector of sizes."""
+    if all(isinstance(d, builtins.int) for d in dims):
+        return as_tensor(list(dims), dtype)
+    parts = [apply("reshape", dim_tensor(d, dtype), shape=(1,)) for d in dims]
+    result: Tensor = apply("concat", *parts, axis=0)
+    return result
+
+
+def dim_tensor(dim: DimLike, dtype: DType) -> Tensor:
+    """A size as a scalar: one that only a call will know is counted, a sum of that many ones."""
+    if isinstance(dim, builtins.int):
+        return as_tensor(dtype.numpy.type(dim))
+    ones = apply("constant", value=1, type=TensorType(dtype, (dim,)))
+    result: Tensor = apply("sum", ones, axes=(0,))
+    return result
+
+
+def static_value(value: TensorLike, what: str) -> Any:
+    """A Python number from an argument that must be known.
+
+    Raises:
+        TypeError: it is not known while a function is compiled.
+    """
+    if isinstance(value, Tensor) or hasattr(value, "read_value"):
+        found = known_elements(as_tensor(value))
+        if found is None:
+            raise TypeError(
+                f"{what} must be known while a function is compiled",
+                location=here(),
+                hint="pass a Python number",
+            )
+        return found.reshape(()).item()
+    return value.item() if isinstance(value, np.generic | np.ndarray) else value
