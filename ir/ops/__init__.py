@@ -1,5 +1,29 @@
 """One class per operation; importing this package fills the registry `tapec.ir.op.OPS`."""
 
-from tapec.ir.ops import arith, compare, control, elementary, loop, random, source
+from tapec.ir.ops import (
+    arith,
+    compare,
+    contraction,
+    control,
+    elementary,
+    loop,
+    movement,
+    padding,
+    random,
+    reduction,
+    source,
+)
 
-__all__ = ["arith", "compare", "control", "elementary", "loop", "random", "source"]
+__all__ = [
+    "arith",
+    "compare",
+    "contraction",
+    "control",
+    "elementary",
+    "loop",
+    "movement",
+    "padding",
+    "random",
+    "reduction",
+    "source",
+]

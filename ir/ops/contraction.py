@@ -1,0 +1,162 @@
+"""Contractions: products summed over shared axes. Their loops are tiled by a schedule of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import (
+    Contraction,
+    Cotangents,
+    Index,
+    Kernel,
+    Op,
+    Sample,
+    require_equal_dims,
+    spread,
+)
+from tapec.ir.types import F64, TensorType
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+
+class MatMul(Op):
+    """``c[…, i, j] = sum over r of a[…, i, r] * b[…, r, j]``, either operand transposed in its last two axes.
+
+    Leading axes are equal; the public function broadcasts them.
+    """
+
+    name = "matmul"
+    form = "contraction"
+
+    def infer(
+        self, *types: Any, transpose_a: bool = False, transpose_b: bool = False
+    ) -> TensorType:
+        """``[…, m, n]`` from ``[…, m, k]`` and ``[…, k, n]``."""
+        a, b = types
+        if a.dtype != b.dtype:
+            raise DTypeError(
+                f"matmul: dtypes differ: {a.dtype} and {b.dtype}",
+                hint="convert one of them with cast",
+            )
+        if a.dtype.kind == "bool":
+            raise DTypeError("matmul does not take bool")
+        if a.rank < 2 or a.rank != b.rank:
+            raise ShapeError(
+                f"matmul: expected two matrices or two stacks of equal rank, got {a} and {b}"
+            )
+        m, k = _matrix(a, transpose_a)
+        inner, n = _matrix(b, transpose_b)
+        hint = f"the inner dims are {k} and {inner}"
+        if n == k:
+            hint += "; the second matrix would fit transposed"
+        for p, q in ((k, inner), *zip(a.shape[:-2], b.shape[:-2], strict=True)):
+            try:
+                require_equal_dims(p, q, lambda: f"matmul: shapes do not fit: {a} and {b}")
+            except ShapeError as error:
+                error.hint = hint
+                raise
+        return TensorType(a.dtype, (*a.shape[:-2], m, n))
+
+    def evaluate(self, *arrays: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+        """`numpy.matmul`."""
+        a, b = arrays
+        a = np.swapaxes(a, -1, -2) if transpose_a else a
+        b = np.swapaxes(b, -1, -2) if transpose_b else b
+        if a.dtype.itemsize == 2 and a.dtype.kind not in "iu":
+            # Half precision accumulates in single, as native code does.
+            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        return np.matmul(a, b)
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``a_bar = ct bᴴ``, ``b_bar = aᴴ ct``, with each transposition that the operand had.
+
+        Source: Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section 2.2.
+        """
+        x, y = (_conj(b, v) for v in op.operands)
+        (ct,) = cts
+        ta, tb = op.attrs.get("transpose_a", False), op.attrs.get("transpose_b", False)
+        if ta:
+            x_ct = b.matmul(y, ct, transpose_a=tb, transpose_b=True)
+        else:
+            x_ct = b.matmul(ct, y, transpose_a=False, transpose_b=not tb)
+        if tb:
+            y_ct = b.matmul(ct, x, transpose_a=True, transpose_b=ta)
+        else:
+            y_ct = b.matmul(x, ct, transpose_a=not ta, transpose_b=False)
+        return x_ct, y_ct
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """One more leading axis."""
+        return b.matmul(*spread(b, operands, batched), **attrs)
+
+    def contraction(
+        self, *types: Any, transpose_a: bool = False, transpose_b: bool = False
+    ) -> Contraction:
+        """Result axes, then the one summed axis."""
+        result = self.infer(*types, transpose_a=transpose_a, transpose_b=transpose_b)
+        k = _matrix(types[0], transpose_a)[1]
+
+        def first(i: Index) -> Index:
+            *lead, m, _, r = i
+            return (*lead, r, m) if transpose_a else (*lead, m, r)
+
+        def second(i: Index) -> Index:
+            *lead, _, n, r = i
+            return (*lead, n, r) if transpose_b else (*lead, r, n)
+
+        return Contraction((*result.shape, k), 1, (first, second))
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The sum of products; what a schedule does not tile uses this."""
+        a, b = operands
+        space = self.contraction(a.type, b.type, **attrs)
+        first, second = space.maps
+
+        def product(r: Index) -> Value:
+            return k.mul(a[first((*i, *r))], b[second((*i, *r))])
+
+        return k.reduce("add", space.space[-1:], a.type.dtype, product)
+
+    def flops(self, op: Operation) -> DimLike:
+        """A multiplication and an addition for each product."""
+        space = self.contraction(*(v.type for v in op.operands), **op.attrs).space
+        total: DimLike = 2
+        for n in space:
+            total = total * n
+        return total
+
+    def samples(self) -> Iterator[Sample]:
+        """Each combination of transpositions, stacks, vectors as matrices, zero-size."""
+        for ta in (False, True):
+            for tb in (False, True):
+                a, b = ((3, 2) if ta else (2, 3)), ((4, 3) if tb else (3, 4))
+                yield _sample(a, b, transpose_a=ta, transpose_b=tb)
+        yield _sample((2, 2, 3), (2, 3, 1), transpose_a=False, transpose_b=False)
+        yield _sample((1, 3), (3, 1))
+        yield _sample((2, 0), (0, 3))
+        yield _sample((0, 2), (2, 3))
+
+
+def _matrix(x: TensorType, transposed: bool) -> tuple[DimLike, DimLike]:
+    rows, columns = x.shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)
+
+
+def _conj(b: Builder, x: Value) -> Value:
+    if x.tensor.dtype.is_complex:
+        result: Value = b.conj(x)
+        return result
+    return x
+
+
+def _sample(a: tuple[int, ...], b: tuple[int, ...], **attrs: Any) -> Sample:
+    return Sample((TensorType(F64, a), TensorType(F64, b)), attrs)
