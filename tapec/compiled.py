@@ -196,6 +196,15 @@ class Program:
         leaves = [next(tensors) if isinstance(v, TracedTensor) else v for v in self._leaves]
         return unflatten(self._spec, leaves)
 
+    @functools.cached_property
+    def _callee(self) -> Function:
+        """The program as tapes outside differentiate it: what it reads of Variables first is an input to them."""
+        function = clone_function(self.module.entry)
+        for op in function.block.ops:
+            if isinstance(op.defn, Read) and op.operands[0] in function.args:
+                op.defn = OPS["watch"]
+        return function
+
     def _run_on_tape(self, inputs: Sequence[Tensor]) -> Any:
         """Run the program and tell the tapes, which differentiate it as one operation."""
         where = origin()
@@ -212,7 +221,7 @@ class Program:
         arrays += map(_captured_array, self.captures, self._updates)
         results = self.executable(*arrays)
         outputs = [Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
-        function = self.module.entry
+        function = self._callee
         returned = iter(outputs)
         all_results = [
             next_id() if i in function.updates else next(returned).id
@@ -279,7 +288,9 @@ def _argument_names(
         return [None] * len(tensors)
     names = code.co_varnames[: code.co_argcount]
     positional, _ = _arguments(spec, list(inputs), False)
-    if len(names) == len(positional) and all(p is i for p, i in zip(positional, inputs, strict=False)):
+    if len(names) == len(positional) and all(
+        p is i for p, i in zip(positional, inputs, strict=False)
+    ):
         return list(names)
     return [None] * len(tensors)
 

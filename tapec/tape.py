@@ -67,6 +67,7 @@ class GradientTape:
         self._recording: Recording | None = None
         self._is_recording = False
         self._was_entered = False
+        self._watched: tuple[Variable, ...] = ()
 
     # -- the block
 
@@ -153,10 +154,11 @@ class GradientTape:
                 self._recording.active.add(leaf.id)
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """The Variables watched so far, in the order in which they were first read or watched."""
+        """The Variables watched so far, in the order in which they were made; `gradient` leaves them known."""
         if self._recording is None:
-            return ()
-        return tuple(variable for variable, _ in self._recording.variables.values())
+            return self._watched
+        found = [variable for variable, _ in self._recording.variables.values()]
+        return tuple(sorted(found, key=lambda variable: variable.number))
 
     def variable_read(self, variable: Variable, value: Tensor) -> None:
         """Hear that reading a Variable gave a value."""
@@ -251,6 +253,7 @@ class GradientTape:
                 _zeros(s) if g is None else g for g, s in zip(gradients, checked, strict=True)
             ]
         if not self._persistent:
+            self._watched = self.watched_variables()
             self._recording = None
         return unflatten(spec, gradients)
 

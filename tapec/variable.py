@@ -18,7 +18,17 @@ from tapec.frames import here
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, current_trace, tracing
 from tapec.shape import TensorShape
-from tapec.tensor import Array, Reference, Tensor, TensorLike, apply, as_array, as_tensor, type_of
+from tapec.tensor import (
+    Array,
+    Reference,
+    Tensor,
+    TensorLike,
+    apply,
+    as_array,
+    as_tensor,
+    next_id,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from tapec.operators import Operators
@@ -46,7 +56,7 @@ class Variable(Operators):
         ValueError: no initial value, or one of another shape; created at each call of a compiled function.
     """
 
-    __slots__ = ("__weakref__", "_array", "_name", "_trainable", "constraint", "type")
+    __slots__ = ("__weakref__", "_array", "_name", "_trainable", "constraint", "number", "type")
 
     def __init__(
         self,
@@ -78,6 +88,8 @@ class Variable(Operators):
             )
         self._trainable = trainable
         self._name = name or "Variable"
+        #: Grows with each Variable made.
+        self.number = next_id()
         self.constraint = constraint
 
     # -- description

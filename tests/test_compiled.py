@@ -235,7 +235,7 @@ def test_errors_name_the_users_line() -> None:
 
     with pytest.raises(ValueError, match=r"test_compiled.py:\d+   return x @ w  # the wrong line"):
         f(tapec.ones([2, 3]), tapec.ones([4, 5]))
-    with pytest.raises(TypeError, match="float32"):
+    with pytest.raises(TypeError, match="f32 and f64"):
         tapec.compile(lambda a, b: a + b)(tapec.ones([2]), tapec.ones([2], tapec.float64))
 
 

@@ -123,11 +123,13 @@ def test_equal_computations_stay_apart_as_sources(wrap: Wrap) -> None:
     assert value(wrap(f)(tapec.constant(2.0))) == (3.0, 5.0, 32.0)
 
 
-def test_watched_variables_in_order_of_first_read() -> None:
+def test_watched_variables_in_order_of_creation() -> None:
     a, b = tapec.Variable(1.0, name="a"), tapec.Variable(2.0, name="b")
     with tapec.GradientTape() as tape:
         _ = b * a * b
-    assert [v.name for v in tape.watched_variables()] == ["b:0", "a:0"]
+    assert [v.name for v in tape.watched_variables()] == ["a:0", "b:0"]
+    tape.gradient(_, [])
+    assert len(tape.watched_variables()) == 2
 
 
 def test_watch_refuses_what_is_no_tensor() -> None:
@@ -477,3 +479,27 @@ def test_eager_gradients_become_native_and_stay_equal(monkeypatch: pytest.Monkey
     first, second, third = (gradient(x) for _ in range(3))
     np.testing.assert_allclose(first, second, rtol=1e-5)
     np.testing.assert_array_equal(second, third)
+
+
+def test_variable_inside_a_compiled_function_is_a_source() -> None:
+    x = tapec.Variable(2.0)
+    power = tapec.compile(lambda v: v**4.0)
+    with tapec.GradientTape() as outer:
+        with tapec.GradientTape() as inner:
+            y = power(x)
+        dy = inner.gradient(y, x)
+    assert value([dy, outer.gradient(dy, x)]) == [32.0, 48.0]
+
+
+def test_tape_inside_a_compiled_function_and_around_it() -> None:
+    x = tapec.Variable(2.0)
+
+    @tapec.compile
+    def slope() -> Any:
+        with tapec.GradientTape() as tape:
+            y = x**4.0
+        return tape.gradient(y, x)
+
+    with tapec.GradientTape() as outer:
+        dy = slope()
+    assert value(outer.gradient(dy, x)) == 48.0
