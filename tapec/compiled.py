@@ -16,7 +16,9 @@ import numpy as np
 from tapec.compiler import Executable, compile_module, lowered
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
-from tapec.ir.core import Function, Module
+from tapec.ir.core import Function, Module, clone_function
+from tapec.ir.op import OPS
+from tapec.ir.ops.control import Read
 from tapec.recording import active_tapes, current_trace, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
