@@ -140,14 +140,14 @@ FLOORDIV = Scalar(
     "floordiv",
     2,
     np.floor_divide,
-    _call("tapec.floordiv", 2, "float", "int", "index") | {"uint": "udiv {t} {0}, {1}"},
+    _call("tapec.floordiv", 2, "float", "int", "index") | _call("tapec.udiv", 2, "uint"),
     "floordiv({0}, {1})",
 )
 MOD = Scalar(
     "mod",
     2,
     np.mod,
-    _call("tapec.mod", 2, "float", "int", "index") | {"uint": "urem {t} {0}, {1}"},
+    _call("tapec.mod", 2, "float", "int", "index") | _call("tapec.umod", 2, "uint"),
     "mod({0}, {1})",
 )
 FMA = Scalar("fma", 3, _fma, _call("llvm.fma", 3), "fma({0}, {1}, {2})")
@@ -219,7 +219,7 @@ POW = Scalar(
     "pow",
     2,
     _pow,
-    _call("tapec.pow", 2, "float", "int", "uint") | {"complex": "complex"},
+    _call("tapec.pow", 2, "float", "int") | _call("tapec.upow", 2, "uint") | {"complex": "complex"},
     "pow({0}, {1})",
 )
 EQ = Scalar("eq", 2, np.equal, _compare("oeq", "eq", ordered=False), "({0} == {1})", "bool")
@@ -238,12 +238,12 @@ NOT = Scalar(
     dict.fromkeys(("int", "uint", "bool"), "xor {t} {0}, {ones}"),
     "(~{0})",
 )
-SHL = Scalar("shl", 2, np.left_shift, dict.fromkeys(_INT, "shl {t} {0}, {1}"), "({0} << {1})")
+SHL = Scalar("shl", 2, np.left_shift, _call("tapec.shl", 2, *_INT), "({0} << {1})")
 SHR = Scalar(
     "shr",
     2,
     np.right_shift,
-    {"int": "ashr {t} {0}, {1}", "uint": "lshr {t} {0}, {1}"},
+    _call("tapec.shr", 2, "int") | _call("tapec.ushr", 2, "uint"),
     "({0} >> {1})",
 )
 IS_FINITE = Scalar(

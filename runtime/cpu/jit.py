@@ -1,0 +1,75 @@
+"""LLVM text to native code: the only place of the JIT that knows llvmlite.
+
+What comes out is a relocatable ELF object for the host, which `tapec.runtime.cpu.image` turns into bytes that can be
+mapped. Vectors are in the text already and address arithmetic was hoisted when it was written, so LLVM's vectoriser
+stays off: it costs most of the compile time and finds nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from tapec.ir.errors import TargetError
+
+
+class JitCompiler:
+    """Compiles modules for one target machine; LLVM itself holds a lock, so calls may come from any thread."""
+
+    def __init__(self, cpu: str, features: str, opt: int) -> None:
+        """``opt`` is LLVM's level for code generation, and for the passes before it."""
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+        # ELF everywhere: one loader serves every system.
+        architecture = llvm.get_default_triple().split("-")[0]
+        self.triple = f"{architecture}-unknown-linux-gnu"
+        target = llvm.Target.from_triple(self.triple)
+        self.machine = target.create_target_machine(
+            cpu=cpu, features=features, opt=opt, reloc="pic", codemodel="small"
+        )
+        self.opt = opt
+
+    def compile(self, text: str) -> bytes:
+        """Return the object for a module's text.
+
+        Raises:
+            TargetError: LLVM refuses the text, which is a fault of whoever wrote it.
+        """
+        module = self.optimised(text)
+        return bytes(self.machine.emit_object(module))
+
+    def assembly(self, text: str) -> str:
+        """Return the native code for a module's text in readable form."""
+        return str(self.machine.emit_assembly(self.optimised(text)))
+
+    def optimised(self, text: str) -> Any:
+        """Parse, check and optimise."""
+        try:
+            module = llvm.parse_assembly(text)
+            module.triple = self.triple
+            module.data_layout = str(self.machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise TargetError(f"LLVM does not take the text it was given: {error}") from error
+        options = llvm.create_pipeline_tuning_options(speed_level=self.opt)
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        options.loop_unrolling = False
+        options.loop_interleaving = False
+        builder = llvm.create_pass_builder(self.machine, options)
+        manager = builder.getModulePassManager()
+        manager.run(module, builder)
+        return module
+
+
+@functools.cache
+def host_compiler(opt: int) -> JitCompiler:
+    """The compiler for this machine."""
+    features = llvm.get_host_cpu_features()
+    if platform.machine() in ("x86_64", "AMD64") and not features.get("fma"):
+        raise TargetError("the cpu target needs a processor with fused multiply-add (x86-64-v3)")
+    return JitCompiler(llvm.get_host_cpu_name(), features.flatten(), opt)
