@@ -21,7 +21,7 @@ from tapec.ir.dims import Dim, DimLike, Symbol, substitute
 from tapec.ir.errors import TapecError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import control, loop
-from tapec.ir.types import BufferType, TensorType, Type, VectorType
+from tapec.ir.types import BufferType, Shape, TensorType, Type, VectorType
 
 Array = Any
 #: Called after each operation with the operation and its results.
@@ -90,7 +90,7 @@ class Dims:
         """Know no symbol."""
         self.values: dict[str, DimLike] = {}
 
-    def bind(self, promised: Type, shape: tuple[int, ...], what: str) -> None:
+    def bind(self, promised: Type, shape: Shape, what: str) -> None:
         """Learn from an array's shape what symbols are, and hold the rest of the type to it."""
         wanted = (promised.lanes,) if isinstance(promised, VectorType) else promised.shape
         if len(wanted) == len(shape):

@@ -27,7 +27,7 @@ from tapec.ir.builder import Builder, recording_guards
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
 from tapec.ir.errors import NotDifferentiableError, PassError, underline
 from tapec.ir.op import OPS, Cotangents, Op, require_equal_dims
-from tapec.ir.ops.control import Gradient
+from tapec.ir.ops.control import Gradient, Identity
 from tapec.ir.types import TensorType, Type
 
 
@@ -137,10 +137,18 @@ class _Sums:
     def final(self, primal: Value) -> Value | None:
         """The whole cotangent, named after its primal, when every reader has contributed."""
         cotangent = self.values.get(primal)
-        if cotangent is not None and cotangent.op is not None:
-            if primal.name is not None and cotangent.name is None:
-                cotangent.name = f"{primal.name}_ct"
+        if cotangent is not None and cotangent.op is not None and cotangent.name is None:
+            name = _name(primal)
+            if name is not None:
+                cotangent.name = f"{name}_ct"
         return cotangent
+
+
+def _name(value: Value) -> str | None:
+    """A value's name, or the name of the value that it marks."""
+    while value.name is None and value.op is not None and isinstance(value.op.defn, Identity):
+        (value,) = value.op.operands
+    return value.name
 
 
 def _pull(b: Builder, sums: _Sums, primal: Operation, stopped: Collection[Value]) -> None:

@@ -71,8 +71,7 @@ def both_negative(b: Builder, op: Operation) -> Replacement:
     x, y = (producer(v, Neg) for v in op.operands)
     if x is None or y is None or op.result.tensor.dtype.is_complex:
         return None
-    result: Value = b.emit(op.defn, *x.operands, *y.operands)
-    return result
+    return b.emit(op.defn, *x.operands, *y.operands)
 
 
 def negative_times_number(b: Builder, op: Operation) -> Replacement:
@@ -122,7 +121,7 @@ def divide_by_power_of_two(b: Builder, op: Operation) -> Replacement:
         inverse = number.dtype.type(1) / number
     exact = abs(np.frexp(np.float64(number))[0]) == 0.5
     # Both factors must be normal numbers: hardware may take others for zero.
-    tiny = ml_dtypes.finfo(x.tensor.dtype.numpy).smallest_normal
+    tiny = ml_dtypes.finfo(number.dtype).smallest_normal  # type: ignore[no-untyped-call]
     if not exact or not np.isfinite(inverse) or min(abs(number), abs(inverse)) < tiny:
         return None
     return b.mul(x, b.full_like(plain(inverse), y))
@@ -239,8 +238,7 @@ def repeat_late(b: Builder, op: Operation) -> Replacement:
 
     operands = [before(v, r) for v, r in zip(op.operands, repeats, strict=True)]
     y = b.emit(op.defn, *operands, **op.parameters)
-    result: Value = b.broadcast(y, shape=first.attrs["shape"], axes=axes)
-    return result
+    return b.broadcast(y, shape=first.attrs["shape"], axes=axes)
 
 
 RULES = (

@@ -88,8 +88,8 @@ def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
 
 
 def _small(values: Sequence[Value], limit: int) -> bool:
-    types = [v.type for v in values]
-    return all(isinstance(t, TensorType) and t.is_static and int(t.size) <= limit for t in types)
+    sizes = [v.type.size if isinstance(v.type, TensorType) else None for v in values]
+    return all(isinstance(size, int) and size <= limit for size in sizes)
 
 
 def _constant(b: Builder, array: np.ndarray[Any, Any], like: Value) -> Value:

@@ -10,8 +10,10 @@ import numpy as np
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Operation
+from tapec.ir.ops.contraction import MatMul
 from tapec.ir.ops.movement import Broadcast, Movement, Reshape, Reverse, Slice, Transpose
 from tapec.ir.ops.padding import Concat, Pad
+from tapec.ir.ops.reduction import Sum
 from tapec.passes.rewrite import Replacement, Rule, plain, producer, splat
 
 
@@ -146,6 +148,25 @@ def concat_one(b: Builder, op: Operation) -> Replacement:
     return b.concat(*parts, axis=axis) if len(parts) < len(op.operands) else None
 
 
+def sum_over_nothing(b: Builder, op: Operation) -> Replacement:
+    return op.operands[0] if not op.attrs["axes"] else None
+
+
+def multiply_transposed(b: Builder, op: Operation) -> Replacement:
+    operands, flags = list(op.operands), {}
+    for i, flag in enumerate(("transpose_a", "transpose_b")):
+        turned = op.attrs.get(flag, False)
+        inner = producer(operands[i], Transpose)
+        rank = operands[i].tensor.rank
+        swap = (*range(rank - 2), rank - 1, rank - 2)
+        if inner is not None and inner.attrs["permutation"] == swap:
+            (operands[i],) = inner.operands
+            turned = not turned
+        if turned:
+            flags[flag] = True
+    return b.matmul(*operands, **flags) if flags != op.parameters else None
+
+
 RULES = (
     Rule("move(full(c)) -> full(c)", Movement, move_equal_elements),
     Rule("broadcast(x) -> x along no new axis", Broadcast, broadcast_nothing),
@@ -164,4 +185,6 @@ RULES = (
     Rule("reverse(x) -> x along axes of size 1", Reverse, reverse_nothing),
     Rule("reverse(reverse(x)) -> reverse(x)", Reverse, reverse_twice),
     Rule("concat(x) -> x; empty parts go", Concat, concat_one),
+    Rule("sum(x) -> x over no axes", Sum, sum_over_nothing),
+    Rule("matmul(transpose(a), b) -> matmul(a, b, transpose_a)", MatMul, multiply_transposed),
 )

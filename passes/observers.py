@@ -203,11 +203,9 @@ def random_inputs(function: Function, seed: int = 0) -> list[Array]:
         kind = arg.type.tensor if isinstance(arg.type, BufferType) else arg.type
         assert isinstance(kind, TensorType)
         shape = kind.substitute(dict(sizes)).static_shape
-        if kind.dtype.is_differentiable:
-            array = rng.uniform(0.25, 2.0, shape)
-        else:
-            array = rng.integers(0, 2, shape)
-        arrays.append(np.asarray(array).astype(kind.dtype.numpy))
+        draw: Any = rng.uniform if kind.dtype.is_differentiable else rng.integers
+        bounds = (0.25, 2.0) if kind.dtype.is_differentiable else (0, 2)
+        arrays.append(np.asarray(draw(*bounds, shape)).astype(kind.dtype.numpy))
     return arrays
 
 

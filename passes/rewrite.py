@@ -21,7 +21,8 @@ from tapec.ir.op import Op
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
 
-Replacement = Value | Sequence[Value] | None
+#: Values for the results, one value if there is one result, or None; a Builder gives no types.
+Replacement = Any
 
 
 @dataclass(frozen=True)
