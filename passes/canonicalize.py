@@ -18,7 +18,8 @@ from tapec.ir.core import Module, Operation, Value
 from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
-from tapec.passes import algebra, layout
+from tapec.passes.algebra import RULES as ALGEBRA
+from tapec.passes.layout import RULES as LAYOUT
 from tapec.passes.rewrite import Replacement, Rewriter, Rule, plain, producer, splat
 
 
@@ -51,7 +52,7 @@ def _rewriter(limit: int) -> Rewriter:
         Rule("f(full(c)) -> full(f(c))", Elementwise, _computed_once),
         Rule("f(constant) -> constant", Op, fold),
     )
-    return Rewriter((*constants, *algebra.RULES, *layout.RULES))
+    return Rewriter((*constants, *ALGEBRA, *LAYOUT))
 
 
 def _uniform(b: Builder, op: Operation) -> Replacement:
