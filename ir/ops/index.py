@@ -1,0 +1,209 @@
+"""Operations that take positions as data: gather, and its transpose scatter_add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import DTypeError, ShapeError, TapecError
+from tapec.ir.op import OPS, Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
+from tapec.ir.types import F64, I32, Shape, TensorType
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+
+class Gather(Op):
+    """``y[b, p, i, s] = x[b, p, indices[b, i], s]``: slices of ``x`` along ``axis``, TensorFlow's gather.
+
+    ``b`` are the first ``batch_dims`` axes, which both operands share; ``p`` those up to ``axis``, ``s`` those after.
+    """
+
+    name = "gather"
+
+    def infer(self, *types: Any, axis: int, batch_dims: int = 0) -> TensorType:
+        """The operand's shape with ``axis`` replaced by the indices' own axes."""
+        x, indices = types
+        _check(self.name, x, indices, axis, batch_dims)
+        return TensorType(
+            x.dtype, (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
+        )
+
+    def evaluate(self, *arrays: Any, axis: int, batch_dims: int = 0) -> Any:
+        """NumPy's fancy indexing, which an index outside of the axis stops.
+
+        Raises:
+            TapecError: an index is not in ``[0, size)``.
+        """
+        x, indices = arrays
+        _refuse_outside(self.name, indices, x.shape[axis])
+        return x[_numpy_index(x.ndim, x.shape, indices, axis, batch_dims)]
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """Add each slice of the cotangent where it came from."""
+        x, indices = op.operands
+        return b.scatter_add(indices, cts[0], shape=x.tensor.shape, **op.attrs), None
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """One more leading axis; shared by both operands where the indices have it."""
+        x, indices = operands
+        axis, batch_dims = attrs["axis"], attrs.get("batch_dims", 0)
+        if not batched[1] and batch_dims == 0:
+            return b.gather(x, indices, axis=axis + 1, batch_dims=0)
+        x, indices = spread(b, operands, batched)
+        return b.gather(x, indices, axis=axis + 1, batch_dims=batch_dims + 1)
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, axis: int, batch_dims: int = 0) -> Value:
+        """The element that the index names."""
+        x, indices = operands
+        own = indices.type.rank - batch_dims
+        at = indices[(*i[:batch_dims], *i[axis : axis + own])]
+        place = k.position(at, x.type.shape[axis])
+        element: Value = x[(*i[:axis], place, *i[axis + own :])]
+        return element
+
+    def samples(self) -> Iterator[Sample]:
+        """Rows, columns, scalars, stacks of indices, shared leading axes."""
+        yield _gather_sample((5, 3), (2,), 0, 0)
+        yield _gather_sample((3, 5), (2,), 1, 0)
+        yield _gather_sample((5,), (), 0, 0)
+        yield _gather_sample((5, 2), (2, 3), 0, 0)
+        yield _gather_sample((2, 5, 3), (2, 4), 1, 1)
+        yield _gather_sample((2, 3, 5), (2,), 2, 1)
+        yield _gather_sample((5, 3), (0,), 0, 0)
+
+
+class ScatterAdd(Op):
+    """Zeros of ``shape``, with each slice of the updates added where `gather` would have read it.
+
+    Operands are the indices, then the updates. Slices for one place are added in order.
+    """
+
+    name = "scatter_add"
+    form = "nest"
+
+    def infer(self, *types: Any, shape: Shape, axis: int, batch_dims: int = 0) -> TensorType:
+        """``shape``; the updates have the shape that `gather` would give."""
+        indices, updates = types
+        result = TensorType(updates.dtype, tuple(shape))
+        gathered = _GATHER.infer(result, indices, axis=axis, batch_dims=batch_dims)
+        if gathered.rank != updates.rank:
+            raise ShapeError(f"scatter_add: expected updates {gathered}, got {updates}")
+        for m, n in zip(gathered.shape, updates.shape, strict=True):
+            require_equal_dims(
+                m, n, lambda: f"scatter_add: expected updates {gathered}, got {updates}"
+            )
+        return result
+
+    def evaluate(self, *arrays: Any, shape: Any, axis: int, batch_dims: int = 0) -> Any:
+        """`numpy.add.at`."""
+        indices, updates = arrays
+        _refuse_outside(self.name, indices, shape[axis])
+        result = np.zeros(shape, updates.dtype)
+        np.add.at(result, _numpy_index(len(shape), shape, indices, axis, batch_dims), updates)
+        return result
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """Gather the cotangent where the updates went."""
+        attrs = {name: op.attrs[name] for name in ("axis", "batch_dims") if name in op.attrs}
+        return None, b.gather(cts[0], op.operands[0], **attrs)
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """One more leading axis, shared."""
+        indices, updates = spread(b, operands, batched)
+        shape = (indices.tensor.shape[0], *attrs["shape"])
+        axis, batch_dims = attrs["axis"] + 1, attrs.get("batch_dims", 0) + 1
+        return b.scatter_add(indices, updates, shape=shape, axis=axis, batch_dims=batch_dims)
+
+    def lower_nest(
+        self,
+        k: Kernel,
+        outs: Sequence[Value],
+        *operands: Any,
+        shape: Shape,
+        axis: int,
+        batch_dims: int = 0,
+    ) -> None:
+        """Write zeros, then go through the updates."""
+        (out,) = outs
+        indices, updates = operands
+        zero = k.constant(0, updates.type.dtype)
+        k.loop(tuple(shape), lambda i: k.store(zero, out, i))
+        own = indices.type.rank - batch_dims
+
+        def add(i: Index) -> None:
+            at = indices[(*i[:batch_dims], *i[axis : axis + own])]
+            place = (*i[:axis], k.position(at, shape[axis]), *i[axis + own :])
+            k.store(k.add(k.load(out, place), updates[i]), out, place)
+
+        k.loop(updates.type.shape, add)
+
+    def samples(self) -> Iterator[Sample]:
+        """The shapes of `gather`, with indices that meet."""
+        for sample in _GATHER.samples():
+            x, indices = sample.types
+            updates = _GATHER.infer(x, indices, **sample.attrs)
+            yield Sample((indices, updates), {"shape": x.shape, **sample.attrs}, integers=(0, 5))
+
+
+_GATHER = OPS[Gather.name]
+
+
+def _check(name: str, x: TensorType, indices: TensorType, axis: int, batch_dims: int) -> None:
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"{name}: indices must be integers, got {indices.dtype}")
+    if not 0 <= axis < x.rank:
+        raise ShapeError(f"{name}: axis {axis} is outside of {x}")
+    if not 0 <= batch_dims <= min(axis, indices.rank):
+        raise ShapeError(
+            f"{name}: batch_dims {batch_dims} must be at most axis {axis} and the rank of {indices}"
+        )
+    for m, n in zip(x.shape[:batch_dims], indices.shape[:batch_dims], strict=True):
+        require_equal_dims(m, n, lambda: f"{name}: leading axes of {x} and {indices} differ")
+
+
+def _numpy_index(
+    rank: int, shape: Sequence[int], indices: Any, axis: int, batch_dims: int
+) -> tuple[Any, ...]:
+    """Index arrays that broadcast to the gathered shape."""
+    own = indices.ndim - batch_dims
+    total = rank - 1 + own
+    found: list[Any] = []
+    for a in range(rank):
+        if a == axis:
+            middle = (1,) * (axis - batch_dims)
+            after = (1,) * (rank - axis - 1)
+            found.append(
+                indices.reshape(
+                    (*indices.shape[:batch_dims], *middle, *indices.shape[batch_dims:], *after)
+                )
+            )
+        else:
+            place = a if a < axis else a - 1 + own
+            lengths = [1] * total
+            lengths[place] = shape[a]
+            found.append(np.arange(shape[a]).reshape(lengths))
+    return tuple(found)
+
+
+def _refuse_outside(name: str, indices: Any, size: DimLike) -> None:
+    wrong = (indices < 0) | (indices >= size)
+    if wrong.any():
+        place = tuple(int(p) for p in np.argwhere(wrong)[0])
+        where = "" if not place else f"[{', '.join(map(str, place))}]"
+        raise TapecError(f"{name}: indices{where} = {indices[place]} is not in [0, {size})")
+
+
+def _gather_sample(
+    x: tuple[int, ...], indices: tuple[int, ...], axis: int, batch_dims: int
+) -> Sample:
+    types = (TensorType(F64, x), TensorType(I32, indices))
+    return Sample(types, {"axis": axis, "batch_dims": batch_dims}, integers=(0, 5))
