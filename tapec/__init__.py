@@ -8,6 +8,7 @@ and no name would ever be asked for before ``x + y`` needs them.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tapec import operators as operators
@@ -116,6 +117,8 @@ def __getattr__(name: str) -> Any:
 def _absent(name: str) -> AttributeError:
     from tapec.errors import AttributeError  # also the builtin of that name
 
+    if find_spec(f"tapec.{name}") is not None:  # `from tapec import tracing` asks here first
+        return AttributeError(f"import tapec.{name} before you use it")
     if name in _ELSEWHERE:
         return AttributeError(f"tapec has no {name!r}: {_ELSEWHERE[name]}")
     for namespace in _NAMESPACES:

@@ -348,10 +348,10 @@ def is_inf(x: TensorLike) -> Tensor:
 def where(
     condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None
 ) -> Tensor:
-    """``x`` where the condition holds, ``y`` elsewhere; all three broadcast. The gradient goes to
-    the one chosen.
+    """``x`` where the condition holds, ``y`` elsewhere; all three broadcast.
 
-    With one argument: the int64 indices ``[count, rank]`` of what is true, row-major.
+    The gradient goes to the one chosen. With one argument: the int64 indices
+    ``[count, rank]`` of what is true, row-major.
 
     Example: ``where([True, False], [1, 2], 0)`` is ``[1, 0]``; ``where([True, False, True])`` is
     ``[[0], [2]]``.

@@ -1,0 +1,405 @@
+"""Activations, losses and normalisations of neural networks.
+
+Formulas that would overflow or cancel are written so that they do not, and so that derivatives of
+any order are right. At kinks gradients are TensorFlow's.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import Any
+
+from tapec.arithmetic import abs as absolute
+from tapec.arithmetic import (
+    add,
+    cast,
+    divide,
+    equal,
+    greater,
+    less,
+    less_equal,
+    logical_and,
+    maximum,
+    minimum,
+    multiply,
+    multiply_no_nan,
+    negative,
+    square,
+    stop_gradient,
+    subtract,
+    where,
+)
+from tapec.broadcasting import as_float, axis_of, converted, like, misfit, wrong_dtype
+from tapec.clipping import clip_by_norm
+from tapec.elementary import erf, exp, expm1, log, log1p, rsqrt
+from tapec.elementary import sigmoid as sigmoid
+from tapec.elementary import softplus as softplus
+from tapec.elementary import tanh as tanh
+from tapec.errors import InvalidArgumentError, ValueError
+from tapec.frames import here
+from tapec.indexing import gather
+from tapec.ir.types import BF16, F16, F32, TensorType
+from tapec.known import as_shape, dim_tensor
+from tapec.random import uniform
+from tapec.rearrangement import concat, expand_dims, reshape
+from tapec.recording import current_trace
+from tapec.reductions import norm, reduce_max, reduce_mean, reduce_sum
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+# -- activations
+
+
+def relu(features: TensorLike) -> Tensor:
+    """``max(x, 0)``; the gradient at 0 is 0."""
+    return maximum(0, as_tensor(features))
+
+
+def relu6(features: TensorLike) -> Tensor:
+    """``min(max(x, 0), 6)``; the gradient at 0 and at 6 is 0."""
+    return minimum(6, relu(features))
+
+
+def crelu(features: TensorLike, axis: int = -1) -> Tensor:
+    """`relu` of ``x`` and of ``-x``, one behind the other along an axis."""
+    x = as_tensor(features)
+    return relu(concat([x, negative(x)], axis))
+
+
+def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2) -> Tensor:
+    """``x`` above 0, ``alpha * x`` elsewhere; the gradient at 0 is ``alpha``."""
+    x = as_tensor(features)
+    return where(greater(x, 0), x, multiply(x, alpha))
+
+
+def elu(features: TensorLike) -> Tensor:
+    """``x``, and ``e ** x - 1`` below 0; the gradient at 0 is 1.
+
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by
+    exponential linear units", 2015.
+    """
+    x = as_float(features)
+    below = less(x, 0)
+    return where(below, expm1(where(below, x, 0)), x)
+
+
+def selu(features: TensorLike) -> Tensor:
+    """``scale * x``, and ``scale * alpha * (e ** x - 1)`` below 0.
+
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
+    """
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    x = as_float(features)
+    below = less(x, 0)
+    return multiply(scale, where(below, multiply(alpha, expm1(where(below, x, 0))), x))
+
+
+def gelu(features: TensorLike, approximate: bool = False) -> Tensor:
+    """``x`` times the normal distribution function of ``x``; ``approximate`` takes a tanh for it.
+
+    Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
+    """
+    x = as_float(features)
+    if approximate:
+        inner = multiply(sqrt(2 / pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
+        return multiply(multiply(0.5, x), add(1, tanh(inner)))
+    return multiply(multiply(0.5, x), add(1, erf(multiply(x, 1 / sqrt(2)))))
+
+
+def silu(features: TensorLike, beta: TensorLike = 1.0) -> Tensor:
+    """``x * sigmoid(beta * x)``."""
+    x = as_float(features)
+    return multiply(x, sigmoid(multiply(x, beta)))
+
+
+swish = silu
+
+
+def softsign(features: TensorLike) -> Tensor:
+    """``x / (1 + |x|)``."""
+    x = as_float(features)
+    return divide(x, add(1, absolute(x)))
+
+
+def softmax(logits: TensorLike, axis: int = -1) -> Tensor:
+    """``e ** x / sum(e ** x)`` along an axis, without overflow."""
+    powers = exp(_shifted(logits, axis))
+    return divide(powers, reduce_sum(powers, axis, keepdims=True))
+
+
+def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
+    """The logarithm of `softmax`, without overflow or underflow."""
+    x = _shifted(logits, axis)
+    return subtract(x, log(reduce_sum(exp(x), axis, keepdims=True)))
+
+
+def _shifted(logits: TensorLike, axis: int) -> Tensor:
+    """Logits less their maximum, which is a constant for derivatives: what it would add cancels."""
+    x = as_float(logits)
+    if not x.type.rank:
+        raise misfit("softmax of a scalar", "it takes at least one axis")
+    return subtract(x, stop_gradient(reduce_max(x, axis, keepdims=True)))
+
+
+# -- losses
+
+
+def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
+    """``-log_softmax(logits)`` at the label, for each example.
+
+    Args:
+        labels: integers ``[...]`` in ``[0, classes)``.
+        logits: floats ``[..., classes]``.
+
+    Returns:
+        Losses ``[...]`` in the dtype of the logits. Their gradient is softmax less one-hot.
+
+    Raises:
+        InvalidArgumentError: eager, a label out of range; a compiled function gives NaN for it.
+        ValueError: the shapes do not fit.
+    """
+    x, y = as_float(logits), as_tensor(labels)
+    if not y.type.dtype.is_integer:
+        raise wrong_dtype(y.type.dtype, "integer labels")
+    if x.type.rank != y.type.rank + 1:
+        raise ValueError(
+            f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: "
+            f"labels.shape={y.shape} and logits.shape={x.shape}",
+            location=here(),
+        )
+    count = x.type.shape[-1]
+    if y._array is not None and y._array.size:
+        outside = y._array[(y._array < 0) | (y._array >= count)]
+        if outside.size:
+            raise InvalidArgumentError(
+                f"Received a label value of {outside[0]} which is outside the valid range of "
+                f"[0, {count}). Label values: {' '.join(map(str, y._array.reshape(-1)[:20]))}",
+                location=here(),
+            )
+    shifted = _shifted(x, -1)
+    line = (*(1,) * y.type.rank, count)
+    classes = apply("iota", axis=y.type.rank, type=TensorType(y.type.dtype, line))
+    # A masked sum rather than a gather: its gradient is a selection, not a scattered addition.
+    at_label = equal(expand_dims(y, -1), classes)
+    chosen = reduce_sum(where(at_label, shifted, 0), -1)
+    losses = subtract(log(reduce_sum(exp(shifted), -1)), chosen)
+    if current_trace() is None:
+        return losses
+    valid = logical_and(less_equal(0, y), less(y, dim_tensor(count, y.type.dtype)))
+    return where(valid, losses, float("nan"))
+
+
+def softmax_cross_entropy_with_logits(
+    labels: TensorLike, logits: TensorLike, axis: int = -1
+) -> Tensor:
+    """``-sum(labels * log_softmax(logits))`` along an axis.
+
+    Args:
+        labels: probabilities in the shape of the logits; gradients flow to them too.
+        logits: floats ``[..., classes]``.
+        axis: of the classes.
+
+    A class of probability 0 adds nothing, even if its logit is ``-inf``.
+    """
+    p, x = converted(labels, logits)
+    return negative(reduce_sum(multiply_no_nan(log_softmax(x, axis), p), axis))
+
+
+def sigmoid_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
+    """``-z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x))`` for labels ``z`` and logits ``x``.
+
+    Formula: ``max(x, 0) - x z + log1p(e ** -|x|)``; see `tapec.elementary.softplus`.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    z, x = converted(labels, logits)
+    _require_same_shape(z, x)
+    below = less(x, 0)
+    linear = subtract(where(below, 0, x), multiply(x, z))
+    return add(linear, log1p(exp(where(below, x, negative(x)))))
+
+
+def weighted_cross_entropy_with_logits(
+    labels: TensorLike, logits: TensorLike, pos_weight: TensorLike
+) -> Tensor:
+    """The sigmoid cross-entropy with ``pos_weight`` times the loss of positive labels.
+
+    Formula: ``(1 - z) x + (1 + (pos_weight - 1) z) softplus(-x)``.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    z, x = converted(labels, logits)
+    _require_same_shape(z, x)
+    weight = add(1, multiply(subtract(like(pos_weight, x.type.dtype), 1), z))
+    return add(multiply(subtract(1, z), x), multiply(weight, softplus(negative(x))))
+
+
+def _require_same_shape(labels: Tensor, logits: Tensor) -> None:
+    if labels.shape != logits.shape:
+        raise ValueError(
+            f"`logits` and `labels` must have the same shape, received ({logits.shape} vs "
+            f"{labels.shape})",
+            location=here(),
+        )
+
+
+def l2_loss(t: TensorLike) -> Tensor:
+    """``sum(t ** 2) / 2``."""
+    return multiply(reduce_sum(square(as_float(t))), 0.5)
+
+
+# -- normalisation
+
+
+def l2_normalize(x: TensorLike, axis: Any = None, epsilon: float = 1e-12) -> Tensor:
+    """``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over axes (all by default)."""
+    x = as_float(x)
+    total = reduce_sum(square(x), axis, keepdims=True)
+    return multiply(x, rsqrt(maximum(total, epsilon)))
+
+
+def normalize(
+    tensor: TensorLike, ord: Any = "euclidean", axis: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The tensor divided by its norm along an axis, and the norm; see `tapec.norm`."""
+    x = as_float(tensor)
+    size = norm(x, ord, axis, keepdims=True)
+    return divide(x, size), size
+
+
+def moments(
+    x: TensorLike, axes: Any, shift: Any = None, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over axes; half precision is computed in float32.
+
+    Args:
+        x: floats.
+        axes: a number or a list of them.
+        shift: ignored, as in TensorFlow.
+        keepdims: whether the axes stay with size 1.
+    """
+    x = as_float(x)
+    dtype = x.type.dtype
+    y = cast(x, F32) if dtype in (F16, BF16) else x
+    mean = reduce_mean(y, axes, keepdims=True)
+    variance = reduce_mean(square(subtract(y, mean)), axes, keepdims=True)
+    shape = variance.type.shape if keepdims else reduce_sum(y, axes).type.shape
+    return cast(reshape(mean, shape), dtype), cast(reshape(variance, shape), dtype)
+
+
+def batch_normalization(
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    offset: TensorLike,
+    scale: TensorLike,
+    variance_epsilon: float,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``; None skips a step.
+
+    Source: Ioffe, Szegedy, "Batch normalization", 2015.
+    """
+    x = as_float(x)
+    factor = rsqrt(add(variance, variance_epsilon))
+    if scale is not None:
+        factor = multiply(factor, scale)
+    shift = multiply(negative(as_tensor(mean)), factor)
+    if offset is not None:
+        shift = add(shift, offset)
+    return add(multiply(x, factor), shift)
+
+
+# -- the rest
+
+
+def dropout(x: TensorLike, rate: Any, noise_shape: Any = None, seed: int | None = None) -> Tensor:
+    """Elements set to 0 with probability ``rate``, the others divided by ``1 - rate``.
+
+    Args:
+        x: floats.
+        rate: in ``[0, 1)``.
+        noise_shape: the shape of the random choices, which broadcasts to that of ``x``.
+        seed: makes the sequence of choices repeatable; see `tapec.random.uniform`.
+
+    Raises:
+        ValueError: ``rate`` is outside of ``[0, 1)``.
+    """
+    x = as_float(x)
+    fixed = isinstance(rate, int | float)
+    if fixed and not 0 <= rate < 1:
+        raise ValueError(
+            f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}",
+            location=here(),
+        )
+    if fixed and rate == 0:
+        return x
+    shape = x.type.shape if noise_shape is None else as_shape(noise_shape)
+    kept = less_equal(like(rate, x.type.dtype), uniform(shape, dtype=x.type.dtype, seed=seed))
+    return where(kept, divide(x, subtract(1, like(rate, x.type.dtype))), 0)
+
+
+def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None) -> Tensor:
+    """``value + bias`` for a vector of biases along the channels.
+
+    Args:
+        value: ``[..., channels]``, or ``[batch, channels, ...]`` if ``data_format`` begins with NC.
+        bias: ``[channels]``.
+        data_format: None, ``"N...C"`` or ``"NC..."``.
+
+    Raises:
+        ValueError: an unknown data format.
+        InvalidArgumentError: the bias is no vector of that size.
+    """
+    x = as_tensor(value)
+    b = like(bias, x.type.dtype)
+    if data_format is not None and not (
+        data_format.startswith("NC") or (data_format[:1] == "N" and data_format.endswith("C"))
+    ):
+        raise ValueError(
+            f"`data_format` must be N...C or NC..., got {data_format}", location=here()
+        )
+    first = data_format is not None and data_format.startswith("NC")
+    place = axis_of(1 if first else -1, x.type.rank)
+    if b.type.rank != 1 or b.shape[0] != x.shape[place]:
+        raise misfit(f"bias_add: a bias of shape {b.shape} for axis {place} of {x.shape}")
+    shape = [1] * (x.type.rank - place)
+    shape[0] = b.type.shape[0]  # type: ignore[call-overload]
+    return add(x, reshape(b, shape))
+
+
+def embedding_lookup(params: TensorLike, ids: TensorLike, max_norm: float | None = None) -> Tensor:
+    """The rows of ``params`` at ``ids``, shortened to ``max_norm`` if given.
+
+    Raises:
+        InvalidArgumentError: eager, an id out of range.
+    """
+    rows = gather(params, ids)
+    if max_norm is None:
+        return rows
+    lead = as_tensor(ids).type.rank
+    return clip_by_norm(rows, max_norm, axes=list(range(lead, rows.type.rank)))
+
+
+def scale_regularization_loss(loss: TensorLike) -> Tensor:
+    """The sum of a regularisation loss: tapec runs on one device."""
+    return reduce_sum(loss)
+
+
+def compute_average_loss(
+    per_example_loss: TensorLike,
+    sample_weight: TensorLike = None,
+    global_batch_size: int | None = None,
+) -> Tensor:
+    """The sum of weighted losses divided by the batch size.
+
+    Args:
+        per_example_loss: losses, the batch first.
+        sample_weight: factors that broadcast to the losses.
+        global_batch_size: the divisor; the size of the first axis if None.
+    """
+    losses = as_float(per_example_loss)
+    if sample_weight is not None:
+        losses = multiply(losses, like(sample_weight, losses.type.dtype))
+    size = losses.shape[0] if global_batch_size is None else global_batch_size
+    return divide(reduce_sum(losses), size)
