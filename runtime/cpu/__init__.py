@@ -1,1 +1,1 @@
-"""Native code for the CPU, through LLVM."""
+"""The cpu target: native code for this process."""

@@ -48,7 +48,7 @@ class ModuleWriter:
         for function in self.module.functions.values():
             KernelWriter(self, function).write()
         # At least one slot, so that a loader always finds the table.
-        table = f"@tapec.host = global [{max(len(self.host), 1)} x ptr] zeroinitializer"
+        table = f"@tapec.host = hidden global [{max(len(self.host), 1)} x ptr] zeroinitializer"
         return "\n".join(
             [table, *self._globals.values(), *self._functions, self.math.text(), ATTRIBUTES]
         )

@@ -1,0 +1,310 @@
+"""The way from Python into a compiled program: one C function of CPython's fast calling convention, as LLVM text.
+
+It takes NumPy arrays, inputs first, then those that receive results. Before anything is written it holds every
+array to its type (exact class, dtype, shape, contiguous, aligned, writable where it is written) by reading the array
+object's fields, gets an arena, and lets other threads have the interpreter if the program's work is long. Whatever
+does not fit raises TypeError with no more detail: `tapec.runtime.executable` finds out what it was.
+
+An arena is kept between calls. A call that finds it in use by another makes one of its own, and the last one to
+finish keeps its own and frees the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapec.ir.core import Block, Function, Module, Operation
+from tapec.ir.errors import TargetError
+from tapec.ir.ops import loop
+from tapec.ir.types import BufferType, Type
+from tapec.runtime.cpu.function import Affine, FunctionWriter
+from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
+from tapec.runtime.symbols import plain_symbol, symbols_of
+
+CALL, RELEASE = "tapec.call", "tapec.release"
+MISMATCH = "an argument is not of the type that the program was compiled for"
+_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
+#: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
+LONG_WORK = 200_000
+#: In front of an arena: the block it was cut from, and its size.
+_HEADER = 16
+
+
+@dataclass(frozen=True)
+class ArrayLayout:
+    """Offsets in bytes of an array object's fields."""
+
+    type: int
+    data: int
+    rank: int
+    shape: int
+    dtype: int
+    flags: int
+
+
+@functools.cache
+def array_layout() -> ArrayLayout:
+    """Where this Python and this NumPy keep an array's fields.
+
+    Raises:
+        TargetError: not where they are known to be.
+    """
+    head = object.__basicsize__
+    layout = ArrayLayout(head - 8, head, head + 8, head + 16, head + 40, head + 48)
+    probe = np.zeros((3, 5), np.float32)
+
+    def field(offset: int) -> int:
+        return ctypes.c_size_t.from_address(id(probe) + offset).value
+
+    found = (field(layout.type), field(layout.data), field(layout.dtype))
+    wanted = (id(np.ndarray), probe.ctypes.data, id(np.dtype(np.float32)))
+    shape = field(layout.shape)
+    extents = [ctypes.c_ssize_t.from_address(shape + 8 * i).value for i in range(2)]
+    rank = ctypes.c_int.from_address(id(probe) + layout.rank).value
+    flags = ctypes.c_int.from_address(id(probe) + layout.flags).value
+    if found != wanted or extents != [3, 5] or rank != 2 or flags != probe.flags.num:
+        raise TargetError("this build of Python or NumPy lays arrays out in an unknown way")
+    return layout
+
+
+class EntryWriter(FunctionWriter):
+    """The text of the function that Python calls."""
+
+    def __init__(self, writer: ModuleWriter, function: Function, *, release_gil: bool) -> None:
+        """``function`` is the module's entry."""
+        super().__init__()
+        self.writer = writer
+        self.function = function
+        self.release_gil = release_gil
+        self.has_arena = bool(function.attrs.get("arena", 0))
+        count = len(function.args) - self.has_arena
+        self.types = [buffer_type(arg.type) for arg in function.args[:count]]
+        self.inputs = function.attrs.get("inputs", count)
+        self.updated = sorted(set(function.updates.values()))
+        self.written = {*self.updated, *range(self.inputs, count)}
+
+    def write(self) -> None:
+        """Add the function, and those that keep the arena."""
+        self._require(f"icmp eq i64 %count, {len(self.types)}")
+        objects = [self._field("ptr", "%args", 8 * i) for i in range(len(self.types))]
+        for i, obj in enumerate(objects):
+            self._check_array(obj, i)
+        self._check_shapes(objects)
+        data = [self._field("ptr", obj, array_layout().data) for obj in objects]
+        self._check_apart(data)
+        arguments = [f"ptr {d}" for d in data]
+        if self.has_arena:
+            arguments.append(f"ptr {self._take_arena()}")
+        symbols = [f"i64 {self.index(self.symbols[s])}" for s in symbols_of(self.function)]
+        call = f"call void {ENTRY}({', '.join(arguments + symbols)})"
+        if self.release_gil:
+            state = self.emit(self._outside("ptr", "python:PyEval_SaveThread"))
+            self.line(call)
+            self.line(self._outside("void", "python:PyEval_RestoreThread", f"ptr {state}"))
+        else:
+            self.line(call)
+        if self.has_arena:
+            self.line(f"call void @tapec.keep({arguments[-1]})")
+        none = self._host("none:")
+        self.line(self._outside("void", "python:Py_IncRef", f"ptr {none}"))
+        self.line(f"ret ptr {none}")
+        self._write_failures()
+        header = f"define hidden ptr @{CALL}(ptr %self, ptr %args, i64 %count) #0"
+        self.writer.add_function(self.text(header))
+        if self.has_arena:
+            self.writer.add_function(_arena_functions(self.writer))
+
+    def _write_failures(self) -> None:
+        self.line("mismatch:")
+        text = self.writer.constant(np.frombuffer(MISMATCH.encode() + b"\0", np.uint8))
+        error = self._host("error:TypeError")
+        self.line(self._outside("void", "python:PyErr_SetString", f"ptr {error}", f"ptr {text}"))
+        self.line("ret ptr null")
+        if self.has_arena:
+            self.line("nomemory:")
+            self.emit(self._outside("ptr", "python:PyErr_NoMemory"))
+            self.line("ret ptr null")
+
+    # ---- pieces
+
+    def _field(self, kind: str, obj: str, offset: int) -> str:
+        place = self.pure(f"getelementptr i8, ptr {obj}, i64 {offset}", obj)
+        return self.emit(f"load {kind}, ptr {place}")
+
+    def _host(self, name: str) -> str:
+        return self.emit(f"load ptr, ptr {self.writer.host_slot(name)}")
+
+    def _outside(self, kind: str, name: str, *arguments: str) -> str:
+        return f"call {kind} {self._host(name)}({', '.join(arguments)})"
+
+    def _require(self, condition: str, otherwise: str = "mismatch") -> None:
+        """Go on only if the condition holds."""
+        following = self.fresh("ok")
+        name = self.emit(condition)
+        self.line(f"br i1 {name}, label %{following}, label %{otherwise}")
+        self.line(f"{following}:")
+        self.scopes[-1].label = following
+
+    def _check_array(self, obj: str, i: int) -> None:
+        """Class, dtype, rank and flags."""
+        layout, kind = array_layout(), self.types[i]
+        given = self._field("ptr", obj, layout.type)
+        self._require(f"icmp eq ptr {given}, {self._host('type:ndarray')}")
+        dtype = self._field("ptr", obj, layout.dtype)
+        same = self.emit(f"icmp eq ptr {dtype}, {self._host(f'dtype:{kind.dtype}')}")
+        rank = self._field("i32", obj, layout.rank)
+        fits = self.emit(f"icmp eq i32 {rank}, {len(kind.shape)}")
+        wanted = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if i in self.written else 0)
+        flags = self._field("i32", obj, layout.flags)
+        has = self.emit(f"and i32 {flags}, {wanted}")
+        good = self.emit(f"icmp eq i32 {has}, {wanted}")
+        both = self.emit(f"and i1 {same}, {fits}")
+        self._require(f"and i1 {both}, {good}")
+
+    def _check_shapes(self, objects: Sequence[str]) -> None:
+        """Learn the symbols from the first axis that is one, then compare every axis."""
+        found = []
+        for obj, kind in zip(objects, self.types, strict=True):
+            shape = self._field("ptr", obj, array_layout().shape) if kind.shape else ""
+            for axis, dim in enumerate(kind.shape):
+                extent = self._field("i64", shape, 8 * axis)
+                found.append((dim, extent))
+                name = plain_symbol(dim)
+                if name is not None and name not in self.symbols:
+                    self.symbols[name] = Affine(((extent, 1),))
+        good = ""
+        for dim, extent in found:
+            wanted = self.index(self.dim(dim))
+            if wanted != extent:
+                same = self.emit(f"icmp eq i64 {extent}, {wanted}")
+                good = self.emit(f"and i1 {good}, {same}") if good else same
+        if good:
+            self._require(f"and i1 {good}, true")
+
+    def _check_apart(self, data: Sequence[str]) -> None:
+        """No input overlaps one that is updated: kernels rely on it."""
+        clash = ""
+        for u in self.updated:
+            for j in range(self.inputs):
+                if j == u or (j in self.updated and j < u):
+                    continue
+                for a, b in ((u, j), (j, u)):
+                    size = self.index(self.dim(self.types[a].tensor.bytes))
+                    distance = self._distance(data[a], data[b])
+                    inside = self.emit(f"icmp ult i64 {distance}, {size}")
+                    clash = self.emit(f"or i1 {clash}, {inside}") if clash else inside
+        if clash:
+            self._require(f"icmp eq i1 {clash}, false")
+
+    def _distance(self, a: str, b: str) -> str:
+        start = self.pure(f"ptrtoint ptr {a} to i64", a)
+        other = self.pure(f"ptrtoint ptr {b} to i64", b)
+        return self.emit(f"sub i64 {other}, {start}")
+
+    def _take_arena(self) -> str:
+        kind = buffer_type(self.function.args[-1].type)
+        need = self.index(self.dim(kind.tensor.bytes))
+        arena = self.emit(f"call ptr @tapec.take(i64 {need})")
+        self._require(f"icmp ne ptr {arena}, null", "nomemory")
+        return arena
+
+
+def buffer_type(kind: Type) -> BufferType:
+    """The type of an entry's argument, which is a buffer."""
+    assert isinstance(kind, BufferType)
+    return kind
+
+
+def _arena_functions(writer: ModuleWriter) -> str:
+    """Take the arena or make one, put it back, give it up."""
+    allocate, free = (writer.host_slot(f"python:PyMem_Raw{n}") for n in ("Malloc", "Free"))
+    return f"""@tapec.arena = internal global ptr null
+define internal ptr @tapec.take(i64 %need) #0 {{
+entry:
+  %kept = atomicrmw xchg ptr @tapec.arena, ptr null acq_rel
+  %none = icmp eq ptr %kept, null
+  br i1 %none, label %make, label %look
+look:
+  %place = getelementptr i8, ptr %kept, i64 -8
+  %size = load i64, ptr %place
+  %enough = icmp uge i64 %size, %need
+  br i1 %enough, label %done, label %small
+small:
+  call void @tapec.free(ptr %kept)
+  br label %make
+make:
+  %allocate = load ptr, ptr {allocate}
+  %all = add i64 %need, {64 + _HEADER}
+  %block = call ptr %allocate(i64 %all)
+  %failed = icmp eq ptr %block, null
+  br i1 %failed, label %done, label %cut
+cut:
+  %start = ptrtoint ptr %block to i64
+  %past = add i64 %start, {63 + _HEADER}
+  %even = and i64 %past, -64
+  %skip = sub i64 %even, %start
+  %arena = getelementptr i8, ptr %block, i64 %skip
+  %head = getelementptr i8, ptr %arena, i64 -{_HEADER}
+  store ptr %block, ptr %head
+  %length = getelementptr i8, ptr %arena, i64 -8
+  store i64 %need, ptr %length
+  br label %done
+done:
+  %result = phi ptr [ %kept, %look ], [ null, %make ], [ %arena, %cut ]
+  ret ptr %result
+}}
+define internal void @tapec.keep(ptr %arena) #0 {{
+  %old = atomicrmw xchg ptr @tapec.arena, ptr %arena acq_rel
+  call void @tapec.free(ptr %old)
+  ret void
+}}
+define internal void @tapec.free(ptr %arena) #0 {{
+entry:
+  %none = icmp eq ptr %arena, null
+  br i1 %none, label %done, label %give
+give:
+  %head = getelementptr i8, ptr %arena, i64 -{_HEADER}
+  %block = load ptr, ptr %head
+  %free = load ptr, ptr {free}
+  call void %free(ptr %block)
+  br label %done
+done:
+  ret void
+}}
+define hidden void @{RELEASE}() #0 {{
+  call void @tapec.keep(ptr null)
+  ret void
+}}
+"""
+
+
+def work(module: Module) -> int:
+    """Operations that one run executes, roughly: loops of unknown length count as a thousand turns."""
+    return sum(
+        _block_work(module.functions[op.attrs["kernel"]].block)
+        for op in module.entry.block.ops
+        if isinstance(op.defn, loop.Launch)
+    )
+
+
+def _block_work(block: Block) -> int:
+    total = 0
+    for op in block.ops:
+        inner = sum(_block_work(b) for region in op.regions for b in region.blocks)
+        if isinstance(op.defn, loop.For):
+            inner *= _turns(op)
+        total += 1 + inner
+    return total
+
+
+def _turns(op: Operation) -> int:
+    bounds = [v.op.attrs["value"] if v.op and "value" in v.op.attrs else None for v in op.operands]
+    low, high = bounds[:2]
+    if isinstance(low, int) and isinstance(high, int):
+        return max(high - low, 0) // int(op.attrs.get("step", 1)) + 1
+    return 1000

@@ -1,0 +1,95 @@
+"""What compiled programs get from the process around them, and how their images get into memory.
+
+A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall``
+one of the C library's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32`` and ``none`` objects.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import functools
+import mmap
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.errors import TargetError
+from tapec.ir.types import BY_CODE
+from tapec.runtime.cpu.image import Image
+
+#: Where more names come from: other parts of the runtime that are native code (the thread pool).
+PROVIDERS: dict[str, Callable[[str], int]] = {}
+
+
+def address(name: str) -> int:
+    """The address of something outside.
+
+    Raises:
+        TargetError: nothing here has that name.
+    """
+    kind, _, rest = name.partition(":")
+    provider = PROVIDERS.get(kind)
+    if provider is None:
+        raise TargetError(f"nothing in this process is called {name}")
+    return provider(rest)
+
+
+def _function(library: Any) -> Callable[[str], int]:
+    def find(name: str) -> int:
+        try:
+            found = ctypes.cast(getattr(library(), name), ctypes.c_void_p).value
+        except AttributeError:
+            raise TargetError(f"this process has no function {name}") from None
+        assert found is not None
+        return found
+
+    return find
+
+
+@functools.cache
+def libc() -> ctypes.CDLL:
+    """The C library that is loaded already."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+PROVIDERS |= {
+    "python": _function(lambda: ctypes.pythonapi),
+    "libc": _function(libc),
+    "error": lambda name: id(getattr(builtins, name)),
+    "type": lambda name: id(getattr(np, name)),
+    "dtype": lambda code: id(BY_CODE[code].numpy),
+    "none": lambda _: id(None),
+}
+
+
+class Mapped:
+    """An image in memory, executable; it stays as long as this object."""
+
+    def __init__(self, image: Image, host: Sequence[str]) -> None:
+        """Copy the image and fill its table ``tapec.host`` with the addresses of these names."""
+        if not sys.platform.startswith("linux"):
+            raise TargetError(f"the cpu target maps its code on Linux only, not on {sys.platform}")
+        self._memory = mmap.mmap(-1, len(image.code) + 1)
+        self._memory.write(image.code)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self._symbols = image.symbols
+        for at in image.bases:
+            (offset,) = struct.unpack_from("<Q", self._memory, at)
+            struct.pack_into("<Q", self._memory, at, self.base + offset)
+        table = image.symbols.get("tapec.host", 0)
+        for i, name in enumerate(host):
+            struct.pack_into("<Q", self._memory, table + 8 * i, address(name))
+        # Never writable and executable at once.
+        size = image.writable
+        protect = libc().mprotect
+        protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        if protect(self.base, size, mmap.PROT_READ | mmap.PROT_EXEC):
+            raise TargetError("the system does not let this process run code that it wrote")
+
+    def address(self, name: str) -> int:
+        """Where an exported symbol is."""
+        return self.base + self._symbols[name]

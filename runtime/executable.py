@@ -1,0 +1,135 @@
+"""A compiled program that takes and gives NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.core import Module
+from tapec.ir.dims import DimLike, substitute
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.types import BufferType, TensorType
+from tapec.runtime.symbols import plain_symbol
+
+Array = Any
+
+
+class Executable:
+    """One native program for a whole function.
+
+    Attributes:
+        inputs: types of the arguments, those that are updated in place among them.
+        outputs: types of the results that each call makes anew: those that update no argument.
+        updates: which result (by number among all results) is written into which argument.
+        arena_bytes: scratch memory of one call, kept between calls.
+        kernels: how many loop nests the program runs.
+        call_raw: the program itself: a C function that takes exact arrays, inputs, then outputs to be written;
+            it checks them and raises TypeError without details. Nothing is copied.
+    """
+
+    def __init__(self, module: Module, call_raw: Callable[..., None]) -> None:
+        """Describe ``module``, which ``call_raw`` runs."""
+        entry = module.entry
+        self.call_raw = call_raw
+        self.name = entry.name
+        types = [_tensor(arg.type) for arg in entry.args]
+        has_arena = bool(entry.attrs.get("arena", 0))
+        arrays = types[: len(types) - has_arena]
+        count = entry.attrs.get("inputs", len(arrays))
+        self.inputs: tuple[TensorType, ...] = tuple(arrays[:count])
+        self.outputs: tuple[TensorType, ...] = tuple(arrays[count:])
+        self.updates: dict[int, int] = dict(entry.updates)
+        self.arena_bytes: DimLike = types[-1].bytes if has_arena else 0
+        self.kernels = sum(f.kind == "kernel" for f in module.functions.values())
+        self.names = [arg.name or f"argument {i}" for i, arg in enumerate(entry.args[:count])]
+        self._make = tuple(
+            (t.static_shape if t.is_static else None, t.dtype.numpy) for t in self.outputs
+        )
+        self._is_static = all(t.is_static for t in self.outputs)
+
+    def __call__(self, *arrays: Array) -> list[Array]:
+        """Run the program; return new arrays for `outputs`. Arguments in `updates` are written to.
+
+        Raises:
+            DTypeError, ShapeError: an argument is not of its type.
+        """
+        if self._is_static:
+            outputs = [np.empty(shape, dtype) for shape, dtype in self._make]
+            try:
+                self.call_raw(*arrays, *outputs)
+            except TypeError:
+                pass  # out of the handler: errors from there on are not about this one
+            else:
+                return outputs
+            self._call_carefully(arrays, outputs)
+            return outputs
+        dims = self._dims(arrays)
+        outputs = [
+            np.empty([substitute(d, dims) for d in t.shape], t.dtype.numpy) for t in self.outputs
+        ]
+        self._call_carefully(arrays, outputs)
+        return outputs
+
+    def _call_carefully(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Say what is wrong with the arguments, or repair what is only inconvenient about them."""
+        self._check(arrays)
+        updated = sorted(set(self.updates.values()))
+        exact = [_exact(a, t) for a, t in zip(arrays, self.inputs, strict=True)]
+        for i in range(len(exact)):
+            if i not in updated and any(np.may_share_memory(exact[i], exact[u]) for u in updated):
+                exact[i] = exact[i].copy()
+        self.call_raw(*exact, *outputs)
+        for i in updated:
+            if exact[i] is not arrays[i]:
+                arrays[i][...] = exact[i]
+
+    def _check(self, arrays: Sequence[Array]) -> None:
+        """Hold the arguments to their types, in the user's terms."""
+        if len(arrays) != len(self.inputs):
+            raise ShapeError(f"{self.name} takes {len(self.inputs)} arrays, got {len(arrays)}")
+        dims = self._dims(arrays)
+        for name, array, wanted in zip(self.names, arrays, self.inputs, strict=True):
+            given = np.asarray(array)
+            if given.dtype != wanted.dtype.numpy:
+                raise DTypeError(f"{self.name}: {name} is {wanted}, got an array of {given.dtype}")
+            if given.shape != tuple(substitute(d, dims) for d in wanted.shape):
+                raise ShapeError(f"{self.name}: {name} is {wanted}, got shape {list(given.shape)}")
+        for i in set(self.updates.values()):
+            given = arrays[i]
+            if not isinstance(given, np.ndarray) or not given.flags.writeable:
+                raise DTypeError(f"{self.name} writes to {self.names[i]}: it must be writable")
+            for j in set(self.updates.values()):
+                if j < i and np.may_share_memory(given, arrays[j]):
+                    raise ShapeError(
+                        f"{self.name} writes to {self.names[j]} and to {self.names[i]}, "
+                        "which share memory"
+                    )
+
+    def _dims(self, arrays: Sequence[Array]) -> dict[str, DimLike]:
+        """What the symbols of the types stand for, from the first axis that is just one."""
+        found: dict[str, DimLike] = {}
+        for array, wanted in zip(arrays, self.inputs, strict=False):
+            for dim, size in zip(wanted.shape, np.shape(array), strict=False):
+                name = plain_symbol(dim)
+                if name is not None:
+                    found.setdefault(name, size)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.name}: {len(self.inputs)} inputs, {self.kernels} kernels>"
+
+
+def _tensor(kind: Any) -> TensorType:
+    assert isinstance(kind, BufferType)
+    return kind.tensor
+
+
+def _exact(array: Array, wanted: TensorType) -> Array:
+    """The array itself if the native entry takes it, else a copy that it takes."""
+    dtype = wanted.dtype.numpy
+    good = type(array) is np.ndarray and array.dtype is dtype
+    if good and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(np.asarray(array), dtype=dtype, order="C")
