@@ -28,12 +28,15 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.clipping import clip_by_norm as clip_by_norm
     from tapec.compiled import compile as compile
+    from tapec.debugging import Assert as Assert
+    from tapec.debugging import executing_eagerly as executing_eagerly
     from tapec.dtypes import *  # noqa: F403
     from tapec.elementary import *  # noqa: F403
     from tapec.indexing import *  # noqa: F403
     from tapec.products import *  # noqa: F403
     from tapec.rearrangement import *  # noqa: F403
     from tapec.reductions import *  # noqa: F403
+    from tapec.scattering import *  # noqa: F403
     from tapec.shape import TensorShape as TensorShape
     from tapec.tape import GradientTape as GradientTape
     from tapec.tape import UnconnectedGradients as UnconnectedGradients
@@ -53,6 +56,7 @@ _TABLE = {
         rank sequence_mask shape size zeros zeros_like""",
     "clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
+    "debugging": "Assert executing_eagerly",
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64
         half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
     "elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin sinh sqrt tan
@@ -63,6 +67,8 @@ _TABLE = {
         reverse roll slice split squeeze stack tile transpose unstack""",
     "reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp reduce_max
         reduce_mean reduce_min reduce_prod reduce_sum""",
+    "scattering": """scatter_nd searchsorted tensor_scatter_nd_add tensor_scatter_nd_sub
+        tensor_scatter_nd_update""",
     "shape": "TensorShape",
     "tape": "GradientTape UnconnectedGradients",
     "tensor": "Tensor",

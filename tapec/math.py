@@ -94,3 +94,15 @@ from tapec.reductions import reduce_prod as reduce_prod
 from tapec.reductions import reduce_std as reduce_std
 from tapec.reductions import reduce_sum as reduce_sum
 from tapec.reductions import reduce_variance as reduce_variance
+from tapec.scattering import confusion_matrix as confusion_matrix
+from tapec.scattering import segment_max as segment_max
+from tapec.scattering import segment_mean as segment_mean
+from tapec.scattering import segment_min as segment_min
+from tapec.scattering import segment_prod as segment_prod
+from tapec.scattering import segment_sum as segment_sum
+from tapec.scattering import unsorted_segment_max as unsorted_segment_max
+from tapec.scattering import unsorted_segment_mean as unsorted_segment_mean
+from tapec.scattering import unsorted_segment_min as unsorted_segment_min
+from tapec.scattering import unsorted_segment_prod as unsorted_segment_prod
+from tapec.scattering import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from tapec.scattering import unsorted_segment_sum as unsorted_segment_sum

@@ -202,12 +202,12 @@ def _diagonal(x: Tensor, term: str) -> tuple[Tensor, str]:
             n, sizes = x.type.shape[i], [x.type.shape[a] for a in rest]
             if not _fit([n], [x.type.shape[j]]):
                 raise misfit(f"einsum: axis {letter} has sizes {n} and {x.type.shape[j]}")
-            x = _main_diagonal(transpose(x, [*rest, i, j]), sizes, n)
+            x = main_diagonal(transpose(x, [*rest, i, j]), sizes, n)
             term = "".join(term[a] for a in rest) + letter
     return x, term
 
 
-def _main_diagonal(x: Tensor, lead: Sequence[DimLike], n: DimLike) -> Tensor:
+def main_diagonal(x: Tensor, lead: Sequence[DimLike], n: DimLike) -> Tensor:
     """Of ``[..., n, n]``: every (n + 1)-th element of a matrix written in one row."""
     flat = reshape(x, (*lead, n * n))
     result: Tensor = apply(

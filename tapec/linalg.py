@@ -1,0 +1,121 @@
+"""The namespace ``tapec.linalg``: products, norms, diagonals and bands of matrices.
+
+A matrix is the last two axes of a tensor; the axes in front are a batch.
+"""
+
+from __future__ import annotations
+
+from tapec.arithmetic import equal, greater_equal, less_equal, logical_and, subtract, where
+from tapec.arrays import eye as eye
+from tapec.broadcasting import like, misfit
+from tapec.clipping import global_norm as global_norm
+from tapec.ir.dims import Dim, DimLike
+from tapec.ir.types import I32, TensorType
+from tapec.known import static_value
+from tapec.nn import l2_normalize as l2_normalize
+from tapec.nn import normalize as normalize
+from tapec.products import einsum as einsum
+from tapec.products import main_diagonal
+from tapec.products import matmul as matmul
+from tapec.products import matvec as matvec
+from tapec.products import tensordot as tensordot
+from tapec.products import trace as trace
+from tapec.rearrangement import expand_dims, part, stack, transpose
+from tapec.reductions import norm as norm
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+def matrix_transpose(a: TensorLike, conjugate: bool = False) -> Tensor:
+    """The last two axes swapped, and conjugated if wanted."""
+    x = _matrices(a)
+    rank = x.type.rank
+    return transpose(x, [*range(rank - 2), rank - 1, rank - 2], conjugate=conjugate)
+
+
+def adjoint(matrix: TensorLike) -> Tensor:
+    """The conjugate transpose of the last two axes."""
+    return matrix_transpose(matrix, conjugate=True)
+
+
+def _matrices(a: TensorLike) -> Tensor:
+    x = as_tensor(a)
+    if x.type.rank < 2:
+        raise misfit(f"expected a matrix, or a batch of them, got shape {x.shape}")
+    return x
+
+
+def _places(rows: DimLike, columns: DimLike) -> tuple[Tensor, Tensor]:
+    """The row number and the column number of each element."""
+    type = TensorType(I32, (rows, columns))
+    return apply("iota", axis=0, type=type), apply("iota", axis=1, type=type)
+
+
+def diag(diagonal: TensorLike) -> Tensor:
+    """``[..., n]`` on the diagonals of ``[..., n, n]``, with zeros elsewhere."""
+    x = as_tensor(diagonal)
+    if not x.type.rank:
+        raise misfit("diag: expected at least a vector, got a scalar")
+    n = x.type.shape[-1]
+    return where(equal(*_places(n, n)), expand_dims(x, -1), 0)
+
+
+def diag_part(input: TensorLike) -> Tensor:
+    """The diagonals ``[..., min(m, n)]`` of ``[..., m, n]``.
+
+    Example: ``diag_part([[1, 2], [3, 4]])`` is ``[1, 4]``.
+    """
+    x = _matrices(input)
+    *lead, rows, columns = x.type.shape
+    size = _smaller(rows, columns)
+    x = part(part(x, len(lead), 0, size), len(lead) + 1, 0, size)
+    return main_diagonal(x, lead, size)
+
+
+def _smaller(m: DimLike, n: DimLike) -> DimLike:
+    if m == n or isinstance(m, Dim) or isinstance(n, Dim):
+        return m if isinstance(n, Dim) else n
+    return min(m, n)
+
+
+def set_diag(input: TensorLike, diagonal: TensorLike) -> Tensor:
+    """The matrices with other elements on their diagonals."""
+    x = _matrices(input)
+    values = like(diagonal, x.type.dtype)
+    rows, columns = x.type.shape[-2:]
+    # Along the shorter side the diagonal reaches every row or every column.
+    tall = not isinstance(rows, Dim) and not isinstance(columns, Dim) and rows > columns
+    line = expand_dims(values, -2 if tall else -1)
+    return where(equal(*_places(rows, columns)), line, x)
+
+
+def band_part(input: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:
+    """The matrices with zeros outside of a band about the diagonal.
+
+    Args:
+        input: ``[..., m, n]``.
+        num_lower: how many diagonals below are kept; negative: all.
+        num_upper: how many above.
+
+    Example: ``band_part(x, -1, 0)`` is the lower triangle.
+    """
+    x = _matrices(input)
+    lower, upper = (static_value(v, "a number of diagonals") for v in (num_lower, num_upper))
+    row, column = _places(*x.type.shape[-2:])
+    distance = subtract(row, column)
+    kept = [less_equal(distance, lower)] if lower >= 0 else []
+    kept += [greater_equal(distance, -upper)] if upper >= 0 else []
+    if not kept:
+        return x
+    return where(kept[0] if len(kept) == 1 else logical_and(*kept), x, 0)
+
+
+def cross(a: TensorLike, b: TensorLike) -> Tensor:
+    """The vector product along the last axis, of size 3."""
+    x = as_tensor(a)
+    y = like(b, x.type.dtype)
+    if x.type.shape[-1:] != (3,) or y.type.shape[-1:] != (3,):
+        raise misfit(f"cross: expected vectors of 3 elements, got {x.shape} and {y.shape}")
+    u, v = ([t[..., i] for i in range(3)] for t in (x, y))
+    return stack(
+        [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], -1
+    )
