@@ -16,7 +16,7 @@ import tapec.ir.ops  # noqa: F401  fills the registry
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value
 from tapec.ir.op import OPS
-from tapec.ir.types import BF16, BOOL, F16, F32, F64, I8, I32, U8, DType, Shape, TensorType
+from tapec.ir.types import BF16, F16, F32, F64, I8, I32, U8, U32, DType, Shape, TensorType
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Step = Callable[[Draw, Builder, Value, Sequence[Value]], Any]
@@ -24,7 +24,7 @@ Step = Callable[[Draw, Builder, Value, Sequence[Value]], Any]
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -8.0, 3.0, float("inf"), float("nan"), 1e-300]
 SHAPES: list[Shape] = [(2, 3), (3,), (), (2, 3, 4), (1, 3), (7,), (2, 1), (0, 3)]
 UNARY = ["neg", "abs", "sign", "tanh", "exp", "floor", "sqrt", "stop_gradient"]
-INTEGERS: list[DType] = [I8, U8, I32, F64]
+INTEGERS: list[DType] = [I8, U8, I32, U32, F64]
 BINARY = ["add", "sub", "mul", "div", "max", "min", "pow", "mul_no_nan"]
 
 
@@ -60,14 +60,27 @@ def binary(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Any:
     return b.emit(draw(st.sampled_from(names)), *operands)
 
 
+def condition(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Value:
+    """A comparison, with some logic around it that rules may take away."""
+    test = b.lt(x, partner(draw, b, x, pool))
+    known = b.full(draw(st.booleans()), test.tensor)
+    kind = draw(st.sampled_from(["plain", "not", "not not", "known", "and", "or", "itself"]))
+    forms: dict[str, Callable[[], Any]] = {
+        "plain": lambda: test,
+        "not": lambda: b.not_(test),
+        "not not": lambda: b.not_(b.not_(test)),
+        "known": lambda: known,
+        "and": lambda: b.and_(*draw(st.permutations([test, known]))),
+        "or": lambda: b.or_(*draw(st.permutations([test, known]))),
+        "itself": lambda: b.or_(test, b.and_(test, test)),
+    }
+    result = forms[kind]()
+    assert isinstance(result, Value)
+    return result
+
+
 def select(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Any:
-    condition = b.lt(x, partner(draw, b, x, pool))
-    kind = draw(st.sampled_from(["plain", "not", "known"]))
-    if kind == "not":
-        condition = b.not_(condition)
-    if kind == "known":
-        condition = b.full(draw(st.booleans()), x.tensor.with_dtype(BOOL))
-    return b.where(condition, x, partner(draw, b, x, pool))
+    return b.where(condition(draw, b, x, pool), x, partner(draw, b, x, pool))
 
 
 def convert(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Any:
@@ -94,7 +107,11 @@ def move(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Any:
     if kind == "pad":
         sides = [tuple(draw(st.integers(0, 1)) for _ in axes) for _ in range(3)]
         value = draw(st.sampled_from([0.0, 1.0]))
-        return b.pad(x, value=value, low=sides[0], high=sides[1], interior=sides[2])
+        padded = b.pad(x, value=value, low=sides[0], high=sides[1], interior=sides[2])
+        if draw(st.booleans()):
+            return padded
+        strides = tuple(m + 1 if draw(st.booleans()) else 1 for m in sides[2])
+        return b.slice(padded, starts=sides[0], sizes=shape, strides=strides)
     at = draw(st.integers(0, len(shape)))
     kept = tuple(a for a in range(len(shape) + 1) if a != at)
     size = draw(st.sampled_from([1, 2]))
@@ -115,27 +132,42 @@ def join(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Any:
 
 
 def multiply(draw: Draw, b: Builder, x: Value, pool: Sequence[Value]) -> Any:
-    if x.tensor.rank != 2 or not x.tensor.dtype.is_floating:
+    """A product with a partner's transpose, or the other way round, each written in some way."""
+    rank = x.tensor.rank
+    if rank < 2 or not x.tensor.dtype.is_floating:
         return x
-    other = b.transpose(partner(draw, b, x, pool), permutation=(1, 0))
-    return b.matmul(x, other)
+    swap = (*range(rank - 2), rank - 1, rank - 2)
+    operands, flags = [x, partner(draw, b, x, pool)], {}
+    turned = draw(st.sampled_from([0, 1]))
+    for i, flag in enumerate(("transpose_a", "transpose_b")):
+        by_flag, by_movement = draw(st.booleans()), draw(st.integers(0, 2))
+        if (by_flag + by_movement) % 2 != (i == turned):
+            by_flag = not by_flag
+        for _ in range(by_movement):
+            operands[i] = b.transpose(operands[i], permutation=swap)
+        flags[flag] = by_flag
+    return b.matmul(*operands, **flags)
 
 
 STEPS: list[Step] = [unary, binary, binary, select, convert, move, move, reduce, join, multiply]
-#: Only steps through which values change smoothly, for programs that are differentiated.
+#: Steps after which an equal program gives equal bits: no sums, whose order a pass may change.
 EXACT_STEPS: list[Step] = [unary, binary, binary, select, convert, move, move, join]
 
 
 @st.composite
 def programs(
-    draw: Draw, steps: Sequence[Step] = STEPS, max_steps: int = 12, gradients: int = 0
+    draw: Draw,
+    steps: Sequence[Step] = STEPS,
+    max_steps: int = 12,
+    gradients: int = 0,
+    shapes: Sequence[Shape] = SHAPES,
 ) -> Module:
     """A module with one function of three arguments, float64 and int32.
 
     With ``gradients``, up to so many gradient operations follow, each of what came before.
     """
-    shapes = [draw(st.sampled_from(SHAPES)) for _ in range(3)]
-    types = [TensorType(F64, shapes[0]), TensorType(F64, shapes[1]), TensorType(I32, shapes[2])]
+    dtypes = (F64, F64, I32)
+    types = [TensorType(dtype, draw(st.sampled_from(shapes))) for dtype in dtypes]
     function = Function("f", types, ["x", "y", "n"])
     b = Builder(function.block)
     pool = list(function.args)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_programs import EXACT_STEPS, inputs, programs
+from random_programs import (
+    EXACT_STEPS,
+    Step,
+    binary,
+    convert,
+    inputs,
+    move,
+    multiply,
+    programs,
+    select,
+    unary,
+)
 
 from tapec import passes
 from tapec.ir.builder import Builder
@@ -85,6 +97,48 @@ def test_pass_twice_is_once(name: str, data: st.DataObject) -> None:
     changed = run(module, name)
     assert difference(once, module) is None
     assert not changed
+
+
+@pytest.mark.parametrize("step", [move, multiply, convert, select, unary, binary])
+@given(data=st.data())
+def test_chains_of_one_kind(step: Step, data: st.DataObject) -> None:
+    """Long chains in which the rules of one kind meet each other."""
+    module = data.draw(programs([step], shapes=[(2, 3, 4), (3, 3)]))
+    expected = meaning(module)
+    run(module, "canonicalize")
+    assert_same(expected, meaning(module), rtol=1e-14 if step is not multiply else 1e-10)
+
+
+def moved_twice() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
+    """Two movements of a cube, whose sizes would not betray an axis in a wrong place."""
+    for first, second in itertools.product(itertools.permutations(range(3)), repeat=2):
+        yield "transpose", {"permutation": first}, "transpose", {"permutation": second}
+    for axes in itertools.combinations(range(3), 2):
+        for second in itertools.permutations(range(3)):
+            small = {"axes": axes, "shape": (4, 4, 4)}
+            yield "broadcast", small, "transpose", {"permutation": second}
+    for start, stride in itertools.product(range(2), range(1, 3)):
+        first = {"starts": (start, 0, 1), "sizes": (2, 4, 3), "strides": (stride, 1, 1)}
+        second = {"starts": (0, 1, start), "sizes": (2, 1, 2), "strides": (1, stride, 1)}
+        yield "slice", first, "slice", second
+        third = {"starts": (1, 0, 0), "sizes": (1, 2, 2), "strides": (1, 2, 2)}
+        yield "slice", first, "slice", third
+
+
+@pytest.mark.parametrize(("first", "attrs", "second", "more"), list(moved_twice()))
+def test_two_movements_become_one(
+    first: str, attrs: dict[str, Any], second: str, more: dict[str, Any]
+) -> None:
+    shape = (4, 4) if first == "broadcast" else (4, 4, 4)
+    function = Function("f", [TensorType(F64, shape)], ["x"])
+    b = Builder(function.block)
+    b.emit("return", b.emit(second, b.emit(first, *function.args, **attrs), **more))
+    module = Module([function])
+    array = np.arange(4.0 ** len(shape)).reshape(shape)
+    expected = evaluate_module(module, [array])
+    run(module, "canonicalize,dce")
+    assert sum(op.name == first for op in module.walk()) <= 1
+    np.testing.assert_array_equal(evaluate_module(module, [array]), expected)
 
 
 @given(module=programs(gradients=2))
