@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tapec import operators as operators
+from tapec.arrays import shape as shape  # over the module tapec.shape, which import put here
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import clipping as clipping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.dtypes import *  # noqa: F403
     from tapec.elementary import *  # noqa: F403
     from tapec.indexing import *  # noqa: F403
+    from tapec.ordering import argsort as argsort
+    from tapec.ordering import sort as sort
     from tapec.products import *  # noqa: F403
     from tapec.rearrangement import *  # noqa: F403
     from tapec.reductions import *  # noqa: F403
@@ -62,6 +65,7 @@ _TABLE = {
     "elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin sinh sqrt tan
         tanh""",
     "indexing": "boolean_mask gather gather_nd strided_slice",
+    "ordering": "argsort sort",
     "products": "einsum matmul tensordot",
     "rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad repeat reshape
         reverse roll slice split squeeze stack tile transpose unstack""",

@@ -175,6 +175,12 @@ def divide_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     return where(usable, truediv(x, where(usable, y, 1)), 0)
 
 
+def reciprocal_no_nan(x: TensorLike) -> Tensor:
+    """``1 / x``, and 0 with gradient 0 wherever ``x`` is 0."""
+    x = as_tensor(x)
+    return divide_no_nan(like(1, x.type.dtype), x)
+
+
 def multiply_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * y``, and 0 wherever ``y`` is 0, even if ``x`` is infinite or NaN there."""
     return binary("mul_no_nan", x, y)
@@ -390,10 +396,10 @@ def cast(x: TensorLike, dtype: Any) -> Tensor:
         TypeError: ``dtype`` names no dtype.
     """
     target = _dtype(dtype)
-    x = as_tensor(x)
-    if x.type.dtype == target:
-        return x
-    result: Tensor = apply("cast", x, dtype=target)
+    tensor = as_tensor(x)
+    if tensor.type.dtype == target:
+        return tensor
+    result: Tensor = apply("cast", tensor, dtype=target)
     return result
 
 

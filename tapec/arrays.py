@@ -144,7 +144,8 @@ def range(
     if isinstance(bounds[1], Dim) and bounds[0] == 0 and bounds[2] == 1:
         return counting(target, bounds[1])
     # Converted first, so that float32 bounds step as float32 numbers do.
-    first, last, step = (as_array(v, target)[()] for v in bounds)
+    numbers: list[Any] = [as_array(v, target)[()] for v in bounds]
+    first, last, step = numbers
     if step == 0:
         raise misfit(f"Requires delta != 0: {step}")
     if first != last and (last > first) != (step > 0):
@@ -220,8 +221,8 @@ def one_hot(
     place = axis_of(axis, rank)
     size = as_dim(depth)
     spread = expand_dims(positions, place)
-    line = [1] * rank
-    line[place] = size  # type: ignore[call-overload]
+    line: list[DimLike] = [1] * rank
+    line[place] = size
     classes = apply("iota", axis=place, type=TensorType(positions.type.dtype, tuple(line)))
     hit = equal(spread, classes)
     if on_value is None and off_value is None:

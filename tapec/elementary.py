@@ -7,6 +7,7 @@ They take floats, some of them complex numbers too. Gradients at poles are what 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from math import log as _log
 from math import pi
 
@@ -201,6 +202,18 @@ def _erfinv_near(x: Tensor) -> Tensor:
 def ndtri(p: TensorLike) -> Tensor:
     """The number below which a standard normal one lies with probability ``p``."""
     return multiply(2**0.5, erfinv(subtract(multiply(2, as_tensor(p)), 1)))
+
+
+def polyval(coeffs: Sequence[TensorLike], x: TensorLike) -> Tensor:
+    """The polynomial with these coefficients, that of the highest power first (Horner's scheme).
+
+    Example: ``polyval([2.0, 0.0, 1.0], 3.0)`` is ``19.0``.
+    """
+    x = as_tensor(x)
+    value = multiply(x, 0)
+    for coefficient in coeffs:
+        value = add(multiply(value, x), coefficient)
+    return value
 
 
 def lgamma(x: TensorLike) -> Tensor:

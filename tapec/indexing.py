@@ -229,7 +229,7 @@ def gather_nd(params: TensorLike, indices: TensorLike, batch_dims: int = 0) -> T
     x, places = as_tensor(params), as_tensor(indices)
     flat, count = linear_index(places, x.type.shape[batch_dims:])
     lead, rest = x.type.shape[:batch_dims], x.type.shape[batch_dims + count :]
-    inner = prod(x.type.shape[batch_dims : batch_dims + count])  # type: ignore[arg-type]
+    inner = prod(x.type.shape[batch_dims : batch_dims + count])
     rows = reshape(x, (*lead, inner, *rest))
     return gather(rows, flat, axis=batch_dims, batch_dims=batch_dims)
 
@@ -273,7 +273,7 @@ def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Any = None) -> Tens
     if not covered or shape[place : place + len(covered)] != covered:
         raise misfit(f"boolean_mask: a mask of shape {condition.shape} for axes of {x.shape}")
     rest = shape[place + len(covered) :]
-    flat = reshape(x, (*shape[:place], prod(covered), *rest))  # type: ignore[arg-type]
+    flat = reshape(x, (*shape[:place], prod(covered), *rest))
     rows = np.flatnonzero(condition.array)
     dtype = np.int32 if flat.type.shape[place] < 2**31 else np.int64  # type: ignore[operator]
     return gather(flat, as_tensor(rows.astype(dtype)), axis=place)

@@ -33,6 +33,7 @@ from tapec.arithmetic import not_equal as not_equal
 from tapec.arithmetic import pow as pow
 from tapec.arithmetic import real as real
 from tapec.arithmetic import reciprocal as reciprocal
+from tapec.arithmetic import reciprocal_no_nan as reciprocal_no_nan
 from tapec.arithmetic import rint as rint
 from tapec.arithmetic import round as round
 from tapec.arithmetic import sign as sign
@@ -63,6 +64,7 @@ from tapec.elementary import log_sigmoid as log_sigmoid
 from tapec.elementary import logaddexp as logaddexp
 from tapec.elementary import ndtri as ndtri
 from tapec.elementary import polygamma as polygamma
+from tapec.elementary import polyval as polyval
 from tapec.elementary import rsqrt as rsqrt
 from tapec.elementary import sigmoid as sigmoid
 from tapec.elementary import sin as sin
@@ -78,6 +80,8 @@ from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import log_softmax as log_softmax
 from tapec.nn import softmax as softmax
 from tapec.nn import softsign as softsign
+from tapec.ordering import cumulative_logsumexp as cumulative_logsumexp
+from tapec.ordering import top_k as top_k
 from tapec.reductions import argmax as argmax
 from tapec.reductions import argmin as argmin
 from tapec.reductions import count_nonzero as count_nonzero

@@ -38,8 +38,10 @@ from tapec.elementary import tanh as tanh
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.indexing import gather
+from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, TensorType
 from tapec.known import as_shape, dim_tensor
+from tapec.ordering import top_k as top_k
 from tapec.random import uniform
 from tapec.rearrangement import concat, expand_dims, reshape
 from tapec.recording import current_trace
@@ -325,7 +327,7 @@ def dropout(x: TensorLike, rate: Any, noise_shape: Any = None, seed: int | None 
     Raises:
         ValueError: ``rate`` is outside of ``[0, 1)``.
     """
-    x = as_float(x)
+    values = as_float(x)
     fixed = isinstance(rate, int | float)
     if fixed and not 0 <= rate < 1:
         raise ValueError(
@@ -333,10 +335,12 @@ def dropout(x: TensorLike, rate: Any, noise_shape: Any = None, seed: int | None 
             location=here(),
         )
     if fixed and rate == 0:
-        return x
-    shape = x.type.shape if noise_shape is None else as_shape(noise_shape)
-    kept = less_equal(like(rate, x.type.dtype), uniform(shape, dtype=x.type.dtype, seed=seed))
-    return where(kept, divide(x, subtract(1, like(rate, x.type.dtype))), 0)
+        return values
+    shape = values.type.shape if noise_shape is None else as_shape(noise_shape)
+    kept = less_equal(
+        like(rate, values.type.dtype), uniform(shape, dtype=values.type.dtype, seed=seed)
+    )
+    return where(kept, divide(values, subtract(1, like(rate, values.type.dtype))), 0)
 
 
 def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None) -> Tensor:
@@ -363,8 +367,8 @@ def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None
     place = axis_of(1 if first else -1, x.type.rank)
     if b.type.rank != 1 or b.shape[0] != x.shape[place]:
         raise misfit(f"bias_add: a bias of shape {b.shape} for axis {place} of {x.shape}")
-    shape = [1] * (x.type.rank - place)
-    shape[0] = b.type.shape[0]  # type: ignore[call-overload]
+    shape: list[DimLike] = [1] * (x.type.rank - place)
+    shape[0] = b.type.shape[0]
     return add(x, reshape(b, shape))
 
 

@@ -60,7 +60,7 @@ class SGD(Optimizer):
         **options: Any,
     ) -> None:
         super().__init__(learning_rate, **options)
-        if not isinstance(momentum, float | int) or not 0 <= momentum <= 1:
+        if not 0 <= momentum <= 1:
             raise ValueError("`momentum` must be a float between [0, 1].", location=here())
         self.momentum = momentum
         self.nesterov = nesterov

@@ -76,7 +76,7 @@ def matmul(
 def _rows_times_matrix(x: Tensor, y: Tensor, transpose_b: bool) -> Tensor:
     """``[..., m, k]`` times one matrix: a single product of all rows, where a stack would repeat it."""
     *lead, width = x.type.shape
-    rows = reshape(x, (prod(lead), width))  # type: ignore[arg-type]
+    rows = reshape(x, (prod(lead), width))
     product = apply("matmul", rows, y, transpose_a=False, transpose_b=transpose_b)
     return reshape(product, (*lead, product.type.shape[1]))
 
@@ -115,11 +115,11 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any) -> Tensor:
         raise misfit(f"tensordot: the sizes {sizes[0]} and {sizes[1]} of axes {axes} differ")
     left = [i for i in range(m) if i not in first]
     right = [i for i in range(n) if i not in second]
-    inner = prod(sizes[0])  # type: ignore[arg-type]
+    inner = prod(sizes[0])
     rows = [x.type.shape[i] for i in left]
     columns = [y.type.shape[i] for i in right]
-    p = reshape(transpose(x, left + first), (prod(rows), inner))  # type: ignore[arg-type]
-    q = reshape(transpose(y, second + right), (inner, prod(columns)))  # type: ignore[arg-type]
+    p = reshape(transpose(x, left + first), (prod(rows), inner))
+    q = reshape(transpose(y, second + right), (inner, prod(columns)))
     return reshape(matmul(p, q), (*rows, *columns))
 
 
@@ -251,7 +251,7 @@ def _contract(x: Tensor, s: str, y: Tensor, t: str, later: str) -> tuple[Tensor,
     def arranged(v: Tensor, letters: str, *groups: list[str]) -> Tensor:
         order = [letters.index(c) for group in groups for c in group]
         lead = [sizes[c] for c in groups[0]]
-        flat = [prod(sizes[c] for c in group) for group in groups[1:]]  # type: ignore[misc]
+        flat = [prod(sizes[c] for c in group) for group in groups[1:]]
         return reshape(transpose(v, order), (*lead, *flat))
 
     # A letter order that the operands have already costs no transpose.

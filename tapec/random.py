@@ -28,8 +28,10 @@ from tapec.broadcasting import like, misfit
 from tapec.elementary import erfinv, log
 from tapec.errors import ValueError
 from tapec.frames import here
+from tapec.indexing import gather
 from tapec.ir.types import F32, I64, U64, DType, Shape, TensorType, as_dtype
 from tapec.known import as_shape, static_value
+from tapec.ordering import argsort
 from tapec.rearrangement import expand_dims, reshape, stack
 from tapec.recording import tracing
 from tapec.reductions import argmax
@@ -236,6 +238,13 @@ def categorical(
         ``[batch, num_samples]`` integers in ``[0, classes)``.
     """
     return _categorical(_STREAMS.next_key(seed), logits, num_samples, dtype)
+
+
+def shuffle(value: TensorLike, seed: int | None = None) -> Tensor:
+    """The entries of the first axis in random order."""
+    x = as_tensor(value)
+    bits = apply("random_bits", _STREAMS.next_key(seed), type=TensorType(U64, x.type.shape[:1]))
+    return gather(x, argsort(bits))
 
 
 # -- the same of a key

@@ -53,7 +53,7 @@ def _completed(x: Tensor, shape: Shape) -> Shape:
     unknown = [i for i, n in enumerate(shape) if not isinstance(n, Dim) and n < 0]
     if len(unknown) > 1 or any(shape[i] != -1 for i in unknown):
         raise misfit(f"reshape: only one size may be -1, got {list(shape)}")
-    rest = prod(n for i, n in enumerate(shape) if i not in unknown)  # type: ignore[arg-type]
+    rest = prod(n for i, n in enumerate(shape) if i not in unknown)
     fixed = not isinstance(size, Dim) and not isinstance(rest, Dim)
     if not unknown:
         if fixed and size != rest:
@@ -215,8 +215,9 @@ def part(x: Tensor, axis: int, start: DimLike, size: DimLike, stride: int = 1) -
     shape = x.type.shape
     if start == 0 and stride == 1 and size == shape[axis]:
         return x
-    starts, sizes, strides = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], sizes[axis], strides[axis] = start, size, stride  # type: ignore[call-overload]
+    starts: list[DimLike] = [0] * len(shape)
+    sizes, strides = list(shape), [1] * len(shape)
+    starts[axis], sizes[axis], strides[axis] = start, size, stride
     result: Tensor = apply(
         "slice", x, starts=tuple(starts), sizes=tuple(sizes), strides=tuple(strides)
     )

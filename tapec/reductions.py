@@ -86,7 +86,7 @@ def reduce_all(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
 
 def count(x: Tensor, axis: Any = None) -> DimLike:
     """How many elements each sum over ``axis`` adds."""
-    return prod(x.type.shape[a] for a in axes_of(axis, x.type.rank))  # type: ignore[misc]
+    return prod(x.type.shape[a] for a in axes_of(axis, x.type.rank))
 
 
 def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:

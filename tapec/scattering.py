@@ -56,7 +56,7 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Any) -> Tensor:
             f"scatter_nd: updates of shape {values.shape} for indices of shape {places.shape} "
             f"into {list(sizes)}"
         )
-    rows = prod(sizes[:count])  # type: ignore[arg-type]
+    rows = prod(sizes[:count])
     return reshape(_added(flat, values, rows, rest), sizes)
 
 

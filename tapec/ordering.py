@@ -1,0 +1,152 @@
+"""Sorting along an axis. The order carries no gradient, the sorted values do."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapec.arithmetic import (
+    cast,
+    is_nan,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    negative,
+    stop_gradient,
+    where,
+)
+from tapec.broadcasting import axis_of, misfit
+from tapec.errors import ValueError
+from tapec.frames import here
+from tapec.indexing import gather
+from tapec.ir.types import I32, TensorType
+from tapec.known import static_value
+from tapec.rearrangement import expand_dims, part, reshape, transpose
+from tapec.recording import current_trace
+from tapec.reductions import reduce_logsumexp, reduce_sum
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+class TopK(NamedTuple):
+    """The greatest entries of each row and where they stand."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def argsort(
+    values: TensorLike, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False
+) -> Tensor:
+    """The int32 indices that would sort an axis; equal entries keep their order, NaN comes last.
+
+    Args:
+        values: numbers.
+        axis: along which.
+        direction: ``ASCENDING`` or ``DESCENDING``.
+        stable: ignored, as the order always is.
+
+    Example: ``argsort([3, 1, 2])`` is ``[1, 2, 0]``.
+
+    Raises:
+        ValueError: an unknown direction.
+    """
+    x = as_tensor(values)
+    place = axis_of(axis, x.type.rank)
+    keys = stop_gradient(x if _ascends(direction) else _reversed(x))
+    if current_trace() is None:
+        return as_tensor(np.argsort(keys.array, axis=place, kind="stable").astype(np.int32))
+    return _swapped(_order(_swapped(keys, place)), place)
+
+
+def _ascends(direction: str) -> bool:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(
+            f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING'. Received: "
+            f"{direction}",
+            location=here(),
+        )
+    return direction == "ASCENDING"
+
+
+def _reversed(x: Tensor) -> Tensor:
+    """Numbers in the opposite order: bits inverted, where negation would overflow."""
+    return logical_not(x) if x.type.dtype.is_integer else negative(x)
+
+
+def _swapped(x: Tensor, axis: int) -> Tensor:
+    """With one axis and the last one swapped."""
+    order = list(range(x.type.rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    return transpose(x, order)
+
+
+def _order(x: Tensor) -> Tensor:
+    """The order of the last axis, by counting for each entry those that come before it.
+
+    As many comparisons as pairs, but no more memory once fused, and no data-dependent control.
+    """
+    shape = x.type.shape
+    mine, other = expand_dims(x, -1), expand_dims(x, -2)
+    before, after = _precedes(other, mine), _precedes(mine, other)
+    pairs = TensorType(I32, (shape[-1], shape[-1]))
+    place, other_place = (apply("iota", axis=axis, type=pairs) for axis in (0, 1))
+    tied = logical_not(logical_or(before, after))
+    counts = logical_or(before, logical_and(tied, less(other_place, place)))
+    ranks = reshape(reduce_sum(cast(counts, I32), -1), (-1, shape[-1]))
+    entries = apply("iota", axis=1, type=ranks.type)
+    found = apply("scatter_add", ranks, entries, shape=ranks.type.shape, axis=1, batch_dims=1)
+    return reshape(found, shape)
+
+
+def _precedes(a: Tensor, b: Tensor) -> Tensor:
+    if not a.type.dtype.is_floating:
+        return less(a, b)
+    return logical_or(less(a, b), logical_and(is_nan(b), logical_not(is_nan(a))))
+
+
+def sort(values: TensorLike, axis: Any = -1, direction: str = "ASCENDING") -> Tensor:
+    """The entries of an axis in order; see `argsort`. Each gradient goes where its entry came from."""
+    x = as_tensor(values)
+    place = axis_of(axis, x.type.rank)
+    rows = _swapped(x, place)
+    order = argsort(rows, -1, direction)
+    return _swapped(_along_last(rows, order), place)
+
+
+def _along_last(x: Tensor, indices: Tensor) -> Tensor:
+    return gather(x, indices, axis=x.type.rank - 1, batch_dims=x.type.rank - 1)
+
+
+def top_k(input: TensorLike, k: Any = 1, sorted: bool = True) -> TopK:
+    """The ``k`` greatest entries of the last axis, the greatest first, and their int32 indices.
+
+    Example: ``top_k([3.0, 1.0, 2.0], 2)`` is ``([3.0, 2.0], [0, 2])``.
+
+    Raises:
+        InvalidArgumentError: there are less than ``k`` entries.
+    """
+    x = as_tensor(input)
+    count = static_value(k, "k")
+    if not x.type.rank or (isinstance(n := x.type.shape[-1], int) and n < count):
+        raise misfit(f"input must have at least k={count} columns, got shape {x.shape}")
+    order = part(argsort(x, -1, "DESCENDING"), x.type.rank - 1, 0, count)
+    return TopK(_along_last(x, order), order)
+
+
+def cumulative_logsumexp(x: TensorLike, axis: Any = 0, exclusive: bool = False) -> Tensor:
+    """``log(sum(exp(...)))`` of the entries up to each one along an axis, without overflow.
+
+    Each result is a `reduce_logsumexp` of its own, so that small entries are not lost beside large
+    ones that come later.
+    """
+    values = as_tensor(x)
+    place = axis_of(static_value(axis, "axis"), values.type.rank)
+    rows = _swapped(values, place)
+    n = rows.type.shape[-1]
+    pairs = TensorType(I32, (n, n))
+    mine, other = (apply("iota", axis=a, type=pairs) for a in (0, 1))
+    used = less(other, mine) if exclusive else logical_not(less(mine, other))
+    masked = where(used, expand_dims(rows, -2), float("-inf"))
+    return _swapped(reduce_logsumexp(masked, axis=-1), place)
