@@ -25,11 +25,12 @@ class Executable:
         updates: which result (by number among all results) is written into which argument.
         arena_bytes: scratch memory of one call, kept between calls.
         kernels: how many loop nests the program runs.
-        call_raw: the program itself: a C function that takes exact arrays, inputs, then outputs to be written;
-            it checks them and raises TypeError without details. Nothing is copied.
+        call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
+            inputs and arrays for all outputs it writes there and returns None. It checks that the arrays are
+            exactly of their types, raises TypeError without details, and copies nothing.
     """
 
-    def __init__(self, module: Module, call_raw: Callable[..., None]) -> None:
+    def __init__(self, module: Module, call_raw: Callable[..., Any]) -> None:
         """Describe ``module``, which ``call_raw`` runs."""
         entry = module.entry
         self.call_raw = call_raw
@@ -44,10 +45,6 @@ class Executable:
         self.arena_bytes: DimLike = types[-1].bytes if has_arena else 0
         self.kernels = sum(f.kind == "kernel" for f in module.functions.values())
         self.names = [arg.name or f"argument {i}" for i, arg in enumerate(entry.args[:count])]
-        self._make = tuple(
-            (t.static_shape if t.is_static else None, t.dtype.numpy) for t in self.outputs
-        )
-        self._is_static = all(t.is_static for t in self.outputs)
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Run the program; return new arrays for `outputs`. Arguments in `updates` are written to.
@@ -55,24 +52,14 @@ class Executable:
         Raises:
             DTypeError, ShapeError: an argument is not of its type.
         """
-        if self._is_static:
-            outputs = [np.empty(shape, dtype) for shape, dtype in self._make]
+        if len(arrays) == len(self.inputs):
             try:
-                self.call_raw(*arrays, *outputs)
+                return self.call_raw(*arrays)  # type: ignore[no-any-return]
             except TypeError:
                 pass  # out of the handler: errors from there on are not about this one
-            else:
-                return outputs
-            self._call_carefully(arrays, outputs)
-            return outputs
-        dims = self._dims(arrays)
-        outputs = [
-            np.empty([substitute(d, dims) for d in t.shape], t.dtype.numpy) for t in self.outputs
-        ]
-        self._call_carefully(arrays, outputs)
-        return outputs
+        return self._call_carefully(arrays)
 
-    def _call_carefully(self, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def _call_carefully(self, arrays: Sequence[Array]) -> list[Array]:
         """Say what is wrong with the arguments, or repair what is only inconvenient about them."""
         self._check(arrays)
         updated = sorted(set(self.updates.values()))
@@ -80,10 +67,11 @@ class Executable:
         for i in range(len(exact)):
             if i not in updated and any(np.may_share_memory(exact[i], exact[u]) for u in updated):
                 exact[i] = exact[i].copy()
-        self.call_raw(*exact, *outputs)
+        results: list[Array] = self.call_raw(*exact)
         for i in updated:
             if exact[i] is not arrays[i]:
                 arrays[i][...] = exact[i]
+        return results
 
     def _check(self, arrays: Sequence[Array]) -> None:
         """Hold the arguments to their types, in the user's terms."""

@@ -5,7 +5,10 @@ Coefficients: see `tapec.runtime.cpu.elementary`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tapec.runtime.cpu.expansion import Expansion, Reg
+from tapec.runtime.cpu.large_angles import reduce_large
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 as a sum of three numbers.
@@ -13,6 +16,8 @@ PIO2 = (
     (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
     (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
 )
+#: Angles from here on are reduced by `reduce_large`.
+LIMIT = (2.0**20, 2.0**30)
 # (sin(r) - r) / r^3 in z = r^2, for |r| <= pi / 4
 _SIN = (
     (-0.1666666716337204, 0.008333372883498669, -0.0001985028648050502, 2.8041833957104245e-06),
@@ -94,8 +99,8 @@ _ASIN = (
 def reduce(f: Expansion, x: Reg) -> tuple[Reg, Reg, Reg]:
     """``x = n pi/2 + r + rest`` with ``|r| <= pi/4``: n as an integer, r, rest.
 
-    Up to the limit: Cody and Waite's three terms. The first step is exact (a multiple of the last bit of pi/2, below
-    1), the second keeps its error. Beyond: Payne and Hanek's, in `tapec.runtime.cpu.large_angles`.
+    Below `LIMIT`, by Cody and Waite's three terms. The first step is exact (a multiple of the last bit of pi/2, below
+    1), the second keeps its error.
     """
     first, second, third = PIO2[f.is_double]
     whole, n = f.round_int(x * TWO_OVER_PI)
@@ -131,26 +136,35 @@ def _turned(f: Expansion, n: Reg, r: Reg, rest: Reg) -> Reg:
     return f.as_real(f.as_int(value) ^ flip)
 
 
+def _for_any_angle(f: Expansion, x: Reg, of: Callable[[Reg, Reg, Reg], Reg]) -> Reg:
+    """``of(n, r, rest)`` of the reduced angle, by the method that its size needs."""
+    large = (abs(x) < LIMIT[f.is_double]).equals(False)
+    first, second, _ = PIO2[f.is_double]
+    usual = of(*reduce(f, f.select(large, 0.0, x)))
+    return f.rarely(large, usual, lambda: of(*reduce_large(f, x, first, second)))
+
+
 def sin(f: Expansion, x: Reg) -> Reg:
     """The sine; NaN at infinity."""
-    n, r, rest = reduce(f, x)
-    # r alone keeps the sign of a zero.
-    return f.select(x.equals(0.0), x, _turned(f, n, r, rest))
+    value = _for_any_angle(f, x, lambda n, r, rest: _turned(f, n, r, rest))
+    # The reduction loses the sign of a zero.
+    return f.select(x.equals(0.0), x, value)
 
 
 def cos(f: Expansion, x: Reg) -> Reg:
     """The cosine; NaN at infinity."""
-    n, r, rest = reduce(f, x)
-    return _turned(f, n + 1, r, rest)
+    return _for_any_angle(f, x, lambda n, r, rest: _turned(f, n + 1, r, rest))
 
 
 def tan(f: Expansion, x: Reg) -> Reg:
     """sin / cos, with one reduction."""
-    n, r, rest = reduce(f, x)
-    s, c = sin_of(f, r, rest), cos_of(f, r, rest)
-    odd = (n & 1).differs(0)
-    value = f.select(odd, -c, s) / f.select(odd, s, c)
-    return f.select(x.equals(0.0), x, value)
+
+    def of(n: Reg, r: Reg, rest: Reg) -> Reg:
+        s, c = sin_of(f, r, rest), cos_of(f, r, rest)
+        odd = (n & 1).differs(0)
+        return f.select(odd, -c, s) / f.select(odd, s, c)
+
+    return f.select(x.equals(0.0), x, _for_any_angle(f, x, of))
 
 
 # ---- inverses

@@ -2,8 +2,8 @@
 
 Meaning (`tapec.ir.ops.compare.Cast`): floats go to integers by truncation, saturated, NaN to 0; integers wrap.
 A 16-bit float is its bits in a register; it is widened to ``float`` exactly and narrowed with one rounding to nearest
-even, also from ``double``: on the way through ``float`` the first rounding is to odd, which the second cannot
-be misled by (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+even. From ``double`` to float16 that is one rounding as well: on the way through ``float`` the first is to odd, which
+the second cannot be misled by (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 """
 
 from __future__ import annotations
@@ -92,12 +92,21 @@ def _float_to_float(f: FunctionWriter, x: str, source: DType, target: DType, lan
         x = widen(f, x, source, lanes)
     kind = "double" if source.code == "f64" else "float"
     if spelling.is_small_float(target):
-        return narrow(f, _round_to_odd(f, x, lanes) if kind == "double" else x, target, lanes)
+        return narrow(f, _as_single(f, x, kind, target, lanes), target, lanes)
     wanted = spelling.element(target)
     if kind == wanted:
         return x
     word = "fpext" if wanted == "double" else "fptrunc"
     return _one(f, word, x, spelling.wide(kind, lanes), spelling.wide(wanted, lanes))
+
+
+def _as_single(f: FunctionWriter, x: str, kind: str, target: DType, lanes: int) -> str:
+    """``x`` as the ``float`` that `narrow` rounds; ml_dtypes rounds twice for bfloat16, so here too."""
+    if kind == "float":
+        return x
+    if target.code == "f16":
+        return _round_to_odd(f, x, lanes)
+    return _one(f, "fptrunc", x, spelling.wide("double", lanes), spelling.wide("float", lanes))
 
 
 def _float_to_int(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int) -> str:

@@ -1,9 +1,10 @@
 """The way from Python into a compiled program: one C function of CPython's fast calling convention, as LLVM text.
 
-It takes NumPy arrays, inputs first, then those that receive results. Before anything is written it holds every
-array to its type (exact class, dtype, shape, contiguous, aligned, writable where it is written) by reading the array
-object's fields, gets an arena, and lets other threads have the interpreter if the program's work is long. Whatever
-does not fit raises TypeError with no more detail: `tapec.runtime.executable` finds out what it was.
+It takes NumPy arrays: the inputs, and either the arrays that receive results (then it returns None) or nothing more
+(then it makes them and returns their list). Before anything is written it holds every array to its type (exact class,
+dtype, shape, contiguous, aligned, writable where it is written) by reading the array object's fields, gets an
+arena, and lets other threads have the interpreter if the program's work is long. Whatever does not fit raises TypeError
+with no more detail: `tapec.runtime.executable` finds out what it was.
 
 An arena is kept between calls. A call that finds it in use by another makes one of its own, and the last one to
 finish keeps its own and frees the other.
@@ -90,13 +91,33 @@ class EntryWriter(FunctionWriter):
 
     def write(self) -> None:
         """Add the function, and those that keep the arena."""
-        self._require(f"icmp eq i64 %count, {len(self.types)}")
-        objects = [self._field("ptr", "%args", 8 * i) for i in range(len(self.types))]
-        for i, obj in enumerate(objects):
+        total, outputs = len(self.types), len(self.types) - self.inputs
+        # All objects, and the results that are made here: a list, or null where the caller brought them.
+        table = self.alloca(8 * max(total, 1))
+        self.make = self.emit(f"icmp eq i64 %count, {self.inputs}")
+        if outputs:
+            brought = self.emit(f"icmp eq i64 %count, {total}")
+            self._require(f"or i1 {self.make}, {brought}")
+        else:
+            self._require(f"and i1 {self.make}, true")
+        given = [self._field("ptr", "%args", 8 * i) for i in range(self.inputs)]
+        for i, obj in enumerate(given):
             self._check_array(obj, i)
-        self._check_shapes(objects)
-        data = [self._field("ptr", obj, array_layout().data) for obj in objects]
+        self._check_shapes(given, self.types[: self.inputs])
+        results = self._results(table)
+        made = [self._field("ptr", table, 8 * i) for i in range(self.inputs, total)]
+        data = [self._field("ptr", obj, array_layout().data) for obj in given + made]
         self._check_apart(data)
+        self._run(data, results)
+        self.line(f"ret ptr {results}")
+        self._write_failures(results)
+        header = f"define hidden ptr @{CALL}(ptr %self, ptr %args, i64 %count) #0"
+        self.writer.add_function(self.text(header))
+        if self.has_arena:
+            self.writer.add_function(_arena_functions(self.writer))
+
+    def _run(self, data: Sequence[str], results: str) -> None:
+        """Call the program between taking the arena and putting it back."""
         arguments = [f"ptr {d}" for d in data]
         if self.has_arena:
             arguments.append(f"ptr {self._take_arena()}")
@@ -110,25 +131,86 @@ class EntryWriter(FunctionWriter):
             self.line(call)
         if self.has_arena:
             self.line(f"call void @tapec.keep({arguments[-1]})")
+
+    def _results(self, table: str) -> str:
+        """Fill the table with the arrays for results; return what the function will: their list, or None."""
+        for kind in self.types[self.inputs :]:
+            for dim in kind.shape:
+                self.index(self.dim(dim))  # here, so that both ways see it
+        make, take, go = (self.fresh(stem) for stem in ("make", "take", "go"))
+        self.line(f"br i1 {self.make}, label %{make}, label %{take}")
+        self._label(make)
+        outputs = range(self.inputs, len(self.types))
+        listed = self.emit(self._outside("ptr", "python:PyList_New", f"i64 {len(outputs)}"))
+        self._require(f"icmp ne ptr {listed}, null", "failed")
+        for i in outputs:
+            array = self._new_array(self.types[i])
+            self._put(table, i, array)
+            position = i - self.inputs
+            # A list takes the reference, null too, and frees what it has if a later one fails.
+            self.emit(
+                self._outside(
+                    "i32", "python:PyList_SetItem", f"ptr {listed}", f"i64 {position}", f"ptr {array}"
+                )
+            )
+            self._require(f"icmp ne ptr {array}, null", "drop")
+        made_in = self.scopes[-1].label
+        self.line(f"br label %{go}")
+        self._label(take)
+        if outputs:
+            brought = [self._field("ptr", "%args", 8 * i) for i in outputs]
+            for i, obj in zip(outputs, brought, strict=True):
+                self._check_array(obj, i)
+                self._put(table, i, obj)
+            self._check_shapes(brought, self.types[self.inputs :])
         none = self._host("none:")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {none}"))
-        self.line(f"ret ptr {none}")
-        self._write_failures()
-        header = f"define hidden ptr @{CALL}(ptr %self, ptr %args, i64 %count) #0"
-        self.writer.add_function(self.text(header))
-        if self.has_arena:
-            self.writer.add_function(_arena_functions(self.writer))
+        taken_in = self.scopes[-1].label
+        self.line(f"br label %{go}")
+        self._label(go)
+        self._listed = listed
+        return self.emit(f"phi ptr [ {listed}, %{made_in} ], [ {none}, %{taken_in} ]")
 
-    def _write_failures(self) -> None:
-        self.line("mismatch:")
+    def _new_array(self, kind: BufferType) -> str:
+        """An array of a type, uninitialised, or null."""
+        shape = self.alloca(8 * max(len(kind.shape), 1))
+        for axis, dim in enumerate(kind.shape):
+            place = f"getelementptr i8, ptr {shape}, i64 {8 * axis}"
+            self.line(f"store i64 {self.index(self.dim(dim))}, ptr {self.emit(place)}")
+        dtype = self._host(f"dtype:{kind.dtype}")
+        self.line(self._outside("void", "python:Py_IncRef", f"ptr {dtype}"))  # which is taken
+        arguments = (f"i32 {len(kind.shape)}", f"ptr {shape}", f"ptr {dtype}", "i32 0")
+        return self.emit(self._outside("ptr", "numpy:PyArray_Empty", *arguments))
+
+    def _put(self, table: str, i: int, obj: str) -> None:
+        place = self.emit(f"getelementptr i8, ptr {table}, i64 {8 * i}")
+        self.line(f"store ptr {obj}, ptr {place}")
+
+    def _write_failures(self, results: str) -> None:
+        self._label("mismatch")
         text = self.writer.constant(np.frombuffer(MISMATCH.encode() + b"\0", np.uint8))
         error = self._host("error:TypeError")
         self.line(self._outside("void", "python:PyErr_SetString", f"ptr {error}", f"ptr {text}"))
-        self.line("ret ptr null")
+        self.line("br label %failed")
+        self._label("drop")
+        self.line(self._outside("void", "python:Py_DecRef", f"ptr {self._listed}"))
+        self.line("br label %failed")
+        if self.updated:
+            self._label("apart")
+            self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+            self.line("br label %mismatch")
         if self.has_arena:
-            self.line("nomemory:")
+            self._label("nomemory")
+            self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
             self.emit(self._outside("ptr", "python:PyErr_NoMemory"))
-            self.line("ret ptr null")
+            self.line("br label %failed")
+        self._label("failed")
+        self.line("ret ptr null")
+
+    def _label(self, name: str) -> None:
+        """Start a block."""
+        self.scopes[-1].lines.append(f"{name}:")
+        self.scopes[-1].label = name
 
     # ---- pieces
 
@@ -147,8 +229,7 @@ class EntryWriter(FunctionWriter):
         following = self.fresh("ok")
         name = self.emit(condition)
         self.line(f"br i1 {name}, label %{following}, label %{otherwise}")
-        self.line(f"{following}:")
-        self.scopes[-1].label = following
+        self._label(following)
 
     def _check_array(self, obj: str, i: int) -> None:
         """Class, dtype, rank and flags."""
@@ -166,10 +247,10 @@ class EntryWriter(FunctionWriter):
         both = self.emit(f"and i1 {same}, {fits}")
         self._require(f"and i1 {both}, {good}")
 
-    def _check_shapes(self, objects: Sequence[str]) -> None:
+    def _check_shapes(self, objects: Sequence[str], types: Sequence[BufferType]) -> None:
         """Learn the symbols from the first axis that is one, then compare every axis."""
         found = []
-        for obj, kind in zip(objects, self.types, strict=True):
+        for obj, kind in zip(objects, types, strict=True):
             shape = self._field("ptr", obj, array_layout().shape) if kind.shape else ""
             for axis, dim in enumerate(kind.shape):
                 extent = self._field("i64", shape, 8 * axis)
@@ -199,7 +280,7 @@ class EntryWriter(FunctionWriter):
                     inside = self.emit(f"icmp ult i64 {distance}, {size}")
                     clash = self.emit(f"or i1 {clash}, {inside}") if clash else inside
         if clash:
-            self._require(f"icmp eq i1 {clash}, false")
+            self._require(f"icmp eq i1 {clash}, false", "apart")
 
     def _distance(self, a: str, b: str) -> str:
         start = self.pure(f"ptrtoint ptr {a} to i64", a)

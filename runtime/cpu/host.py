@@ -56,7 +56,24 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
+#: Where the C interface of NumPy has a function, which its headers promise to keep.
+_NUMPY_TABLE = {"PyArray_Empty": 184}
+
+
+def _numpy_function(name: str) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    core = sys.modules.get("numpy._core._multiarray_umath")
+    if core is None:  # before NumPy 2
+        core = sys.modules["numpy.core._multiarray_umath"]
+    table = get(core._ARRAY_API, None)
+    found = ctypes.c_void_p.from_address(table + 8 * _NUMPY_TABLE[name]).value
+    assert found is not None
+    return found
+
+
 PROVIDERS |= {
+    "numpy": _numpy_function,
     "python": _function(lambda: ctypes.pythonapi),
     "libc": _function(libc),
     "error": lambda name: id(getattr(builtins, name)),

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tapec.runtime.cpu import circular, division, elementary, power, spelling, special
+from tapec.runtime.cpu import (
+    circular,
+    division,
+    elementary,
+    large_angles,
+    power,
+    special,
+    spelling,
+)
 from tapec.runtime.cpu.expansion import Expansion, Reg
 
 EXPANSIONS: Mapping[str, Callable[..., Reg]] = {
@@ -49,6 +57,11 @@ EXPANSIONS: Mapping[str, Callable[..., Reg]] = {
     "shr": division.shr,
     "ushr": division.ushr,
 }
+#: Constants that functions look into.
+_TABLES: Mapping[str, Callable[[], str]] = {
+    "two_over_pi.32": lambda: large_angles.table(32),
+    "two_over_pi.64": lambda: large_angles.table(64),
+}
 _ARITY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
 
 
@@ -68,7 +81,10 @@ class MathLibrary:
         text, called = expand(name, kind, lanes)
         self._written[key] = text
         for other, other_kind in called:
-            self.need(other, other_kind, lanes)
+            if other in _TABLES:
+                self._written.setdefault((other, "", 0), _TABLES[other]() + "\n")
+            else:
+                self.need(other, other_kind, lanes)
 
     def text(self) -> str:
         """All functions, in the order in which they were needed."""
