@@ -374,9 +374,11 @@ def where(
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.", location=here())
     condition = as_tensor(condition, BOOL)
-    x, y = converted(x, y)
-    shape = common_shape(condition.type.shape, x.type.shape, y.type.shape)
-    result: Tensor = apply("where", *(broadcast(v, shape) for v in (condition, x, y)))
+    x, y = broadcast_pair(x, y)
+    if condition.type.shape != x.type.shape:
+        shape = common_shape(condition.type.shape, x.type.shape)
+        condition, x, y = (broadcast(v, shape) for v in (condition, x, y))
+    result: Tensor = apply("where", condition, x, y)
     return result
 
 

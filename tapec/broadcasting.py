@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tapec.errors import (
 )
 from tapec.frames import here
 from tapec.ir.dims import Dim, DimLike
-from tapec.ir.types import DType, Shape
+from tapec.ir.types import DType, Shape, TensorType
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
@@ -79,12 +80,33 @@ def broadcast_pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     Raises:
         InvalidArgumentError: ``Incompatible shapes`` (ValueError while a function is compiled).
     """
+    if type(y) in _NUMBERS and isinstance(x, Tensor):
+        full = _filled(y, x.type)
+        if full is not None:
+            return x, full
+    elif type(x) in _NUMBERS and isinstance(y, Tensor):
+        full = _filled(x, y.type)
+        if full is not None:
+            return full, y
     first, second = converted(x, y)
     a, b = first.type.shape, second.type.shape
     if a == b:
         return first, second
     shape = common_shape(a, b)
     return broadcast(first, shape), broadcast(second, shape)
+
+
+_NUMBERS = frozenset({int, float})
+
+
+def _filled(value: Any, type: TensorType) -> Tensor | None:
+    """A number beside an eager float tensor, repeated at once: a broadcast would cost as much again.
+
+    None where the general way is needed.
+    """
+    if not type.dtype.is_floating or current_trace() is not None:
+        return None
+    return Tensor(np.full(type.shape, value, type.dtype.numpy), type)  # type: ignore[arg-type]
 
 
 def common_shape(*shapes: Shape) -> Shape:
@@ -188,6 +210,8 @@ def axes_of(axes: object, rank: int, what: str = "reduction dimension") -> tuple
     """
     if axes is None:
         return tuple(range(rank))
+    if isinstance(axes, int):
+        return (axis_of(axes, rank, what),)
     numbers: Sequence[object]
     if isinstance(axes, list | tuple):
         numbers = axes

@@ -48,7 +48,9 @@ def _reduce(op: str, input_tensor: TensorLike, axis: Any, keepdims: bool) -> Ten
 
 def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """A reduction's result with the reduced axes of ``x`` back as axes of size 1."""
-    return reshape(result, tuple(1 if a in axes else n for a, n in enumerate(x.type.shape)))
+    shape = tuple([1 if a in axes else n for a, n in enumerate(x.type.shape)])
+    kept: Tensor = apply("reshape", result, shape=shape)
+    return kept
 
 
 def reduce_sum(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
