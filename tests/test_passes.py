@@ -111,18 +111,18 @@ def test_chains_of_one_kind(step: Step, data: st.DataObject) -> None:
 
 def moved_twice() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
     """Two movements of a cube, whose sizes would not betray an axis in a wrong place."""
-    for first, second in itertools.product(itertools.permutations(range(3)), repeat=2):
+    turns = list(itertools.permutations(range(3)))
+    for first, second in itertools.product(turns, repeat=2):
         yield "transpose", {"permutation": first}, "transpose", {"permutation": second}
-    for axes in itertools.combinations(range(3), 2):
-        for second in itertools.permutations(range(3)):
-            small = {"axes": axes, "shape": (4, 4, 4)}
-            yield "broadcast", small, "transpose", {"permutation": second}
+    for axes, turn in itertools.product(itertools.combinations(range(3), 2), turns):
+        spread = {"axes": axes, "shape": (4, 4, 4)}
+        yield "broadcast", spread, "transpose", {"permutation": turn}
     for start, stride in itertools.product(range(2), range(1, 3)):
-        first = {"starts": (start, 0, 1), "sizes": (2, 4, 3), "strides": (stride, 1, 1)}
-        second = {"starts": (0, 1, start), "sizes": (2, 1, 2), "strides": (1, stride, 1)}
-        yield "slice", first, "slice", second
-        third = {"starts": (1, 0, 0), "sizes": (1, 2, 2), "strides": (1, 2, 2)}
-        yield "slice", first, "slice", third
+        outer = {"starts": (start, 0, 1), "sizes": (2, 4, 3), "strides": (stride, 1, 1)}
+        inner = {"starts": (0, 1, start), "sizes": (2, 1, 2), "strides": (1, stride, 1)}
+        yield "slice", outer, "slice", inner
+        inner = {"starts": (1, 0, 0), "sizes": (1, 2, 2), "strides": (1, 2, 2)}
+        yield "slice", outer, "slice", inner
 
 
 @pytest.mark.parametrize(("first", "attrs", "second", "more"), list(moved_twice()))
