@@ -90,7 +90,9 @@ class Mapped:
         """Copy the image and fill its table ``tapec.host`` with the addresses of these names."""
         if not sys.platform.startswith("linux"):
             raise TargetError(f"the cpu target maps its code on Linux only, not on {sys.platform}")
-        self._memory = mmap.mmap(-1, len(image.code) + 1)
+        # Private: by default a child of fork would write to the same pages.
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, len(image.code) + 1, flags=flags)
         self._memory.write(image.code)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._symbols = image.symbols

@@ -427,12 +427,18 @@ class KernelWriter(FunctionWriter):
         if unroll > 1:
             # Whole groups first: their number is what fits, so the rest has less than one.
             trips = high.plus(low, -1).plus(Affine((), step - 1))
-            groups = self.divide(trips, Affine((), step * unroll), remainder=False)
-            groups = groups if trips.terms else Affine((), trips.constant // (step * unroll))
-            middle = low.plus(groups, step * unroll)
+            middle = low.plus(self._groups(trips, step * unroll), step * unroll)
             carried = self.loop(low, middle, step * unroll, types, carried, several)
             low = middle
         return self.loop(low, high, step, types, carried, body)
+
+    def _groups(self, trips: Affine, size: int) -> Affine:
+        """How many times ``size`` fits into ``trips``; not less than 0."""
+        if not trips.terms:
+            return Affine((), max(trips.constant // size, 0))
+        groups = self.index(self.divide(trips, Affine((), size), remainder=False))
+        name = self.pure(f"call i64 @llvm.smax.i64(i64 {groups}, i64 0)", groups)
+        return Affine(((name, 1),))
 
     def if_op(self, op: Operation) -> None:
         """A branch; a missing second side yields nothing."""
