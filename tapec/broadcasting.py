@@ -127,6 +127,13 @@ def common_shape(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
+def may_equal(a: Shape, b: Shape) -> bool:
+    """Whether shapes are equal, or may be once their symbols have values."""
+    return len(a) == len(b) and all(
+        m == n or isinstance(m, Dim) or isinstance(n, Dim) for m, n in zip(a, b, strict=True)
+    )
+
+
 def compatible(a: Shape, b: Shape) -> bool:
     """Whether two shapes broadcast."""
     return all(

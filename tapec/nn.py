@@ -29,7 +29,7 @@ from tapec.arithmetic import (
     subtract,
     where,
 )
-from tapec.broadcasting import as_float, axis_of, converted, like, misfit, wrong_dtype
+from tapec.broadcasting import as_float, axis_of, converted, like, may_equal, misfit, wrong_dtype
 from tapec.clipping import clip_by_norm
 from tapec.elementary import erf, exp, expm1, log, log1p, rsqrt
 from tapec.elementary import sigmoid as sigmoid
@@ -238,7 +238,7 @@ def weighted_cross_entropy_with_logits(
 
 
 def _require_same_shape(labels: Tensor, logits: Tensor) -> None:
-    if labels.shape != logits.shape:
+    if not may_equal(labels.type.shape, logits.type.shape):
         raise ValueError(
             f"`logits` and `labels` must have the same shape, received ({logits.shape} vs "
             f"{labels.shape})",
@@ -365,7 +365,7 @@ def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None
         )
     first = data_format is not None and data_format.startswith("NC")
     place = axis_of(1 if first else -1, x.type.rank)
-    if b.type.rank != 1 or b.shape[0] != x.shape[place]:
+    if not may_equal(b.type.shape, x.type.shape[place : place + 1]):
         raise misfit(f"bias_add: a bias of shape {b.shape} for axis {place} of {x.shape}")
     shape: list[DimLike] = [1] * (x.type.rank - place)
     shape[0] = b.type.shape[0]

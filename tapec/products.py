@@ -13,6 +13,7 @@ from tapec.broadcasting import (
     broadcast,
     common_shape,
     converted,
+    may_equal,
     misfit,
     shape_text,
 )
@@ -111,7 +112,7 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any) -> Tensor:
         pair = [list(p) if isinstance(p, Sequence) else [p] for p in axes]
         first, second = [axis_of(i, m) for i in pair[0]], [axis_of(i, n) for i in pair[1]]
     sizes = [x.type.shape[i] for i in first], [y.type.shape[i] for i in second]
-    if len(first) != len(second) or not _fit(*sizes):
+    if not may_equal(*map(tuple, sizes)):
         raise misfit(f"tensordot: the sizes {sizes[0]} and {sizes[1]} of axes {axes} differ")
     left = [i for i in range(m) if i not in first]
     right = [i for i in range(n) if i not in second]
@@ -121,12 +122,6 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any) -> Tensor:
     p = reshape(transpose(x, left + first), (prod(rows), inner))
     q = reshape(transpose(y, second + right), (inner, prod(columns)))
     return reshape(matmul(p, q), (*rows, *columns))
-
-
-def _fit(a: Sequence[DimLike], b: Sequence[DimLike]) -> bool:
-    return all(
-        m == n or isinstance(m, Dim) or isinstance(n, Dim) for m, n in zip(a, b, strict=True)
-    )
 
 
 def outer(a: TensorLike, b: TensorLike) -> Tensor:
@@ -200,7 +195,7 @@ def _diagonal(x: Tensor, term: str) -> tuple[Tensor, str]:
             j = term.index(letter, i + 1)
             rest = [a for a in range(len(term)) if a not in (i, j)]
             n, sizes = x.type.shape[i], [x.type.shape[a] for a in rest]
-            if not _fit([n], [x.type.shape[j]]):
+            if not may_equal((n,), (x.type.shape[j],)):
                 raise misfit(f"einsum: axis {letter} has sizes {n} and {x.type.shape[j]}")
             x = main_diagonal(transpose(x, [*rest, i, j]), sizes, n)
             term = "".join(term[a] for a in rest) + letter
@@ -235,7 +230,7 @@ def _contract(x: Tensor, s: str, y: Tensor, t: str, later: str) -> tuple[Tensor,
     sizes: dict[str, DimLike] = {}
     for letter, n in [*zip(s, x.type.shape, strict=True), *zip(t, y.type.shape, strict=True)]:
         if sizes.setdefault(letter, n) != n:
-            if 1 not in (n, sizes[letter]) and not _fit([n], [sizes[letter]]):
+            if 1 not in (n, sizes[letter]) and not may_equal((n,), (sizes[letter],)):
                 raise misfit(f"einsum: axis {letter} has sizes {sizes[letter]} and {n}")
             sizes[letter] = (
                 n if sizes[letter] == 1 or isinstance(sizes[letter], Dim) else sizes[letter]

@@ -23,6 +23,7 @@ from tapec.broadcasting import (
     common_shape,
     has_dtype,
     like,
+    may_equal,
     misfit,
     shape_text,
 )
@@ -181,7 +182,7 @@ def stack(values: Any, axis: Any = 0) -> Tensor:
     """
     parts = _tensors(values, "stack")
     for i, part in enumerate(parts):
-        if not _same(part.type.shape, parts[0].type.shape):
+        if not may_equal(part.type.shape, parts[0].type.shape):
             raise misfit(
                 f"Shapes of all inputs must match: values[0].shape = "
                 f"{shape_text(parts[0].type.shape)} != values[{i}].shape = "
@@ -190,13 +191,6 @@ def stack(values: Any, axis: Any = 0) -> Tensor:
     place = axis_of(axis, parts[0].type.rank + 1)
     rows = [expand_dims(p, place) for p in parts]
     return concat(rows, place)
-
-
-def _same(a: Shape, b: Shape) -> bool:
-    """Whether shapes are equal, or may be once their symbols have values."""
-    return len(a) == len(b) and all(
-        m == n or isinstance(m, Dim) or isinstance(n, Dim) for m, n in zip(a, b, strict=True)
-    )
 
 
 def unstack(value: TensorLike, num: int | None = None, axis: Any = 0) -> list[Tensor]:

@@ -22,7 +22,7 @@ from tapec.arithmetic import (
     where,
 )
 from tapec.arrays import ones_like
-from tapec.broadcasting import converted, like, misfit, refuse_in_trace
+from tapec.broadcasting import converted, like, may_equal, misfit, refuse_in_trace
 from tapec.elementary import rsqrt
 from tapec.indexing import linear_index
 from tapec.ir.dims import DimLike
@@ -51,7 +51,7 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Any) -> Tensor:
     places, values, sizes = as_tensor(indices), as_tensor(updates), as_shape(shape)
     flat, count = linear_index(places, sizes)
     rest = sizes[count:]
-    if values.type.shape != (*places.type.shape[:-1], *rest):
+    if not may_equal(values.type.shape, (*places.type.shape[:-1], *rest)):
         raise misfit(
             f"scatter_nd: updates of shape {values.shape} for indices of shape {places.shape} "
             f"into {list(sizes)}"
@@ -118,7 +118,7 @@ def _segments(
 ) -> tuple[Tensor, Tensor, DimLike]:
     x, ids = as_tensor(data), as_tensor(segment_ids)
     count = as_dim(num_segments)
-    if x.type.shape[: ids.type.rank] != ids.type.shape:
+    if not may_equal(x.type.shape[: ids.type.rank], ids.type.shape):
         raise misfit(f"data.shape = {x.shape} does not start with segment_ids.shape = {ids.shape}")
     if ids._array is not None and ids._array.size and ids._array.max() >= count:
         raise misfit(f"segment_ids: {ids._array.max()} is not in [0, {count})")

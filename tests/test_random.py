@@ -1,0 +1,43 @@
+"""Random tensors: streams, distributions, dropout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tapec
+from tapec import errors, nn
+
+
+def test_random_streams() -> None:
+    tapec.random.set_seed(1)
+    first = [tapec.random.normal([3]).numpy() for _ in range(2)]
+    assert (first[0] != first[1]).all()
+    tapec.random.set_seed(1)
+    np.testing.assert_array_equal(first[0], tapec.random.normal([3]).numpy())
+    a, b = (tapec.random.stateless_uniform([3], [1, 2]).numpy() for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_random_distributions() -> None:
+    tapec.random.set_seed(2)
+    normal = tapec.random.normal([20000], mean=1.0, stddev=2.0).numpy()
+    assert normal.mean() == pytest.approx(1.0, abs=0.05)
+    assert normal.std() == pytest.approx(2.0, abs=0.05)
+    cut = tapec.random.truncated_normal([20000]).numpy()
+    assert np.abs(cut).max() <= 2.0
+    assert cut.std() == pytest.approx(0.8796, abs=0.02)  # the exact standard deviation
+    integers = tapec.random.uniform([5000], -2, 3, tapec.int32).numpy()
+    assert set(integers.tolist()) == {-2, -1, 0, 1, 2}
+    drawn = tapec.random.categorical([[0.0, np.log(3.0)]], 5000).numpy()
+    assert drawn.mean() == pytest.approx(0.75, abs=0.03)
+    assert sorted(tapec.random.shuffle(tapec.range(9)).numpy().tolist()) == list(range(9))
+
+
+def test_dropout() -> None:
+    x = tapec.ones([10000])
+    kept = nn.dropout(x, 0.25, seed=3).numpy()
+    assert set(np.unique(kept).tolist()) == {0.0, float(np.float32(1) / np.float32(0.75))}
+    assert kept.mean() == pytest.approx(1.0, abs=0.03)
+    with pytest.raises(errors.ValueError, match="range"):
+        nn.dropout(x, 1.5)
