@@ -106,7 +106,7 @@ def _filled(value: Any, type: TensorType) -> Tensor | None:
     """
     if not type.dtype.is_floating or current_trace() is not None:
         return None
-    return Tensor(np.full(type.shape, value, type.dtype.numpy), type)  # type: ignore[arg-type]
+    return Tensor(np.full(type.shape, value, type.dtype.numpy), type)
 
 
 def common_shape(*shapes: Shape) -> Shape:

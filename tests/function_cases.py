@@ -102,7 +102,7 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...
     "matvec": (tapec.linalg.matvec, lambda a, v: a @ v, (random(2, 3), random(3))),
     "tensordot": (
         lambda a, b: tapec.tensordot(a, b, [[1, 2], [0, 1]]),
-        lambda a, b: np.tensordot(a, b, [[1, 2], [0, 1]]),
+        lambda a, b: np.tensordot(a, b, ((1, 2), (0, 1))),
         (random(2, 3, 2), random(3, 2, 4)),
     ),
     "einsum of a batch": (

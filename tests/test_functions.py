@@ -52,7 +52,8 @@ def test_second_gradients(name: str) -> None:
             tape.watch(operands[0])
             # Squared, so that linear functions have a second derivative too.
             y = tapec.square(ours(*operands))
-        return tape.gradient(y, operands[0])
+        result: tapec.Tensor = tape.gradient(y, operands[0])
+        return result
 
     check_gradients(slope, arrays, rtol=1e-5, atol=1e-6)
 
@@ -171,7 +172,8 @@ def test_three_derivatives_of_erfinv() -> None:
                 inner.watch(x)
                 y = tapec.math.erfinv(x)
             first = inner.gradient(y, x)
-        return outer.gradient(first, x)
+        second: tapec.Tensor = outer.gradient(first, x)
+        return second
 
     check_gradients(third, [np.array([-0.7, 0.2, 0.9])], delta=1e-5, rtol=1e-5)
 
@@ -289,5 +291,5 @@ def test_absent_names_say_what_to_do() -> None:
     with pytest.raises(AttributeError, match="iterate over NumPy arrays"):
         _ = tapec.data
     with pytest.raises(AttributeError, match=r"did you mean tapec\.nn\.relu"):
-        _ = tapec.relu  # type: ignore[attr-defined]
+        _ = tapec.relu
     assert not hasattr(tapec, "no_such_name")
