@@ -93,6 +93,8 @@ _ELSEWHERE = {
     "data": "tapec has no input pipelines: iterate over NumPy arrays, or over any Python iterable",
     "distribute": "tapec runs on one device",
     "gradients": "use tapec.GradientTape",
+    "keras": "optimizers are in tapec.optimizers, activations and losses in tapec.nn; a layer is a "
+    "function of tensors and tapec.Variable",
     "io": "tapec reads no files: use NumPy or Python",
     "placeholder": "arguments of a tapec.compile function play this role",
     "py_function": "eager code is plain Python; a compiled function cannot call back",

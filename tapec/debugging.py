@@ -18,6 +18,7 @@ from tapec.arithmetic import (
     equal,
     greater,
     greater_equal,
+    identity,
     less,
     less_equal,
     multiply,
@@ -51,7 +52,7 @@ def _needs_values(what: str) -> None:
 
 
 def check_numerics(tensor: TensorLike, message: str) -> Tensor:
-    """The tensor itself, whose elements must be finite.
+    """The tensor's value as a new Tensor; its elements must be finite.
 
     Args:
         tensor: floats.
@@ -78,7 +79,7 @@ def check_numerics(tensor: TensorLike, message: str) -> Tensor:
             f"a {x.type}, the first at {list(first)}",
             location=here(),
         )
-    return x
+    return identity(x)
 
 
 def assert_all_finite(x: TensorLike, message: str) -> Tensor:
