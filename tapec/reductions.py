@@ -31,7 +31,7 @@ from tapec.elementary import exp, log, sqrt
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.ir.dims import DimLike
-from tapec.ir.types import BOOL, I64, as_dtype
+from tapec.ir.types import BF16, BOOL, F16, F32, I32, I64, as_dtype
 from tapec.known import dim_tensor, static_value
 from tapec.rearrangement import reshape
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -97,12 +97,14 @@ def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fal
     Example: ``reduce_mean([1.0, 2.0])`` is ``1.5``.
     """
     x = as_tensor(input_tensor)
-    number = count(x, axis)
+    dtype = x.type.dtype
+    if dtype in (F16, BF16):  # which can hold neither the sum nor the number of many elements
+        return cast(reduce_mean(cast(x, F32), axis, keepdims), dtype)
+    number: TensorLike = count(x, axis)
+    if not isinstance(number, int):
+        number = cast(dim_tensor(number, I32), dtype)
     total = reduce_sum(x, axis, keepdims)
-    if isinstance(number, int):
-        return divide(total, number) if x.type.dtype.is_differentiable else floordiv(total, number)
-    counted = dim_tensor(number, x.type.dtype)
-    return divide(total, counted) if x.type.dtype.is_differentiable else floordiv(total, counted)
+    return divide(total, number) if dtype.is_differentiable else floordiv(total, number)
 
 
 def reduce_variance(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:

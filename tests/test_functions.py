@@ -178,6 +178,10 @@ def test_three_derivatives_of_erfinv() -> None:
     check_gradients(third, [np.array([-0.7, 0.2, 0.9])], delta=1e-5, rtol=1e-5)
 
 
+def test_half_precision_means_of_many() -> None:
+    assert tapec.reduce_mean(tapec.ones([70000], tapec.float16)).numpy() == 1.0
+
+
 def test_label_out_of_range() -> None:
     with pytest.raises(InvalidArgumentError, match=r"label value of 5 .* \[0, 2\)"):
         nn.sparse_softmax_cross_entropy_with_logits([5], [[1.0, 2.0]])
