@@ -157,7 +157,7 @@ def cos(f: Expansion, x: Reg) -> Reg:
 
 
 def tan(f: Expansion, x: Reg) -> Reg:
-    """sin / cos, with one reduction."""
+    """The quotient of sine and cosine, with one reduction."""
 
     def of(n: Reg, r: Reg, rest: Reg) -> Reg:
         s, c = sin_of(f, r, rest), cos_of(f, r, rest)
@@ -190,7 +190,7 @@ def _difference(f: Expansion, base: Reg, low: Reg, v: Reg, tail: Reg) -> Reg:
 
 
 def asin(f: Expansion, x: Reg) -> Reg:
-    """In [-pi/2, pi/2]; from 1/2 on, pi/2 - 2 asin(sqrt((1 - x) / 2))."""
+    """The angle in [-pi/2, pi/2]; from 1/2 on by the half angle."""
     near, v, tail = _root_and_tail(f, abs(x))
     high, low, _ = PIO2[f.is_double]
     far = _difference(f, f.real(high), f.real(low), v + v, tail + tail)
@@ -239,9 +239,11 @@ def atan2(f: Expansion, y: Reg, x: Reg) -> Reg:
     both_zero = ay.equals(ax) & ay.equals(0.0)
     ay = f.select(both_infinite, 1.0, ay)
     ax = f.select(both_infinite | both_zero, 1.0, ax)
-    # A quarter of large ones: their sum must not overflow.
-    large = (ay > f.choose(1e38, 1e307)) | (ax > f.choose(1e38, 1e307))
-    ay, ax = f.select(large, ay * 0.25, ay), f.select(large, ax * 0.25, ax)
+    # Their sum must not overflow, and products with small numbers not lose bits.
+    top, low_end = f.choose(2.0**126, 2.0**1022), f.choose(2.0**-96, 2.0**-960)
+    large, small = (ay > top) | (ax > top), (ay < low_end) & (ax < low_end)
+    factor = f.select(large, 0.25, f.select(small, f.choose(2.0**64, 2.0**512), 1.0))
+    ay, ax = ay * factor, ax * factor
     angle = _atan_fraction(f, ay, ax)
     high, low, _ = PIO2[f.is_double]
     left = f.as_int(x) < 0

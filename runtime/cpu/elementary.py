@@ -106,7 +106,7 @@ def exp_times(f: Expansion, x: Reg, shift: int = 0) -> Reg:
 
 
 def exp_normal(f: Expansion, x: Reg) -> Reg:
-    """exp of an argument whose result is neither huge nor subnormal."""
+    """The exponential of an argument whose result is neither huge nor subnormal."""
     n, _, p = reduced_exp(f, x)
     return (p + 1.0) * f.power_of_two(n)
 

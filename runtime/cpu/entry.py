@@ -150,7 +150,11 @@ class EntryWriter(FunctionWriter):
             # A list takes the reference, null too, and frees what it has if a later one fails.
             self.emit(
                 self._outside(
-                    "i32", "python:PyList_SetItem", f"ptr {listed}", f"i64 {position}", f"ptr {array}"
+                    "i32",
+                    "python:PyList_SetItem",
+                    f"ptr {listed}",
+                    f"i64 {position}",
+                    f"ptr {array}",
                 )
             )
             self._require(f"icmp ne ptr {array}, null", "drop")

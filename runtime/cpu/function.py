@@ -130,7 +130,9 @@ class FunctionWriter:
         again = self.emit(f"icmp slt i64 {following}, {stop}")
         inside = self.scopes.pop()
         before, lines = outside.label, outside.lines
-        lines.append(f"br i1 {guard}, label %{head}, label %{done}" if guard else f"br label %{head}")
+        lines.append(
+            f"br i1 {guard}, label %{head}, label %{done}" if guard else f"br label %{head}"
+        )
         lines.append(f"{head}:")
         lines.append(f"{i} = phi i64 [ {start}, %{before} ], [ {following}, %{inside.label} ]")
         for name, kind, first, last in zip(carried, types, init, results, strict=True):
@@ -268,6 +270,4 @@ class FunctionWriter:
         kind = spelling.wide(name, lanes)
         one = self.pure(f"insertelement {kind} poison, {name} {value}, i64 0", value)
         mask = spelling.wide("i32", lanes)
-        return self.pure(
-            f"shufflevector {kind} {one}, {kind} poison, {mask} zeroinitializer", one
-        )
+        return self.pure(f"shufflevector {kind} {one}, {kind} poison, {mask} zeroinitializer", one)

@@ -7,6 +7,8 @@ for trigonometric functions", 1983.)
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.expansion import Expansion, Reg
 
@@ -41,7 +43,7 @@ def _window(f: Expansion, start: Reg) -> list[Reg]:
     word = start >> (bits.bit_length() - 1)
     shift = start & (bits - 1)
     words = [_lookup(f, word + i) for i in range(4)]
-    return [f.intrinsic("fshl", a, b, shift) for a, b in zip(words, words[1:], strict=False)]
+    return [f.intrinsic("fshl", a, b, shift) for a, b in pairwise(words)]
 
 
 def _lookup(f: Expansion, index: Reg) -> Reg:

@@ -257,7 +257,7 @@ class KernelWriter(FunctionWriter):
         self.define(op.result, self.splat(self.name(value), kind, op.attrs["lanes"]))
 
     def lanes_op(self, op: Operation) -> None:
-        """0, 1, 2, …"""
+        """The numbers 0, 1, 2, … of the lanes."""
         kind = op.result.type
         assert isinstance(kind, VectorType)
         self.define(op.result, spelling.vector_literal(range(kind.lanes), kind.dtype))
@@ -356,7 +356,9 @@ class KernelWriter(FunctionWriter):
                 f"{kind} {name}, ptr {pointer}, i32 {dtype.bytes}, <{lanes} x i1> {mask})"
             )
         else:
-            self.line(f"store {kind} {name}, ptr {self.place(buffer, indices)}, align {dtype.bytes}")
+            self.line(
+                f"store {kind} {name}, ptr {self.place(buffer, indices)}, align {dtype.bytes}"
+            )
 
     def from_memory(self, name: str, dtype: DType, lanes: int) -> str:
         """A bool leaves memory as a byte."""

@@ -222,7 +222,7 @@ def _sin_pi(f: Expansion, a: Reg) -> tuple[Reg, Reg, Reg]:
 
 
 def _lgamma_right(f: Expansion, x: Reg) -> Reg:
-    """log |gamma(x)| for x > -1/2.
+    """Log |gamma(x)| for x > -1/2.
 
     From 8 on by Stirling's series; below, x is moved into [3/2, 5/2] by gamma(x + 1) = x gamma(x).
     """
@@ -246,7 +246,7 @@ def _lgamma_right(f: Expansion, x: Reg) -> Reg:
 
 
 def lgamma(f: Expansion, x: Reg) -> Reg:
-    """log |gamma(x)|; left of -1/2 by reflection, gamma(x) gamma(-x) = -pi / (x sin(pi x))."""
+    """Log |gamma(x)|; left of -1/2 by reflection, gamma(x) gamma(-x) = -pi / (x sin(pi x))."""
 
     def reflected() -> Reg:
         a = abs(x)
@@ -260,23 +260,23 @@ def lgamma(f: Expansion, x: Reg) -> Reg:
 
 def _digamma_right(f: Expansion, x: Reg) -> Reg:
     """digamma(x) for x >= 0: below 8, digamma(x) = digamma(x + 1) - 1 / x."""
-    above, below, y = f.real(0.0), f.real(1.0), x
+    total, y = f.real(0.0), x
     for _ in range(8):
         moving = y < _LARGE
-        above = f.select(moving, f.fma(above, y, below), above)
-        below = f.select(moving, below * y, below)
+        total = f.select(moving, total + 1.0 / y, total)
         y = f.select(moving, y + 1.0, y)
     inverse = 1.0 / y
     z = inverse * inverse
     series = f.fma(z, f.poly(z, _DIGAMMA[f.is_double]), inverse * 0.5)
-    return (f.call("log", y) - series) - above / below
+    return (f.call("log", y) - series) - total
 
 
 def digamma(f: Expansion, x: Reg) -> Reg:
-    """The derivative of lgamma; left of 0 by reflection, digamma(1 - x) - digamma(x) = pi / tan(pi x)."""
+    """The derivative of lgamma; left of 0 by reflection."""
 
     def reflected() -> Reg:
         s, c, r = _sin_pi(f, x)
+        # digamma(1 - x) - digamma(x) = pi / tan(pi x)
         turn = f.copysign(c * PI / s, r)
         value = _digamma_right(f, 1.0 - x) - turn
         return f.select(s.equals(0.0), float("nan"), value)

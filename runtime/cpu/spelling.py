@@ -14,7 +14,14 @@ import numpy as np
 from tapec.ir.errors import TargetError
 from tapec.ir.types import BF16, F16, F32, F64, DType, TensorType, Type, VectorType
 
-_REGISTER = {"f16": "i16", "bf16": "i16", "f32": "float", "f64": "double", "bool": "i1", "index": "i64"}
+_REGISTER = {
+    "f16": "i16",
+    "bf16": "i16",
+    "f32": "float",
+    "f64": "double",
+    "bool": "i1",
+    "index": "i64",
+}
 #: The part of an intrinsic's name that tells its type.
 _SUFFIX = {"float": "f32", "double": "f64"}
 

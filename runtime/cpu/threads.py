@@ -113,7 +113,14 @@ def pool_text() -> str:
         for name, i in names.items()
     }
     return _TEXT.format(
-        futex=number, pause=pause, spins=SPINS, most=MOST, state=_STATE, count=len(_HOST), full="\\FF" * 128, **slots
+        futex=number,
+        pause=pause,
+        spins=SPINS,
+        most=MOST,
+        state=_STATE,
+        count=len(_HOST),
+        full="\\FF" * 128,
+        **slots,
     )
 
 
