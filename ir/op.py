@@ -137,6 +137,12 @@ class Contraction:
     maps: tuple[Callable[[Index], Index], Callable[[Index], Index]]
 
 
+#: How the element of an operand depends on the index of the result, in the index form: for each axis of the operand the
+#: axis of the result that indexes it, `RUNS` if it takes its whole range, `FIXED` if its size is 1; or None: in no such
+#: simple way.
+AxesRead = tuple[int, ...] | None
+RUNS, FIXED = -1, -2
+
 OPS: dict[str, Op] = {}
 
 
@@ -154,6 +160,8 @@ class Op:
     #: Passes must keep it apart until the adjoint has run: it marks what a tape watched.
     marks_path: ClassVar[bool] = False
     terminator: ClassVar[bool] = False
+    #: One element of the result takes a loop (index form): reductions.
+    loops: ClassVar[bool] = False
     #: Cheap enough that fusion may compute it twice rather than store it.
     cheap: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
@@ -209,6 +217,10 @@ class Op:
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The value of the result at index ``i`` (form ``index``)."""
         raise NotImplementedError(f"{self.name} has no index form")
+
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """For each operand, which axes of the result index it (see `AxesRead`); fusion asks this."""
+        return (None,) * len(op.operands)
 
     def lower_nest(self, k: Kernel, outs: Sequence[Value], *operands: Any, **attrs: Any) -> None:
         """Write loops that fill the buffers ``outs`` (form ``nest``)."""
@@ -273,6 +285,10 @@ class Elementwise(Op):
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The scalar function of the operands' elements at the same index."""
         return k.apply(self, *(x[i] for x in operands), **attrs)
+
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """The same index everywhere."""
+        return (tuple(range(op.results[0].tensor.rank)),) * len(op.operands)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -343,7 +359,9 @@ ARRAYS: Any = ArrayArithmetic()
 
 def sample_dtype(kinds: frozenset[str]) -> DType:
     """A dtype of one of these kinds: float64 if floats are among them."""
-    return F64 if "float" in kinds else I32 if "int" in kinds else C128 if "complex" in kinds else BOOL
+    return (
+        F64 if "float" in kinds else I32 if "int" in kinds else C128 if "complex" in kinds else BOOL
+    )
 
 
 def spread(b: Builder, operands: Sequence[Value], batched: Sequence[bool]) -> list[Value]:

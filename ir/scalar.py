@@ -27,6 +27,11 @@ class Scalar:
     result: Literal["same", "bool"] = "same"
 
     @property
+    def is_costly(self) -> bool:
+        """Whether it is a function that we expand, of many instructions."""
+        return any("@tapec." in spelling for spelling in self.llvm.values())
+
+    @property
     def kinds(self) -> frozenset[str]:
         """The kinds of dtype that the primitive takes."""
         return frozenset(self.llvm)

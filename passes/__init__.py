@@ -6,7 +6,18 @@ the verifier accepts, prints nothing and reads no environment. `tapec.passes.pip
 
 from __future__ import annotations
 
-from tapec.passes import adjoint, canonicalize, cse, dce, inline, prune
+from tapec.passes import (
+    adjoint,
+    canonicalize,
+    cse,
+    dce,
+    fuse,
+    inline,
+    lower,
+    plan,
+    prune,
+    schedule,
+)
 from tapec.passes.table import Constraint, Pass, check
 
 PASSES = {
@@ -26,16 +37,29 @@ PASSES = {
     "prune": Pass(
         prune.run, "tensor", "tensor", "Take the tape's marks down; drop unread adjoints."
     ),
+    "fuse": Pass(fuse.run, "tensor", "tensor", "Group operations into kernels.", fuse.Options),
+    "schedule": Pass(
+        schedule.run, "tensor", "tensor", "Choose vectors, tiles, threads.", schedule.Options
+    ),
+    "plan": Pass(plan.run, "tensor", "tensor", "Place every kernel's result in memory."),
+    "lower": Pass(lower.run, "tensor", "loop", "Write kernels as loops, and launch them."),
 }
 
 #: A pipeline that has both passes has every `earlier` before every `later`.
 ORDER = (
     Constraint("inline", "adjoint", "a call has no derivative, the body that it calls has one"),
     Constraint("adjoint", "prune", "without the marks a gradient walks too far"),
+    Constraint("prune", "fuse", "a kernel computes, it marks nothing"),
+    Constraint("cse", "fuse", "what is computed twice would be fused twice"),
+    Constraint("canonicalize", "fuse", "rules look at operations, not into kernels"),
+    Constraint("fuse", "schedule", "what is scheduled are kernels"),
+    Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
+    Constraint("plan", "lower", "loops address memory by the planned places"),
 )
 
 PIPELINES = {
-    "default": "inline, canonicalize, cse, dce, adjoint, prune, canonicalize, cse, dce",
+    "default": "inline, canonicalize, cse, dce, adjoint, prune, canonicalize, cse, dce, "
+    "fuse, schedule, plan, lower",
 }
 
 check(PASSES, PIPELINES, ORDER)

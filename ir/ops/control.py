@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
-from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample
+from tapec.ir.op import AxesRead, Cotangents, Index, Kernel, Op, Sample
 from tapec.ir.types import F64, I32, TensorType, Type
 
 if TYPE_CHECKING:
@@ -142,6 +142,10 @@ class Identity(Op):
     ) -> Any:
         """The same of the whole batch."""
         return b.emit(self, *operands, **attrs)
+
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """The same index."""
+        return (tuple(range(op.result.tensor.rank)),)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The operand's element."""

@@ -11,6 +11,8 @@ import numpy as np
 from tapec.ir.dims import DimLike, bounds
 from tapec.ir.errors import ShapeError
 from tapec.ir.op import (
+    FIXED,
+    AxesRead,
     Cotangents,
     Index,
     Kernel,
@@ -79,6 +81,10 @@ class Broadcast(Movement):
         axes = (0, *(a + 1 for a in attrs["axes"]))
         return b.broadcast(operands[0], shape=(size, *attrs["shape"]), axes=axes)
 
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """The kept axes."""
+        return (tuple(op.attrs["axes"]),)
+
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The element at the kept indices."""
         element: Value = operands[0][tuple(i[a] for a in attrs["axes"])]
@@ -127,6 +133,14 @@ class Reshape(Movement):
     ) -> Any:
         """The batch axis stays in front."""
         return b.reshape(operands[0], shape=(operands[0].tensor.shape[0], *attrs["shape"]))
+
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """Where only axes of size 1 come or go, the others keep their order."""
+        old, new = op.operands[0].tensor.shape, op.result.tensor.shape
+        if [n for n in old if n != 1] != [n for n in new if n != 1]:
+            return (None,)
+        left = iter(a for a, n in enumerate(new) if n != 1)
+        return (tuple(FIXED if n == 1 else next(left) for n in old),)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The element with the same row-major number."""
@@ -177,6 +191,10 @@ class Transpose(Movement):
         """The batch axis stays in front."""
         permutation = (0, *(p + 1 for p in attrs["permutation"]))
         return b.transpose(operands[0], permutation=permutation)
+
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """The axes in their order before."""
+        return (inverse(op.attrs["permutation"]),)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The element at the permuted index."""

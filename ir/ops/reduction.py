@@ -9,7 +9,7 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, normal_axes
+from tapec.ir.op import RUNS, AxesRead, Cotangents, Index, Kernel, Op, Sample, normal_axes
 from tapec.ir.types import BOOL, F64, I64, DType, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Reduction(Op):
     """The family: ``axes`` are combined by one scalar operation, in an order that is fixed but not promised."""
 
+    loops = True
     #: The scalar operation (`Kernel.reduce`), and NumPy's reduction.
     combine: ClassVar[str]
     numpy: ClassVar[Callable[..., Any]]
@@ -61,6 +62,11 @@ class Reduction(Op):
             return value
 
         return k.reduce(self.combine, tuple(shape[a] for a in sorted(axes)), x.type.dtype, element)
+
+    def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
+        """The reduced axes run; the others keep their order."""
+        axes, left = op.attrs["axes"], iter(range(op.result.tensor.rank))
+        return (tuple(RUNS if a in axes else next(left) for a in range(op.operands[0].tensor.rank)),)
 
     def flops(self, op: Operation) -> DimLike:
         """One for each element."""
@@ -190,6 +196,7 @@ class ArgMax(Op):
     """The index of the first largest element along ``axis``, as ``dtype``; a NaN counts as largest."""
 
     name = "argmax"
+    loops = True
     differentiable = False
     better: ClassVar[str] = "gt"
     numpy: ClassVar[Callable[..., Any]] = np.argmax

@@ -1,0 +1,118 @@
+"""Turn kernels into loop nests, and a function of kernels into the entry that launches them.
+
+The entry takes the function's arguments as buffers, a buffer for each result that updates no argument, and the arena.
+Equal kernels are written once. A kernel gets each buffer once: what it updates in place is one argument.
+"""
+
+from __future__ import annotations
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Function, Module, Operation, Value
+from tapec.ir.errors import PassError
+from tapec.ir.ops.control import KernelOp
+from tapec.ir.placement import Place, parse_place
+from tapec.ir.printer import print_function
+from tapec.ir.types import U8, BufferType, TensorType
+from tapec.passes.nest import KernelWriter
+from tapec.passes.plan import home
+
+
+def run(module: Module, options: object = None) -> bool:
+    """Lower every function of the module."""
+    lowered = Module()
+    kernels: dict[str, Function] = {}
+    for function in list(module.functions.values()):
+        lowered.add(_Entry(function, kernels).write())
+    for kernel in kernels.values():
+        lowered.add(kernel)
+    module.functions = lowered.functions
+    return True
+
+
+class _Entry:
+    """The loop-level form of one function."""
+
+    def __init__(self, function: Function, kernels: dict[str, Function]) -> None:
+        self.source = function
+        self.kernels = kernels
+        fresh = [i for i in range(len(function.returns)) if i not in function.updates]
+        types = [_buffer(a.tensor) for a in function.args]
+        types += [_buffer(function.returns[i].tensor) for i in fresh]
+        names = [a.name for a in function.args] + [f"result{i}" for i in fresh]
+        arena = function.attrs.get("arena", 0)
+        if arena:
+            types.append(BufferType(U8, (arena,)))
+            names.append("arena")
+        self.entry = Function(function.name, types, names, updates=function.updates)
+        self.entry.attrs = {"inputs": len(function.args), **function.attrs}
+        self.builder = Builder(self.entry.block)
+        self._results = dict(zip(fresh, self.entry.args[len(function.args) :], strict=False))
+        self._places = {a: Place("arg", i) for i, a in enumerate(function.args)}
+        self._views: dict[tuple[Place, BufferType], Value] = {}
+
+    def write(self) -> Function:
+        """Launch every kernel."""
+        for op in self.source.block.ops[:-1]:
+            with self.builder.at(op.location):
+                if isinstance(op.defn, KernelOp):
+                    self._launch(op)
+                elif not op.operands or op.defn.form != "index":
+                    raise PassError(
+                        f"lower found {op.name} outside of a kernel",
+                        hint="run fuse, schedule and plan first",
+                    )
+        self.builder.emit("return")
+        return self.entry
+
+    def _launch(self, op: Operation) -> None:
+        for result, text in zip(op.results, op.attrs["place"], strict=True):
+            place = parse_place(text)
+            assert place is not None
+            self._places[result] = place
+        values = [*op.operands, *op.results]
+        slots = [self._places[home(v)] for v in values]
+        # Where a result replaces an operand, both are one argument of the kernel, the operand's.
+        written = set(slots[len(op.operands) :])
+        keys = [
+            (slot, slot if slot in written else value)
+            for slot, value in zip(slots, values, strict=True)
+        ]
+        order = list(dict.fromkeys(keys))
+        roles = [order.index(key) for key in keys]
+        writer = KernelWriter(op, roles, len(order))
+        kernel = self._shared(writer.write())
+        firsts = [roles.index(n) for n in range(len(order))]
+        buffers = [
+            self._memory(slots[first], arg.type)
+            for first, arg in zip(firsts, kernel.args, strict=True)
+        ]
+        self.builder.emit("launch", *buffers, kernel=kernel.name)
+
+    def _shared(self, kernel: Function) -> Function:
+        """The kernel, or an equal one that is there already."""
+        text = print_function(kernel)
+        known = self.kernels.get(text)
+        if known is None:
+            known = self.kernels[text] = kernel
+            kernel.name = f"k{len(self.kernels) - 1}"
+        return known
+
+    def _memory(self, place: Place, type: object) -> Value:
+        """A buffer of this type at a place."""
+        assert isinstance(type, BufferType)
+        key = (place, type)
+        if key not in self._views:
+            if place.kind == "arena":
+                buffer, offset = self.entry.args[-1], place.number
+            elif place.kind == "arg":
+                buffer, offset = self.entry.args[place.number], 0
+            else:
+                buffer, offset = self._results[place.number], 0
+            if buffer.type != type:
+                buffer = self.builder.emit("view", buffer, type=type, offset=offset)
+            self._views[key] = buffer
+        return self._views[key]
+
+
+def _buffer(type: TensorType) -> BufferType:
+    return BufferType(type.dtype, type.shape)

@@ -1,0 +1,200 @@
+"""Write one kernel as loops: the elements of its results, computed where the loops are, and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from tapec.ir.core import Function, Operation, Value
+from tapec.ir.errors import TargetError
+from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.op import OPS, Elementwise, Index
+from tapec.ir.ops.movement import Broadcast
+from tapec.ir.ops.source import Constant
+from tapec.ir.types import BufferType, TensorType
+from tapec.passes.contraction import lower_contraction
+from tapec.passes.schedule import core_of
+from tapec.passes.tiling import Tiling
+
+
+class KernelWriter:
+    """The loop-level function of one kernel operation.
+
+    ``roles`` says, for each operand and then for each result, which of the function's ``count`` arguments it is.
+    """
+
+    def __init__(self, op: Operation, roles: Sequence[int], count: int) -> None:
+        """Make the function with its arguments."""
+        self.op = op
+        self.block = op.regions[0].block
+        self.core = core_of(op)
+        self.flat = self._is_flat()
+        values = [*op.operands, *op.results]
+        firsts = [list(roles).index(n) for n in range(count)]
+        outputs = set(roles[len(op.operands) :])
+        types = [self._buffer(values[first].tensor) for first in firsts]
+        names = [f"{'out' if n in outputs else 'in'}{n}" for n in range(count)]
+        self.function = Function("kernel", types, names, kind="kernel")
+        self.buffers = [self.function.args[role] for role in roles]
+        self.inputs = dict(zip(self.block.args, self.buffers, strict=False))
+        self.outputs = self.buffers[len(op.operands) :]
+        self._arrays: dict[Operation, Value] = {}
+        self._product: tuple[Value, Index, Value] | None = None
+
+    def write(self) -> Function:
+        """Write the loops."""
+        if self.core is None:
+            best = self._loops(vector=True)
+            if best.gathers:
+                # Lanes along the last axis would be far apart in memory; a loop inside may vectorise better.
+                first = self.function
+                self._rebind(Function("kernel", [a.type for a in first.args], kind="kernel"))
+                if self._loops(vector=False).gathers >= best.gathers:
+                    self._rebind(first)
+        elif self.core.defn.form == "contraction":
+            self._contraction()
+        elif self.core.defn.form == "nest":
+            self._nest()
+        else:
+            raise TargetError(
+                f"{self.core.name} has no native code on this target", location=self.core.location
+            )
+        return self.function
+
+    def _rebind(self, function: Function) -> None:
+        """Write into another function with the same arguments."""
+        place = {old: new for old, new in zip(self.function.args, function.args, strict=True)}
+        for new, old in zip(function.args, self.function.args, strict=True):
+            new.name = old.name
+        self.function = function
+        self.buffers = [place.get(b, b) for b in self.buffers]
+        self.inputs = dict(zip(self.block.args, self.buffers, strict=False))
+        self.outputs = self.buffers[len(self.op.operands) :]
+        self._arrays = {}
+
+    def _builder(self) -> LoopBuilder:
+        k = LoopBuilder(self.function, lanes=self.op.attrs["lanes"])
+        k.location = self.op.location
+        k.mutable(*self.outputs)
+        return k
+
+    # ---- shapes
+
+    def _is_flat(self) -> bool:
+        """Whether every element depends on elements of the same number, so that one loop does for all axes."""
+        space = self.op.results[0].tensor.shape
+        if self.core is not None or len(space) < 2 or not all(isinstance(n, int) for n in space):
+            return False
+        values = [*self.block.args, *(r for op in self.block.ops[:-1] for r in op.results)]
+        return all(v.tensor.shape in (space, ()) for v in values) and all(
+            isinstance(op.defn, Elementwise | Constant)
+            or (isinstance(op.defn, Broadcast) and not op.attrs["axes"])
+            for op in self.block.ops[:-1]
+        )
+
+    def _buffer(self, type: TensorType) -> BufferType:
+        if self.flat and type.rank:
+            return BufferType(type.dtype, (prod(type.static_shape),))
+        return BufferType(type.dtype, type.shape)
+
+    # ---- loops
+
+    def _loops(self, *, vector: bool) -> LoopBuilder:
+        """All indices of the results, one after the other or several at a time."""
+        k = self._builder()
+        shape = self.outputs[0].type.shape  # type: ignore[union-attr]
+
+        def axis(index: Index) -> None:
+            if len(index) == len(shape):
+                self._store(k, index)
+                return
+            last = len(index) == len(shape) - 1
+            k.along(
+                shape[len(index)],
+                lambda i: axis((*index, i)),
+                vector=vector and last and k.lanes > 1,
+                parallel=bool(self.op.attrs["parallel"]) and not index,
+            )
+
+        axis(())
+        k.effect(OPS["return"])
+        return k
+
+    def _store(self, k: LoopBuilder, index: Index) -> None:
+        """The elements of all results at an index; all are read before the first is written."""
+        values = [self.element(k, v, index) for v in self.block.terminator.operands]
+        for value, buffer in zip(values, self.outputs, strict=True):
+            k.store(value, buffer, index)
+
+    def _contraction(self) -> None:
+        assert self.core is not None
+        k, core = self._builder(), self.core
+        operands = [_Operand(self, k, v) for v in core.operands]
+        contraction = core.defn.contraction(*(o.type for o in operands), **core.parameters)
+
+        def write(index: Index, value: Value) -> None:
+            self._product = (core.result, index, value)
+            self._store(k, index)
+            self._product = None
+
+        in_place = any(b in self.inputs.values() for b in self.outputs)
+        tiling = Tiling.from_attrs(self.op.attrs)
+        lower_contraction(k, contraction, operands, write, tiling, in_place=in_place)
+        k.effect(OPS["return"])
+
+    def _nest(self) -> None:
+        assert self.core is not None
+        k, core = self._builder(), self.core
+        operands = [_Operand(self, k, v) for v in core.operands]
+        core.defn.lower_nest(k, self.outputs, *operands, **core.parameters)
+        k.effect(OPS["return"])
+
+    # ---- elements
+
+    def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
+        """An element of a value: loaded, or computed from elements of others."""
+        op = value.op
+        if op is None:
+            return k.load(self.inputs[value], index)
+        if self._product is not None and value is self._product[0]:
+            assert index == self._product[1], "an epilogue reads the product where it is made"
+            return self._product[2]
+        if isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray):
+            return k.load(self._array(k, op), index)
+
+        def compute() -> Value:
+            operands = [_Operand(self, k, v) for v in op.operands]
+            return op.defn.lower(k, index, *operands, **op.parameters)
+
+        if self._product is not None:
+            return (
+                compute()
+            )  # it depends on what the loops carry; equal operations are merged anyway
+        return k.once(value, index, compute)
+
+    def _array(self, k: LoopBuilder, op: Operation) -> Value:
+        """The memory of a constant array."""
+        if op not in self._arrays:
+            target = op.result.tensor
+            type = BufferType(target.dtype, target.shape)
+            with k.outside(0):
+                (self._arrays[op],) = k.effect(OPS["constant"], value=op.attrs["value"], type=type)
+        return self._arrays[op]
+
+
+class _Operand:
+    """An operand during lowering; see `tapec.ir.op.Operand`."""
+
+    def __init__(self, writer: KernelWriter, k: LoopBuilder, value: Value) -> None:
+        self._writer = writer
+        self._k = k
+        self._value = value
+
+    @property
+    def type(self) -> TensorType:
+        return self._value.tensor
+
+    def __getitem__(self, index: Index) -> Value:
+        return self._writer.element(self._k, self._value, index)

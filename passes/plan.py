@@ -1,0 +1,193 @@
+"""Place every kernel's result: in an argument that it updates, in a result's buffer, or in one arena.
+
+Values live from the kernel that makes them to the last that reads them. Those of the arena get offsets by size, the
+largest first, each at the lowest place that is free while it lives. The function's attributes ``arena`` and
+``lower_bound`` tell the bytes taken and the most bytes alive at one time.
+
+A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
+later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at the
+end moves it. Places as text: `tapec.ir.placement`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Block, Function, Module, Operation, Region, Value
+from tapec.ir.errors import PassError
+from tapec.ir.op import OPS
+from tapec.ir.ops.control import KernelOp, Return
+from tapec.passes.access import block_accesses, is_identity
+
+#: Bytes that places are multiples of: a cache line, and the widest vector.
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bytes that are needed from operation number ``first`` to number ``last``."""
+
+    value: Value
+    bytes: int
+    first: int
+    last: int
+
+
+def run(module: Module, options: object = None) -> bool:
+    """Plan every function of kernels."""
+    changed = False
+    for function in module.functions.values():
+        if any(isinstance(op.defn, KernelOp) for op in function.block.ops):
+            _plan(function)
+            changed = True
+    return changed
+
+
+def _plan(function: Function) -> None:
+    places = _results(function)
+    intervals = _intervals(function, places)
+    offsets, total = place(intervals)
+    for value, offset in offsets.items():
+        places[value] = f"arena+{offset}"
+    for op in function.block.ops:
+        if isinstance(op.defn, KernelOp):
+            op.attrs["place"] = tuple(places[r] for r in op.results)
+    function.attrs["arena"] = total
+    function.attrs["lower_bound"] = lower_bound(intervals)
+
+
+def home(value: Value) -> Value:
+    """The value in whose memory this one is: through operations that only give another shape."""
+    while value.op is not None and not isinstance(value.op.defn, KernelOp) and value.op.operands:
+        value = value.op.operands[0]
+    return value
+
+
+def _results(function: Function) -> dict[Value, str]:
+    """Places of values that leave the function; copies are appended where one cannot be made in its place."""
+    terminator = function.block.terminator
+    position = {op: i for i, op in enumerate(function.block.ops)}
+    places: dict[Value, str] = {}
+    for i, returned in enumerate(terminator.operands):
+        value = home(returned)
+        assert value.op is not None, "fuse copies arguments that are returned"
+        if i not in function.updates:
+            places[value] = f"result {i}"
+        elif _may_update(function, value, function.updates[i], position):
+            places[value] = f"arg {function.updates[i]}"
+        else:
+            copy = _copy(function, returned)
+            terminator.set_operand(i, copy)
+            places[copy] = f"arg {function.updates[i]}"
+    return places
+
+
+def _may_update(
+    function: Function, value: Value, index: int, position: dict[Operation, int]
+) -> bool:
+    """Whether a value may be written over an argument when it is made."""
+    argument = function.args[index]
+    if value.type != argument.type:
+        return False
+    kernel = value.op
+    assert kernel is not None
+    for reader in _kernel_readers(argument):
+        if position[reader] > position[kernel]:
+            return False
+        if reader is kernel and not _reads_in_place(kernel, argument):
+            return False
+    return True
+
+
+def _kernel_readers(value: Value) -> list[Operation]:
+    """Kernels that read a value, in any shape."""
+    found = []
+    for user in value.users:
+        if isinstance(user.defn, KernelOp | Return):
+            found.append(user)
+        else:
+            found += [reader for result in user.results for reader in _kernel_readers(result)]
+    return found
+
+
+def _reads_in_place(kernel: Operation, argument: Value) -> bool:
+    """Whether the kernel reads, of the argument, only the element at its own index."""
+    block = kernel.regions[0].block
+    accesses = block_accesses(block)
+    space = kernel.results[0].tensor.shape
+    for operand, inside in zip(kernel.operands, block.args, strict=True):
+        if home(operand) is argument:
+            if operand is not argument:
+                return False
+            shape = inside.tensor.shape
+            if not all(is_identity(a, shape, space) for a in accesses.get(inside, ())):
+                return False
+    return True
+
+
+def _copy(function: Function, value: Value) -> Value:
+    """A kernel at the end that copies a value."""
+    body = Block([value.type])
+    Builder(body).emit("yield", body.args[0])
+    op = Operation(OPS["kernel"], [value], [value.type], {}, [Region([body])])
+    function.block.insert_before(function.block.terminator, op)
+    op.result.name = value.name
+    return op.result
+
+
+def _intervals(function: Function, places: dict[Value, str]) -> list[Interval]:
+    """What has to go into the arena."""
+    last: dict[Value, int] = {}
+    made: dict[Value, int] = {}
+    for i, op in enumerate(function.block.ops):
+        for operand in op.operands:
+            last[home(operand)] = i
+        if isinstance(op.defn, KernelOp):
+            made.update((r, i) for r in op.results)
+    intervals = []
+    for value, first in made.items():
+        if value not in places:
+            size = value.tensor.bytes
+            if not isinstance(size, int):
+                raise PassError(
+                    f"@{function.name}: the size of {value.type} is symbolic; the arena is planned for sizes that are known"
+                )
+            intervals.append(Interval(value, size, first, last.get(value, first)))
+    return intervals
+
+
+def place(intervals: list[Interval]) -> tuple[dict[Value, int], int]:
+    """Offsets for intervals, and the bytes that they take in all."""
+    placed: list[tuple[int, Interval]] = []
+    offsets: dict[Value, int] = {}
+    total = 0
+    for interval in sorted(intervals, key=lambda i: (-i.bytes, i.first)):
+        offset = 0
+        for start, other in sorted(placed, key=lambda pair: pair[0]):
+            if other.last < interval.first or interval.last < other.first:
+                continue
+            if offset + interval.bytes <= start:
+                break
+            offset = max(offset, _aligned(start + other.bytes))
+        placed.append((offset, interval))
+        offsets[interval.value] = offset
+        total = max(total, _aligned(offset + interval.bytes))
+    return offsets, total
+
+
+def lower_bound(intervals: list[Interval]) -> int:
+    """The most bytes alive at one time: no plan takes less."""
+    changes: dict[int, int] = {}
+    for interval in intervals:
+        changes[interval.first] = changes.get(interval.first, 0) + _aligned(interval.bytes)
+        changes[interval.last + 1] = changes.get(interval.last + 1, 0) - _aligned(interval.bytes)
+    alive = most = 0
+    for _, change in sorted(changes.items()):
+        alive += change
+        most = max(most, alive)
+    return most
+
+
+def _aligned(bytes: int) -> int:
+    return -(-bytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,70 @@
+"""Decide how each kernel runs: vectors, tiles, threads. The decisions are attributes of the kernel operations.
+
+Contractions are tiled by `tapec.passes.tiling`. Other kernels get ``lanes``, the elements of a vector, and
+``parallel``: whether threads share the outermost loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tapec.ir.core import Module, Operation
+from tapec.ir.dims import DimLike
+from tapec.ir.ops.control import KernelOp
+from tapec.ir.types import DType
+from tapec.passes import tiling
+
+
+@dataclass(frozen=True)
+class Options:
+    """The target: bytes of a vector register (0: none), and whether its loads and stores can be masked."""
+
+    vector_bytes: int = 64
+    masked: bool = True
+
+
+#: Scalar operations in a kernel from which on waking another thread pays.
+PARALLEL_WORK = 1 << 18
+
+
+def run(module: Module, options: Options) -> bool:
+    """Write attributes on every kernel."""
+    changed = False
+    for op in module.walk():
+        if isinstance(op.defn, KernelOp):
+            _schedule(op, options)
+            changed = True
+    return changed
+
+
+def _schedule(kernel: Operation, options: Options) -> None:
+    block = kernel.regions[0].block
+    core = core_of(kernel)
+    if core is not None and core.defn.form == "contraction":
+        left, right = (v.tensor for v in core.operands)
+        choice = tiling.choose(
+            core.defn.contraction(left, right, **core.parameters),
+            left,
+            right,
+            lanes=_lanes([left.dtype], options),
+            machine=tiling.Machine(masked=options.masked),
+            weight=len(block.ops) - 1,
+        )
+        kernel.attrs.update(choice.attrs)
+        return
+    values = [r for op in block.ops for r in op.results] + list(block.args)
+    kernel.attrs["lanes"] = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
+    work: DimLike = sum((op.defn.flops(op) for op in block.ops[:-1]), kernel.results[0].tensor.size)
+    kernel.attrs["parallel"] = core is None and isinstance(work, int) and work >= PARALLEL_WORK
+
+
+def core_of(kernel: Operation) -> Operation | None:
+    """The operation of a kernel that has no index form, if there is one."""
+    ops = kernel.regions[0].block.ops[:-1]
+    return next((op for op in ops if op.defn.form != "index"), None)
+
+
+def _lanes(dtypes: list[DType], options: Options) -> int:
+    """Elements in a vector of the widest dtype; bools do not count, since they follow what is compared."""
+    widest = max((d.bytes for d in dtypes if not d.is_bool), default=4)
+    return max(options.vector_bytes // widest, 1)

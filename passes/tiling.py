@@ -1,0 +1,320 @@
+"""How a contraction is cut into tiles: which form of loops, how large, what is packed, what runs in parallel.
+
+`describe` reads the strides of a contraction off its operand maps; `choose` searches the few hundred tiles that fit
+into the registers for the one with the least cost in an idealised processor. The choice is attributes of the kernel
+operation, so that it shows in a dump; `tapec.passes.contraction` writes the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from math import gcd, prod
+from typing import Any, Literal
+
+from tapec.ir.dims import DimLike, bounds, coefficient, symbol, symbols
+from tapec.ir.op import Contraction
+from tapec.ir.types import BufferType, DType, Shape, TensorType
+
+Form = Literal["outer", "dot", "plain"]
+
+#: Work in multiply-adds from which on waking another thread pays.
+PARALLEL_WORK = 1 << 20
+#: Operations after a tile's accumulators above which they are written in a loop.
+STAGED_WEIGHT = 64
+#: Bytes of a packed panel, which lives on the stack.
+PANEL_LIMIT = 1 << 20
+#: From here on neighbours in depth are so far apart, in so many pages, that a copy of the panel pays.
+PACK_DISTANCE = 1 << 21
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the choice needs to know about a processor. The default is x86-64 with AVX-512.
+
+    ``masked`` says whether masked loads and stores are instructions; ``level1`` is how
+    many bytes stay in the first cache while others pass; ``ways`` how many lines of it may have the same address modulo
+    ``set_span``.
+    """
+
+    registers: int = 32
+    masked: bool = True
+    ways: int = 8
+    set_span: int = 4096
+    level1: int = 24 * 1024
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contraction as a product of matrices ``left[rows, depth]`` and ``right[depth, columns]``, for each of a batch.
+
+    ``depth`` are the summed axes. Strides count elements between neighbours along rows (or columns) and along the last
+    summed axis; None where they are not constant. ``swapped``: rows are the result's last axis, columns the one before.
+    """
+
+    batch: Shape
+    rows: DimLike
+    columns: DimLike
+    depth: Shape
+    dtype: DType
+    left: tuple[int | None, int | None]
+    right: tuple[int | None, int | None]
+    #: No operand depends on the other's axis; otherwise it is no product of matrices.
+    separable: bool
+    #: All of the batch share the right operand.
+    shared: bool
+    swapped: bool = False
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds; symbolic extents count as 64."""
+        extents = (*self.batch, self.rows, self.columns, *self.depth)
+        return prod(size(extent) for extent in extents)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The choice.
+
+    ``outer`` keeps ``rows`` times ``vectors`` accumulators of ``lanes`` elements in registers, splats elements of the
+    left and loads vectors of the right, from a packed panel if ``pack``. ``dot`` multiplies vectors along depth and
+    sums their lanes at the end. ``plain`` computes one vector of results after the other. ``staged`` sends a tile
+    through scratch, so that what follows is written once, in a loop, not once for each accumulator.
+    """
+
+    form: Form = "plain"
+    lanes: int = 1
+    rows: int = 1
+    vectors: int = 1
+    unroll: int = 1
+    pack: bool = False
+    staged: bool = False
+    swapped: bool = False
+    #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
+    parallel: str = ""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the kernel operation."""
+        return asdict(self)
+
+    @classmethod
+    def from_attrs(cls, attrs: Mapping[str, Any]) -> Tiling:
+        """The inverse of `attrs`."""
+        return cls(**{name: attrs[name] for name in cls.__dataclass_fields__})
+
+
+def size(extent: DimLike) -> int:
+    """An extent as a number to reckon with."""
+    return extent if isinstance(extent, int) else bounds(extent)[1] or 64
+
+
+def describe(
+    contraction: Contraction, left: TensorType, right: TensorType, *, swapped: bool = False
+) -> Problem:
+    """Find out what moves along rows, columns and depth."""
+    space = contraction.space
+    axes = tuple(symbol(f"axis{n}") for n in range(len(space)))
+    last = len(space) - contraction.reduced
+    row, column = (last - 1, last - 2) if swapped else (last - 2, last - 1)
+    maps, types = contraction.maps, (left, right)
+    places = [_address(t, m(axes)) for t, m in zip(types, maps, strict=True)]
+    if swapped:
+        places.reverse()
+
+    def stride(operand: int, axis: int) -> int | None:
+        (of,) = symbols(axes[axis])
+        return coefficient(places[operand], of)
+
+    deepest = len(space) - 1
+    return Problem(
+        batch=space[: last - 2],
+        rows=space[row],
+        columns=space[column],
+        depth=space[last:],
+        dtype=left.dtype,
+        left=(stride(0, row), stride(0, deepest)),
+        right=(stride(1, column), stride(1, deepest)),
+        separable=stride(0, column) == 0 and stride(1, row) == 0,
+        shared=all(stride(1, axis) == 0 for axis in range(last - 2)),
+        swapped=swapped,
+    )
+
+
+def _address(of: TensorType, index: tuple[DimLike, ...]) -> DimLike:
+    place: DimLike = 0
+    for i, step in zip(index, BufferType(of.dtype, of.shape).strides, strict=True):
+        place = place + i * step
+    return place
+
+
+def choose(
+    contraction: Contraction,
+    left: TensorType,
+    right: TensorType,
+    *,
+    lanes: int,
+    machine: Machine = Machine(),
+    weight: int = 1,
+) -> Tiling:
+    """The tiling of least cost.
+
+    Args:
+        contraction: The iteration space and operand maps.
+        left: Type of the first operand.
+        right: Type of the second.
+        lanes: Elements in a vector register of the dtype; 1 for a processor without.
+        machine: The processor.
+        weight: Operations that follow on each element of the result, the store included.
+    """
+    if len(contraction.space) - contraction.reduced < 2:
+        return Tiling()
+    problem = describe(contraction, left, right)
+    if problem.columns == 1 and problem.rows != 1:
+        problem = describe(contraction, left, right, swapped=True)
+    real = problem.dtype.kind != "complex"
+    candidates: list[tuple[float, Tiling]] = []
+    if problem.separable and real:
+        candidates += _outer(problem, lanes, machine, weight)
+        candidates += _dot(problem, lanes, machine)
+    if not candidates:
+        shared = _shared(problem, 1, size(problem.columns))
+        return Tiling(lanes=lanes if real else 1, parallel=shared)
+    return min(candidates, key=lambda pair: pair[0])[1]
+
+
+def _outer(
+    problem: Problem, lanes: int, machine: Machine, weight: int
+) -> Iterator[tuple[float, Tiling]]:
+    """Tiles of accumulators with their costs in cycles."""
+    rows, columns = size(problem.rows), size(problem.columns)
+    lanes = _width(columns, lanes, machine)
+    for vectors in range(1, min(_ceil(columns, lanes), machine.registers // 2) + 1):
+        pack = _packs(problem, lanes, vectors)
+        if pack is None:
+            continue
+        for most in range(1, min(rows, (machine.registers - 1 - vectors) // vectors) + 1):
+            # Tiles of equal height: less is computed twice.
+            height = _ceil(rows, _ceil(rows, most)) if isinstance(problem.rows, int) else most
+            if height != most:
+                continue
+            unroll = max(1, min(8 // (height * vectors), 4))
+            tiling = Tiling(
+                form="outer",
+                lanes=lanes,
+                rows=height,
+                vectors=vectors,
+                unroll=unroll,
+                pack=pack,
+                staged=height * vectors * weight > STAGED_WEIGHT,
+                swapped=problem.swapped,
+                parallel=_shared(problem, height, vectors * lanes),
+            )
+            yield _outer_cost(problem, tiling, machine, weight), tiling
+
+
+def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int) -> float:
+    """Cycles of a processor that starts two multiply-adds and two loads in each, with a latency of four."""
+    tall, wide = tiling.rows, tiling.vectors
+    products = tall * wide
+    turns = _ceil(size(problem.rows), tall)
+    tiles = turns * _ceil(size(problem.columns), wide * tiling.lanes)
+    depth = prod(map(size, problem.depth))
+    loads = tall + wide
+    if _lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
+        loads *= 3
+    panel = depth * wide * tiling.lanes * problem.dtype.bytes
+    fetch = wide * (1 if turns > 1 and panel <= machine.level1 else 2.5)
+    step = max(products / 2, loads / 2, fetch, 4) + 0.1 + 1 / products
+    after = 4 + tall / 2 + products * (0.5 + weight)
+    if tiling.staged or must_stage(problem, tiling):
+        after += 3 * products
+    # Of equally fast tiles the smaller is less code.
+    batch = prod(map(size, problem.batch))
+    total = batch * tiles * (depth * step + after) * (1 + products / 2048)
+    if tiling.pack:
+        copies = 1 if problem.shared else batch
+        copied = depth * size(problem.columns) / tiling.lanes
+        total += copies * copied * (2 if problem.right[0] == 1 else 8)
+    return total
+
+
+def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> bool:
+    """Whether tiles overlap where results must not be written twice: by two threads, or where they are updated."""
+    width = tiling.vectors * tiling.lanes
+    rows = isinstance(problem.rows, int) and problem.rows % tiling.rows != 0
+    columns = isinstance(problem.columns, int) and (
+        problem.columns % width != 0 and problem.columns >= tiling.lanes
+    )
+    return (
+        (in_place and (rows or columns))
+        or (tiling.parallel == "rows" and rows)
+        or (tiling.parallel == "columns" and columns)
+    )
+
+
+def _lines_in_set(stride: int | None, count: int, bytes: int, machine: Machine) -> int:
+    """How many of ``count`` addresses with a stride compete for the same lines of level 1."""
+    if not stride:
+        return 1
+    apart = machine.set_span // gcd(stride * bytes, machine.set_span)
+    return _ceil(count, apart)
+
+
+def _packs(problem: Problem, lanes: int, vectors: int) -> bool | None:
+    """Whether the right operand is copied into panels; None if it had to be and cannot."""
+    depth = prod(problem.depth)
+    bytes = problem.dtype.bytes
+    fits = (
+        isinstance(depth, int)
+        and isinstance(problem.columns, int)
+        and depth * vectors * lanes * bytes <= PANEL_LIMIT
+    )
+    if problem.right[0] != 1 and lanes > 1:
+        return True if fits else None
+    distance = (problem.right[1] or 0) * bytes * size(depth)
+    return fits and lanes > 1 and distance >= PACK_DISTANCE and _packed_rows(problem) >= 64
+
+
+def _packed_rows(problem: Problem) -> int:
+    """Rows that a packed panel serves."""
+    return size(problem.rows) * (prod(map(size, problem.batch)) if problem.shared else 1)
+
+
+def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float, Tiling]]:
+    """Products along depth: for a few rows, whose work would not pay for transposing the right operand."""
+    deepest = problem.depth[-1]
+    whole = machine.masked or (isinstance(deepest, int) and deepest % lanes == 0)
+    if lanes == 1 or not whole or problem.left[1] != 1 or problem.right[1] != 1:
+        return
+    tiling = Tiling(
+        form="dot", lanes=lanes, swapped=problem.swapped, parallel=_shared(problem, 1, lanes)
+    )
+    vectors = prod(map(size, problem.depth[:-1])) * _ceil(size(deepest), lanes)
+    groups = _ceil(size(problem.columns), lanes) * size(problem.rows)
+    batch = prod(map(size, problem.batch))
+    yield batch * groups * (12 + lanes * (vectors * 0.7 + 3)), tiling
+
+
+def _shared(problem: Problem, height: int, width: int) -> str:
+    """Which loop threads share: one with many turns, as far out as possible."""
+    if problem.work < PARALLEL_WORK:
+        return ""
+    batch = next((size(n) for n in problem.batch if n != 1), 1)
+    turns = {
+        "batch": batch,
+        "columns": _ceil(size(problem.columns), width),
+        "rows": _ceil(size(problem.rows), height),
+    }
+    return next((name for name, n in turns.items() if n >= 8), max(turns, key=lambda n: turns[n]))
+
+
+def _width(columns: int, lanes: int, machine: Machine) -> int:
+    """Lanes for results with few columns: as many as they are, rounded to a power of two."""
+    while lanes > 1 and lanes >= 2 * columns:
+        lanes //= 2
+    return lanes if machine.masked or lanes <= columns else lanes // 2
+
+
+def _ceil(n: int, d: int) -> int:
+    return -(-n // d)
