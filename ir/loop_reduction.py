@@ -32,14 +32,16 @@ def fold(
     init: Sequence[Value],
     body: Callable[[Index, Sequence[Value]], Sequence[Value]],
 ) -> tuple[Value, ...]:
-    """Run the body for every index in row-major order, carrying values along."""
+    """Run the body for every index in row-major order, carrying values along; inside a vectorised loop, vectors."""
+    wide = k.active_lanes is not None
 
     def axis(index: Index, carried: Sequence[Value]) -> Sequence[Value]:
         if len(index) == len(extents):
-            return body(index, carried)
+            results = body(index, carried)
+            return [k.splat(v) for v in results] if wide else results
         return k.repeat(0, extents[len(index)], lambda i, inner: axis((*index, i), inner), carried)
 
-    return tuple(axis((), tuple(init)))
+    return tuple(axis((), [k.splat(v) for v in init] if wide else init))
 
 
 def reduce(k: LoopBuilder, combine: str, extents: Shape, dtype: DType, body: Body) -> Value:

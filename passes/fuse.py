@@ -18,8 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-import numpy as np
-
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value, clone_operation
 from tapec.ir.op import OPS, RUNS, Elementwise
@@ -93,7 +91,7 @@ def _copy_aliases(function: Function) -> None:
     seen: set[Value] = set()
     for i, value in enumerate(terminator.operands):
         root = _root(value)
-        if root.op is None or _is_array(root.op) or not seen.isdisjoint((value, root)):
+        if root.op is None or not seen.isdisjoint((value, root)):
             kernel = _kernel_of(function, [value], [value], ())
             function.block.insert_before(terminator, kernel)
             terminator.set_operand(i, kernel.result)
@@ -161,7 +159,7 @@ class _Fusion:
         """Find the place of one operation, whose readers all have theirs."""
         if not any(r.users for r in op.results):
             return
-        if isinstance(op.defn, KernelOp) or _is_array(op) or self._is_view(op):
+        if isinstance(op.defn, KernelOp) or self._is_view(op):
             self.outside[op] = None
             return
         if op.defn.form != "index":
@@ -308,11 +306,6 @@ class _Fusion:
 def _is_heavy(op: Operation) -> bool:
     """Whether computing one element takes a loop."""
     return op.defn.form != "index" or op.defn.loops
-
-
-def _is_array(op: Operation) -> bool:
-    """Whether it is a constant with elements of their own, which live in memory."""
-    return isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray)
 
 
 def _external(item: Group | Operation) -> list[Value]:

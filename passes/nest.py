@@ -65,7 +65,7 @@ class KernelWriter:
 
     def _rebind(self, function: Function) -> None:
         """Write into another function with the same arguments."""
-        place = {old: new for old, new in zip(self.function.args, function.args, strict=True)}
+        place = dict(zip(self.function.args, function.args, strict=True))
         for new, old in zip(function.args, self.function.args, strict=True):
             new.name = old.name
         self.function = function
@@ -177,10 +177,10 @@ class KernelWriter:
     def _array(self, k: LoopBuilder, op: Operation) -> Value:
         """The memory of a constant array."""
         if op not in self._arrays:
-            target = op.result.tensor
-            type = BufferType(target.dtype, target.shape)
+            type = self._buffer(op.result.tensor)
+            array = op.attrs["value"].reshape(type.tensor.static_shape)
             with k.outside(0):
-                (self._arrays[op],) = k.effect(OPS["constant"], value=op.attrs["value"], type=type)
+                (self._arrays[op],) = k.effect(OPS["constant"], value=array, type=type)
         return self._arrays[op]
 
 

@@ -5,8 +5,8 @@ largest first, each at the lowest place that is free while it lives. The functio
 ``lower_bound`` tell the bytes taken and the most bytes alive at one time.
 
 A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
-later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at the
-end moves it. Places as text: `tapec.ir.placement`.
+later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at
+the end moves it. Places as text: `tapec.ir.placement`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def _intervals(function: Function, places: dict[Value, str]) -> list[Interval]:
             size = value.tensor.bytes
             if not isinstance(size, int):
                 raise PassError(
-                    f"@{function.name}: the size of {value.type} is symbolic; the arena is planned for sizes that are known"
+                    f"@{function.name}: the size of {value.type} is symbolic; "
+                    "the arena is planned for sizes that are known"
                 )
             intervals.append(Interval(value, size, first, last.get(value, first)))
     return intervals
