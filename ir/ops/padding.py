@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pad(Movement):
-    """``x`` amid ``value``, which stands ``low`` times before, ``high`` after, ``interior`` between."""
+    """``x`` amid ``value``: ``low`` of them before, ``high`` after, ``interior`` between."""
 
     name = "pad"
 
