@@ -92,7 +92,7 @@ def _copy_aliases(function: Function) -> None:
     for i, value in enumerate(terminator.operands):
         root = _root(value)
         if root.op is None or not seen.isdisjoint((value, root)):
-            kernel = _kernel_of(function, [value], [value], ())
+            kernel = _kernel_of([value], [value], ())
             function.block.insert_before(terminator, kernel)
             terminator.set_operand(i, kernel.result)
         seen |= {value, root}
@@ -320,23 +320,23 @@ def _write(function: Function, items: list[Group | Operation]) -> None:
     """Make the function's block of kernels, reshapes and the return."""
     block = function.block
     old, terminator = block.ops[:-1], block.terminator
+    position = {op: i for i, op in enumerate(old)}
     block.ops = []
+    #: What is in memory, by the value that it was before.
+    memory: dict[Value, Value] = {}
     for item in items:
         if isinstance(item, Operation):
+            item.set_operands([memory.get(v, v) for v in item.operands])
             block.append(item)
             continue
-        position = {op: i for i, op in enumerate(old) if op in item.ops}
         ops = sorted(item.ops, key=position.__getitem__)
-        kernel = _kernel_of(function, _external(item), item.outputs, ops)
+        kernel = _kernel_of(_external(item), item.outputs, ops)
+        kernel.set_operands([memory.get(v, v) for v in kernel.operands])
         block.append(kernel)
         for value, result in zip(item.outputs, kernel.results, strict=True):
             result.name = value.name
-            inside = set(item.ops)
-            for user in list(value.users):
-                if user not in inside:
-                    for i, operand in enumerate(user.operands):
-                        if operand is value:
-                            user.set_operand(i, result)
+            memory[value] = result
+    terminator.set_operands([memory.get(v, v) for v in terminator.operands])
     block.append(terminator)
     kept = set(block.ops)
     for op in reversed(old):
@@ -345,7 +345,7 @@ def _write(function: Function, items: list[Group | Operation]) -> None:
 
 
 def _kernel_of(
-    function: Function, inputs: list[Value], outputs: list[Value], ops: list[Operation] | tuple[()]
+    inputs: list[Value], outputs: list[Value], ops: list[Operation] | tuple[()]
 ) -> Operation:
     """A kernel operation that computes outputs from inputs by copies of the operations."""
     body = Block([v.type for v in inputs], [v.name for v in inputs])

@@ -127,10 +127,13 @@ def _reads_in_place(kernel: Operation, argument: Value) -> bool:
 
 
 def _copy(function: Function, value: Value) -> Value:
-    """A kernel at the end that copies a value."""
+    """A kernel at the end that copies a value, scheduled as the one that made it."""
     body = Block([value.type])
     Builder(body).emit("yield", body.args[0])
-    op = Operation(OPS["kernel"], [value], [value.type], {}, [Region([body])])
+    producer = home(value).op
+    assert producer is not None
+    attrs = {"lanes": producer.attrs["lanes"], "parallel": bool(producer.attrs["parallel"])}
+    op = Operation(OPS["kernel"], [value], [value.type], attrs, [Region([body])])
     function.block.insert_before(function.block.terminator, op)
     op.result.name = value.name
     return op.result
