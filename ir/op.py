@@ -160,6 +160,8 @@ class Op:
     #: Passes must keep it apart until the adjoint has run: it marks what a tape watched.
     marks_path: ClassVar[bool] = False
     terminator: ClassVar[bool] = False
+    #: One element takes so many instructions that fusion should not compute it often.
+    costly: ClassVar[bool] = True
     #: One element of the result takes a loop (index form): reductions.
     loops: ClassVar[bool] = False
     #: Cheap enough that fusion may compute it twice rather than store it.
@@ -259,6 +261,7 @@ class Elementwise(Op):
             cls.arity = cls.scalar.arity
             cls.kinds = cls.scalar.kinds
             cls.predicate = cls.scalar.result == "bool"
+            cls.costly = cls.scalar.is_costly
         super().__init_subclass__(**kwargs)
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
@@ -312,6 +315,7 @@ class Composed(Elementwise):
     levels = frozenset({"tensor"})
     arity = 1
     kinds = frozenset({"float"})
+    costly = False
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """The formula of `lower`, on arrays."""

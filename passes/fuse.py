@@ -20,7 +20,7 @@ from heapq import heapify, heappop, heappush
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value, clone_operation
-from tapec.ir.op import OPS, RUNS, Elementwise
+from tapec.ir.op import OPS, RUNS
 from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.source import Constant, Iota
@@ -263,7 +263,7 @@ class _Fusion:
             return group.core is None and alone and is_once(first, space)
         if op.defn.cheap:
             return len(accesses) <= 8
-        if isinstance(op.defn, Elementwise) and not op.defn.scalar.is_costly:
+        if not op.defn.costly:
             return len(accesses) <= 4
         return len(accesses) <= 2 and all(is_once(a, space) for a in accesses)
 
