@@ -49,10 +49,12 @@ PASSES = {
 ORDER = (
     Constraint("inline", "adjoint", "a call has no derivative, the body that it calls has one"),
     Constraint("adjoint", "prune", "without the marks a gradient walks too far"),
+    Constraint("adjoint", "fuse", "a kernel has no derivative, the operations in it have one"),
     Constraint("prune", "fuse", "a kernel computes, it marks nothing"),
     Constraint("cse", "fuse", "what is computed twice would be fused twice"),
     Constraint("canonicalize", "fuse", "rules look at operations, not into kernels"),
     Constraint("fuse", "schedule", "what is scheduled are kernels"),
+    Constraint("dce", "schedule", "a schedule is made for the results that a kernel has"),
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
 )
