@@ -18,6 +18,8 @@ from tapec.ir.types import BufferType, DType, Shape, TensorType
 
 Form = Literal["outer", "dot", "plain"]
 
+#: Lanes that a tile uses at most: with more, squares are too large to be transposed in registers.
+MOST_LANES = 16
 #: Work in multiply-adds from which on waking another thread pays.
 PARALLEL_WORK = 1 << 20
 #: Operations after a tile's accumulators above which they are written in a loop.
@@ -42,6 +44,12 @@ class Machine:
     ways: int = 8
     set_span: int = 4096
     level1: int = 24 * 1024
+
+    @classmethod
+    def of(cls, vector_bytes: int, *, masked: bool) -> Machine:
+        """A processor by its vectors: AVX-512 and NEON have 32 registers, what else there is has 16."""
+        wide = vector_bytes >= 64 or (vector_bytes == 16 and not masked)
+        return cls(registers=32 if wide else 16, masked=masked)
 
 
 @dataclass(frozen=True)
@@ -173,6 +181,9 @@ def choose(
     if problem.columns == 1 and problem.rows != 1:
         problem = describe(contraction, left, right, swapped=True)
     real = problem.dtype.kind != "complex"
+    if problem.dtype.kind == "float" and problem.dtype.bits < 32:
+        lanes = max(lanes // 2, 1)  # as many as sums in 32 bits fill a register
+    lanes = min(lanes, MOST_LANES)
     candidates: list[tuple[float, Tiling]] = []
     if problem.separable and real:
         candidates += _outer(problem, lanes, machine, weight)
