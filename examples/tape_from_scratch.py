@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 # ---------------------------------------------------------------------------------------------------------------
 # 1. A program is a list of lines. Each line computes one value from values of lines before it, so a value is just the
@@ -234,9 +235,10 @@ def compile_program(program: Program, results: list[int]) -> Callable[[float], t
             )
     returned = ", ".join(f"v{r}" for r in results)
     source = "def compiled(v0):\n" + "\n".join(body) + f"\n    return {returned}\n"
-    namespace: dict[str, Callable[..., tuple[float, ...]]] = {"sin": math.sin, "cos": math.cos}
+    namespace: dict[str, Callable[..., Any]] = {"sin": math.sin, "cos": math.cos}
     exec(source, namespace)
-    return namespace["compiled"]
+    compiled: Callable[[float], tuple[float, ...]] = namespace["compiled"]
+    return compiled
 
 
 fast = compile_program(small, [value_line, slope_line, curve_line])

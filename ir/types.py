@@ -184,7 +184,7 @@ class TensorType:
     @cached_property
     def size(self) -> DimLike:
         """Number of elements."""
-        return prod(self.shape)  # type: ignore[arg-type]
+        return prod(self.shape)
 
     @property
     def is_static(self) -> bool:

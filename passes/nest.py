@@ -75,7 +75,11 @@ class KernelWriter:
         self._arrays = {}
 
     def _builder(self) -> LoopBuilder:
-        k = LoopBuilder(self.function, lanes=self.op.attrs["lanes"])
+        k = LoopBuilder(
+            self.function,
+            lanes=self.op.attrs["lanes"],
+            masked=self.op.attrs.get("masked", True),
+        )
         k.location = self.op.location
         k.mutable(*self.outputs)
         return k

@@ -40,6 +40,8 @@ def run(module: Module, options: Options) -> bool:
 def _schedule(kernel: Operation, options: Options) -> None:
     block = kernel.regions[0].block
     core = core_of(kernel)
+    if not options.masked:
+        kernel.attrs["masked"] = False
     if core is not None and core.defn.form == "contraction":
         left, right = (v.tensor for v in core.operands)
         choice = tiling.choose(
@@ -47,7 +49,7 @@ def _schedule(kernel: Operation, options: Options) -> None:
             left,
             right,
             lanes=_lanes([left.dtype], options),
-            machine=tiling.Machine(masked=options.masked),
+            machine=tiling.Machine.of(options.vector_bytes, masked=options.masked),
             weight=len(block.ops) - 1,
         )
         kernel.attrs.update(choice.attrs)

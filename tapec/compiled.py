@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
@@ -66,8 +66,7 @@ class CompiledFunction(Generic[P, R]):
         """Nothing is traced before the first call."""
         functools.update_wrapper(self, function)
         self.python_function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
-        self._programs: dict[Any, Program] = {}
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))self._programs: dict[Any, Program] = {}
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -79,8 +78,8 @@ class CompiledFunction(Generic[P, R]):
             if None not in key:
                 program = self._programs.get(key)
                 if program is not None:
-                    return program.run(args)  # type: ignore[arg-type, no-any-return]
-        return self._call(args, kwargs)
+                    return cast(R, program.run(cast("tuple[Tensor, ...]", args)))
+        return cast(R, self._call(args, kwargs))
 
     def _call(self, args: Any, kwargs: Any) -> Any:
         leaves, spec = flatten([list(args), kwargs] if kwargs else list(args))
@@ -237,7 +236,7 @@ class Program:
 def _captured_array(captured: Any, is_updated: bool) -> Array:
     if isinstance(captured, Variable):
         return captured.own_array() if is_updated else captured.array
-    return captured.array if isinstance(captured, Tensor) else captured  # type: ignore[no-any-return]
+    return captured.array if isinstance(captured, Tensor) else captured
 
 
 def _as_input(leaf: Any) -> Any:

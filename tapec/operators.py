@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapec import arithmetic, indexing, numpy_protocol, products
+from tapec import arithmetic, indexing, products
+from tapec.numpy_protocol import function as numpy_function
+from tapec.numpy_protocol import ufunc as numpy_ufunc
 from tapec.tensor import Tensor, as_tensor
 from tapec.variable import Variable
 
@@ -118,10 +120,10 @@ class Operators:
         return indexing.getitem(self, key)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return numpy_protocol.ufunc(ufunc, method, inputs, kwargs)
+        return numpy_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_protocol.function(func, args, kwargs)
+        return numpy_function(func, args, kwargs)
 
 
 # The functions above need Tensor, so Tensor cannot inherit from this class when it is made; it and Variable receive

@@ -24,7 +24,9 @@ from tapec.shape import TensorShape
 if TYPE_CHECKING:
     from tapec.operators import Operators
 else:
-    Operators = object  # tapec.operators adds its methods to Tensor: they call functions that need Tensor
+    Operators = (
+        object  # tapec.operators adds its methods to Tensor: they call functions that need Tensor
+    )
 
 #: Numbers that tell tensors apart on tapes; never used twice, unlike ``id``.
 next_id = count().__next__
@@ -162,7 +164,8 @@ class Tensor(Operators):
     def __repr__(self) -> str:
         if self._array is None:
             return f"<tapec.Tensor: {self.type} of a compiled function>"
-        return f"<tapec.Tensor: shape={self.shape!s}, dtype={self.dtype.name}, numpy={np.array2string(self._array, separator=', ')}>"
+        elements = np.array2string(self._array, separator=", ")
+        return f"<tapec.Tensor: shape={self.shape!s}, dtype={self.dtype.name}, numpy={elements}>"
 
     def __str__(self) -> str:
         if self._array is None:
@@ -226,9 +229,7 @@ def run_eager(defn: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result_
     single = not isinstance(result_types, tuple)
     if single:
         results, result_types = (results,), (result_types,)
-    outputs = tuple(
-        Tensor(np.asarray(r), t) for r, t in zip(results, result_types, strict=True)
-    )
+    outputs = tuple(Tensor(np.asarray(r), t) for r, t in zip(results, result_types, strict=True))
     tapes = active_tapes()
     if tapes:
         where: Origin | None = origin()
@@ -278,7 +279,7 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
     """A NumPy array of a dtype of ours from numbers, nested lists or arrays; see `as_tensor`."""
     try:
         array = np.asarray(value)
-    except builtin_errors as error:
+    except Exception as error:
         raise ValueError(f"cannot make a tensor of {value!r}: {error}", location=here()) from None
     if array.dtype == object or array.dtype.kind in "USM":
         raise ValueError(
@@ -287,16 +288,19 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
     from_numpy = isinstance(value, np.ndarray | np.generic)
     if dtype is None:
         if not from_numpy and _python_leaf(value):
-            array = array.astype({"f": F32, "i": I32, "b": BOOL}.get(array.dtype.kind, as_dtype(array.dtype)).numpy)
+            array = array.astype(
+                {"f": F32, "i": I32, "b": BOOL}.get(array.dtype.kind, as_dtype(array.dtype)).numpy
+            )
         return array.copy() if isinstance(value, np.ndarray) and value.flags.writeable else array
     if not from_numpy and array.dtype.kind == "f" and not (dtype.is_floating or dtype.is_complex):
-        raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here())
+        raise TypeError(
+            f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
+        )
     if array.dtype.kind == "c" and not dtype.is_complex:
-        raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here())
+        raise TypeError(
+            f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
+        )
     return array.astype(dtype.numpy)
-
-
-builtin_errors = (Exception,)
 
 
 def _python_leaf(value: Any) -> bool:

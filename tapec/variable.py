@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -266,19 +266,19 @@ class Variable(Operators):
         memo[id(self)] = copied
         return copied
 
-    def __iadd__(self, other: Any) -> Variable:
-        return self._refuse_in_place("+", "assign_add")
+    def __iadd__(self, other: Any) -> NoReturn:
+        self._refuse_in_place("+", "assign_add")
 
-    def __isub__(self, other: Any) -> Variable:
-        return self._refuse_in_place("-", "assign_sub")
+    def __isub__(self, other: Any) -> NoReturn:
+        self._refuse_in_place("-", "assign_sub")
 
-    def __imul__(self, other: Any) -> Variable:
-        return self._refuse_in_place("*", "assign")
+    def __imul__(self, other: Any) -> NoReturn:
+        self._refuse_in_place("*", "assign")
 
-    def __itruediv__(self, other: Any) -> Variable:
-        return self._refuse_in_place("/", "assign")
+    def __itruediv__(self, other: Any) -> NoReturn:
+        self._refuse_in_place("/", "assign")
 
-    def _refuse_in_place(self, sign: str, method: str) -> Variable:
+    def _refuse_in_place(self, sign: str, method: str) -> NoReturn:
         raise RuntimeError(
             f"`variable {sign}= value` with `tapec.Variable`s is not supported. Use `variable.{method}(value)` "
             f"to modify the variable, or `out = variable {sign} value` if you need to get a new output Tensor.",

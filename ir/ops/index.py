@@ -92,7 +92,7 @@ class ScatterAdd(Op):
         """``shape``; the updates have the shape that `gather` would give."""
         indices, updates = types
         result = TensorType(updates.dtype, tuple(shape))
-        gathered = _GATHER.infer(result, indices, axis=axis, batch_dims=batch_dims)
+        gathered: Any = _GATHER.infer(result, indices, axis=axis, batch_dims=batch_dims)
         if gathered.rank != updates.rank:
             raise ShapeError(f"scatter_add: expected updates {gathered}, got {updates}")
         for m, n in zip(gathered.shape, updates.shape, strict=True):
@@ -150,7 +150,7 @@ class ScatterAdd(Op):
         """The shapes of `gather`, with indices that meet."""
         for sample in _GATHER.samples():
             x, indices = sample.types
-            updates = _GATHER.infer(x, indices, **sample.attrs)
+            updates: Any = _GATHER.infer(x, indices, **sample.attrs)
             yield Sample((indices, updates), {"shape": x.shape, **sample.attrs}, integers=(0, 5))
 
 
