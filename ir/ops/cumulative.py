@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError
-from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, normal_axes
+from tapec.ir.op import (
+    Cotangents,
+    Index,
+    Kernel,
+    Op,
+    Sample,
+    normal_axes,
+    require_same_shape,
+    spread,
+)
+from tapec.ir.ops.arith import conj
 from tapec.ir.types import F64, TensorType
 
 if TYPE_CHECKING:
@@ -25,6 +36,7 @@ class Cumulative(Op):
     combine: ClassVar[str]
     neutral: ClassVar[int]
     numpy: ClassVar[Callable[..., Any]]
+    kinds: ClassVar[tuple[str, ...]] = ("float", "int", "uint", "complex")
 
     def infer(
         self, *types: Any, axis: int, exclusive: bool = False, reverse: bool = False
@@ -32,7 +44,7 @@ class Cumulative(Op):
         """The operand's type."""
         (x,) = types
         normal_axes(self.name, (axis,), x.rank)
-        if x.dtype.kind not in ("float", "int", "uint"):
+        if x.dtype.kind not in self.kinds:
             raise DTypeError(f"{self.name} does not take {x.dtype}")
         result: TensorType = x
         return result
@@ -113,29 +125,131 @@ class CumProd(Cumulative):
     numpy = np.cumprod
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar[i] = sum over j of ct[j] * (product of y[j]'s other factors)``: exact behind zeros, too.
+        """``x_bar[i] = before[i] * sum over j of ct[j] * between[i, j]``, exact at zeros, too.
 
-        No quotient ``y / x``, hence all pairs: the cumulative product of x with element i replaced by 1, for each i.
+        ``before`` is the product of what comes before x[i], ``between`` that of what comes after
+        it and is a factor of y[j]. Horner's scheme gives the sum for all i in one `linear_scan`.
         """
         (x,) = op.operands
-        axis, rank = op.attrs["axis"], x.tensor.rank
+        axis, (ct,) = op.attrs["axis"], cts
         exclusive, reverse = op.attrs.get("exclusive", False), op.attrs.get("reverse", False)
-        n = x.tensor.shape[axis]
-        order = (*(a for a in range(rank) if a != axis), axis)
-        rows = b.transpose(x, permutation=order)
-        ct = b.transpose(cts[0], permutation=order)
-        lead = rows.tensor.shape[:-1]
-        square = (*lead, n, n)
-        wide = b.broadcast(rows, shape=square, axes=(*range(rank - 1), rank))
-        matrix = TensorType(wide.tensor.dtype, square)
-        asked = b.eq(b.iota(axis=rank - 1, type=matrix), b.iota(axis=rank, type=matrix))
-        others = b.where(asked, b.full(1, matrix), wide)
-        products = b.cumprod(others, axis=rank, exclusive=exclusive, reverse=reverse)
-        first, second = b.iota(axis=rank - 1, type=matrix), b.iota(axis=rank, type=matrix)
-        compare = ("gt" if exclusive else "ge", "lt" if exclusive else "le")[reverse]
-        counts = b.emit(compare, second, first)  # whether y[second] holds the factor x[first]
-        weights = b.broadcast(ct, shape=square, axes=(*range(rank - 1), rank))
-        parts = b.where(counts, b.mul(products, weights), b.full(0, matrix))
-        summed = b.sum(parts, axes=(rank,))
-        back = tuple(order.index(a) for a in range(rank))
-        return (b.transpose(summed, permutation=back),)
+        factors, back = conj(b, x), not reverse
+        if exclusive:
+            before = op.result
+            sums = shifted(b, b.linear_scan(factors, ct, axis=axis, reverse=back), axis, back)
+        else:
+            before = b.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
+            sums = b.linear_scan(shifted(b, factors, axis, back), ct, axis=axis, reverse=back)
+        return (b.mul(conj(b, before), sums),)
+
+
+class LinearScan(Op):
+    """``y[0] = x[0]``, ``y[i] = a[i] * y[i - 1] + x[i]`` along ``axis``, for operands a and x.
+
+    ``reverse`` starts at the end. The first element of a is not used.
+    """
+
+    name = "linear_scan"
+    form = "nest"
+
+    def infer(self, *types: Any, axis: int, reverse: bool = False) -> TensorType:
+        """The operands' common type."""
+        a, x = types
+        normal_axes(self.name, (axis,), x.rank)
+        if a.dtype != x.dtype:
+            raise DTypeError(
+                f"linear_scan: dtypes differ: {a.dtype} and {x.dtype}",
+                hint="convert one of them with cast",
+            )
+        if x.dtype.kind not in Cumulative.kinds:
+            raise DTypeError(f"linear_scan does not take {x.dtype}")
+        require_same_shape(self.name, a, x)
+        result: TensorType = x
+        return result
+
+    def evaluate(self, *arrays: Any, axis: int, reverse: bool = False) -> Any:
+        """One step at a time for all lines."""
+        a, x = (np.moveaxis(array, axis, 0) for array in arrays)
+        y = x.copy()
+        order = range(len(y))[:: -1 if reverse else 1]
+        with np.errstate(all="ignore"):
+            for last, i in pairwise(order):
+                y[i] += a[i] * y[last]
+        return np.ascontiguousarray(np.moveaxis(y, 0, axis))
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar`` is the scan from the other end; ``a_bar[i] = x_bar[i] * conj(y[i - 1])``."""
+        axis, reverse = op.attrs["axis"], op.attrs.get("reverse", False)
+        factors = shifted(b, conj(b, op.operands[0]), axis, not reverse)
+        x_ct = b.linear_scan(factors, cts[0], axis=axis, reverse=not reverse)
+        return b.mul(x_ct, conj(b, shifted(b, op.result, axis, reverse))), x_ct
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """The axis moves by one."""
+        return b.emit(self, *spread(b, operands, batched), **(attrs | {"axis": attrs["axis"] + 1}))
+
+    def lower_nest(
+        self,
+        k: Kernel,
+        outs: Sequence[Value],
+        *operands: Any,
+        axis: int,
+        reverse: bool = False,
+    ) -> None:
+        """For each line along the axis, go through it with the last result."""
+        (out,), (a, x) = outs, operands
+        shape = x.type.shape
+        length = shape[axis]
+        if length == 0:
+            return
+
+        def line(i: Index) -> None:
+            def place(r: DimLike) -> Index:
+                return (*i[:axis], length - 1 - r if reverse else r, *i[axis:])
+
+            def step(r: Index, carried: Sequence[Value]) -> Sequence[Value]:
+                at = place(r[0] + 1)
+                value = k.add(k.mul(a[at], carried[0]), x[at])
+                k.store(value, out, at)
+                return (value,)
+
+            first = x[place(0)]
+            k.store(first, out, place(0))
+            k.fold((length - 1,), (first,), step)
+
+        k.loop((*shape[:axis], *shape[axis + 1 :]), line)
+
+    def flops(self, op: Operation) -> DimLike:
+        """A multiplication and an addition for each element."""
+        return 2 * op.result.tensor.size
+
+    def samples(self) -> Iterator[Sample]:
+        """Both directions, each axis, one element, none."""
+        for shape, axis, reverse in (
+            ((2, 4), 1, False),
+            ((2, 4), 1, True),
+            ((3, 2), 0, False),
+            ((1, 2), 0, True),
+            ((0, 2), 0, False),
+        ):
+            yield Sample((TensorType(F64, shape),) * 2, {"axis": axis, "reverse": reverse})
+
+
+def shifted(b: Builder, x: Value, axis: int, reverse: bool) -> Value:
+    """``y[i] = x[i - 1]`` (``x[i + 1]`` if ``reverse``) along an axis, with 0 where that is outside."""
+    shape = x.tensor.shape
+    n = shape[axis]
+    if n == 0:
+        return x
+    none = (0,) * len(shape)
+
+    def along(value: DimLike) -> tuple[DimLike, ...]:
+        return (*none[:axis], value, *none[axis + 1 :])
+
+    sizes = (*shape[:axis], n - 1, *shape[axis + 1 :])
+    rest = b.slice(x, starts=along(int(reverse)), sizes=sizes, strides=(1,) * len(shape))
+    low, high = along(int(not reverse)), along(int(reverse))
+    result: Value = b.pad(rest, value=0.0, low=low, high=high, interior=none)
+    return result
