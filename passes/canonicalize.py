@@ -16,6 +16,7 @@ import numpy as np
 from tapec.ir.builder import Builder, recording_guards
 from tapec.ir.core import Module, Operation, Value
 from tapec.ir.op import Elementwise, Op
+from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
 from tapec.passes.algebra import RULES as ALGEBRA
@@ -48,11 +49,27 @@ def _rewriter(limit: int) -> Rewriter:
         return _computed(b, op, limit)
 
     constants = (
+        Rule("f(x) -> full(0) of no elements", Op, _nothing),
         Rule("[c, c, c] -> full(c)", Constant, _uniform),
         Rule("f(full(c)) -> full(f(c))", Elementwise, _computed_once),
         Rule("f(constant) -> constant", Op, fold),
     )
     return Rewriter((*constants, *ALGEBRA, *LAYOUT))
+
+
+def _nothing(b: Builder, op: Operation) -> Replacement:
+    """What has no elements need not be computed; a mark of a tape stays."""
+    if (
+        op.regions
+        or not op.defn.pure
+        or op.defn.marks_path
+        or isinstance(op.defn, Constant | Gradient)
+    ):
+        return None
+    types = [r.type for r in op.results]
+    if not types or not all(isinstance(t, TensorType) and t.size == 0 for t in types):
+        return None
+    return [b.full_like(r.tensor.dtype.numpy.type(0).item(), r) for r in op.results]
 
 
 def _uniform(b: Builder, op: Operation) -> Replacement:
