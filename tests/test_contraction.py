@@ -23,6 +23,7 @@ from tapec.passes.contraction import lower_contraction
 from tapec.passes.tiling import Machine, Tiling, choose, describe
 from tapec.runtime import compile_module
 
+AVX512 = Machine()
 AVX2 = Machine(registers=16)
 NEON = Machine(masked=False)
 EPILOGUES = ("store", "bias", "add")
@@ -130,7 +131,7 @@ def kernel(
     return function
 
 
-def choice_for(case: Case, lanes: int = 16, machine: Machine = Machine()) -> Tiling:
+def choice_for(case: Case, lanes: int = 16, machine: Machine = AVX512) -> Tiling:
     weight = {"store": 1, "bias": 3, "add": 3}[case.epilogue]
     return choose(case.contraction, *case.operands, lanes=lanes, machine=machine, weight=weight)
 
@@ -155,7 +156,7 @@ def test_awkward_shapes(m: int, n: int, k: int, epilogue: str) -> None:
         evaluate(case, choice_for(case))
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(10))
 def test_any_choice_is_correct(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     extents = [1, 2, 3, 4, 7, 8, 9, 13, 16, 17, 20, 31, 33, 40]
@@ -167,16 +168,18 @@ def test_any_choice_is_correct(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
         m, n, k = (rng.choice(extents) for _ in range(3))
         if m * n * k > 4000:
             continue
+        transpose_a, transpose_b = rng.choice(TRANSPOSES)
         case = Case(
             m,
             n,
             k,
-            *rng.choice(TRANSPOSES),
+            transpose_a,
+            transpose_b,
             batch=rng.choice([(), (), (2,), (3, 1, 2)]),
             dtype=rng.choice([F32, F32, F64, F16, BF16, I32, U8]),
             epilogue=rng.choice(EPILOGUES),
         )
-        machine = rng.choice([Machine(), AVX2, NEON])
+        machine = rng.choice([AVX512, AVX2, NEON])
         choice = choice_for(case, rng.choice([16, 8, 4, 2, 1]), machine)
         evaluate(case, choice, masked=machine.masked)
 
@@ -255,8 +258,10 @@ def convolved(space: tuple[int, ...], reduced: int, maps: Maps, shapes: list[Any
     arrays = [rng.standard_normal(t.static_shape) for t in types]
     evaluate_function(kernel(contraction, types, choice), arrays)
     grid: Any = tuple(np.indices(space))
-    factors = [x[m(grid)] for x, m in zip(arrays, maps, strict=False)]
-    expected = (factors[0] * factors[1]).sum(axis=tuple(range(len(result), len(space))))
+    places: list[Any] = [m(grid) for m in maps]
+    expected = (arrays[0][places[0]] * arrays[1][places[1]]).sum(
+        axis=tuple(range(len(result), len(space)))
+    )
     np.testing.assert_allclose(arrays[-1], expected, atol=1e-13)
     return choice
 
@@ -301,7 +306,7 @@ def test_convolution_of_each_channel_alone() -> None:
 
 
 def test_tiles_fit_into_registers() -> None:
-    for machine, lanes in ((Machine(), 16), (AVX2, 8), (NEON, 4), (Machine(registers=16), 1)):
+    for machine, lanes in ((AVX512, 16), (AVX2, 8), (NEON, 4), (Machine(registers=16), 1)):
         for m, n, k in itertools.product((1, 3, 32, 100, 512), repeat=3):
             for a, b in TRANSPOSES:
                 t = choice_for(Case(m, n, k, a, b), lanes, machine)
@@ -333,7 +338,7 @@ def test_choice(case: Case, wanted: dict[str, Any]) -> None:
 
 
 def test_rows_in_the_same_lines_of_the_cache_make_low_tiles() -> None:
-    assert choice_for(Case(1024, 1024, 1024)).rows < Machine().ways
+    assert choice_for(Case(1024, 1024, 1024)).rows < AVX512.ways
 
 
 def test_much_that_follows_is_written_in_a_loop() -> None:
