@@ -19,6 +19,7 @@ from tapec.ir.op import (
     require_equal_dims,
     spread,
 )
+from tapec.ir.ops.arith import conj
 from tapec.ir.types import F64, TensorType
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class MatMul(Op):
 
         Source: Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008, section 2.2.
         """
-        x, y = (_conj(b, v) for v in op.operands)
+        x, y = (conj(b, v) for v in op.operands)
         (ct,) = cts
         ta, tb = op.attrs.get("transpose_a", False), op.attrs.get("transpose_b", False)
         if ta:
@@ -95,7 +96,20 @@ class MatMul(Op):
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
-        """One more leading axis."""
+        """One more leading axis; a stack times one matrix is a taller matrix times that matrix."""
+        x, y = operands
+        ta, tb = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
+        if x.tensor.rank == 3 and not batched[1] and not ta:
+            count, m, k = x.tensor.shape
+            rows = b.reshape(x, shape=(count * m, k))
+            product = b.matmul(rows, y, transpose_a=False, transpose_b=tb)
+            return b.reshape(product, shape=(count, m, product.tensor.shape[-1]))
+        if y.tensor.rank == 3 and not batched[0] and tb:
+            count, n, k = y.tensor.shape
+            rows = b.reshape(y, shape=(count * n, k))
+            product = b.matmul(x, rows, transpose_a=ta, transpose_b=True)
+            wide = b.reshape(product, shape=(product.tensor.shape[0], count, n))
+            return b.transpose(wide, permutation=(1, 0, 2))
         return b.matmul(*spread(b, operands, batched), **attrs)
 
     def contraction(
@@ -149,13 +163,6 @@ class MatMul(Op):
 def _matrix(x: TensorType, transposed: bool) -> tuple[DimLike, DimLike]:
     rows, columns = x.shape[-2:]
     return (columns, rows) if transposed else (rows, columns)
-
-
-def _conj(b: Builder, x: Value) -> Value:
-    if x.tensor.dtype.is_complex:
-        result: Value = b.conj(x)
-        return result
-    return x
 
 
 def _sample(a: tuple[int, ...], b: tuple[int, ...], **attrs: Any) -> Sample:

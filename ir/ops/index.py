@@ -51,11 +51,15 @@ class Gather(Op):
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
-        """One more leading axis; shared by both operands where the indices have it."""
+        """One more leading axis; shared by both operands unless one of them can do without it."""
         x, indices = operands
         axis, batch_dims = attrs["axis"], attrs.get("batch_dims", 0)
-        if not batched[1] and batch_dims == 0:
+        if batch_dims == 0 and not batched[1]:
             return b.gather(x, indices, axis=axis + 1, batch_dims=0)
+        if batch_dims == 0 and not batched[0]:
+            y = b.gather(x, indices, axis=axis, batch_dims=0)
+            order = (axis, *(a for a in range(y.tensor.rank) if a != axis))
+            return b.transpose(y, permutation=order) if axis else y
         x, indices = spread(b, operands, batched)
         return b.gather(x, indices, axis=axis + 1, batch_dims=batch_dims + 1)
 
@@ -173,7 +177,9 @@ def _check(name: str, x: TensorType, indices: TensorType, axis: int, batch_dims:
 def _numpy_index(
     rank: int, shape: Sequence[int], indices: Any, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Index arrays that broadcast to the gathered shape."""
+    """A NumPy index that gives the gathered shape: slices, or index arrays that broadcast to it."""
+    if batch_dims == 0:
+        return (*(slice(None),) * axis, indices)
     own = indices.ndim - batch_dims
     total = rank - 1 + own
     found: list[Any] = []
