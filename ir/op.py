@@ -275,7 +275,7 @@ class Elementwise(Op):
                     f"{self.name}: dtypes differ: {' and '.join(str(t.dtype) for t in types)}",
                     hint="convert one of them with cast",
                 )
-            require_same_shape(self.name, type, first)
+            require_same_shape(self.name, first, type)
         if first.dtype.kind not in self.kinds:
             raise DTypeError(f"{self.name} does not take {first.dtype}")
         return first.with_dtype(BOOL) if self.predicate else first

@@ -80,13 +80,13 @@ def _math(name: str, numpy: Callable[..., Any], *, also_complex: bool = False) -
 def _lgamma(x: Any) -> Any:
     from scipy.special import gammaln  # heavy, and only this and the next three need it
 
-    return gammaln(x)
+    return _as(x, gammaln(_wide(x)))
 
 
 def _digamma(x: Any) -> Any:
     from scipy.special import digamma
 
-    return digamma(x)
+    return _as(x, digamma(_wide(x)))
 
 
 def _erf(x: Any) -> Any:

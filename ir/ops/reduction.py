@@ -73,13 +73,15 @@ class Reduction(Op):
         return op.operands[0].tensor.size
 
     def samples(self) -> Iterator[Sample]:
-        """Leading, trailing, inner, all and no axes."""
+        """Leading, trailing, inner, all and no axes; no elements."""
         for shape, axes in (
             ((3, 4), (0,)),
             ((3, 4), (1,)),
             ((2, 3, 2), (1,)),
             ((2, 3), (0, 1)),
             ((2, 3), ()),
+            ((0, 3), (0,)),
+            ((0, 3), (1,)),
         ):
             yield Sample((TensorType(F64, shape),), {"axes": axes})
 
@@ -95,12 +97,6 @@ class Sum(Reduction):
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """The cotangent, repeated along the axes."""
         return (_restore(b, cts[0], op),)
-
-    def samples(self) -> Iterator[Sample]:
-        """Nothing to add up, too."""
-        yield from super().samples()
-        yield Sample((TensorType(F64, (0, 3)),), {"axes": (0,)})
-        yield Sample((TensorType(F64, (0, 3)),), {"axes": (1,)})
 
 
 class _Extremum(Reduction):
@@ -121,7 +117,7 @@ class ReduceMax(_Extremum):
     combine = "max"
 
     @staticmethod
-    def numpy(x: Any, axis: Any) -> Any:  # type: ignore[override]
+    def numpy(x: Any, axis: Any) -> Any:
         """`numpy.max`, defined for nothing."""
         return np.max(x, axis=axis, initial=_lowest(x.dtype))
 
@@ -133,7 +129,7 @@ class ReduceMin(_Extremum):
     combine = "min"
 
     @staticmethod
-    def numpy(x: Any, axis: Any) -> Any:  # type: ignore[override]
+    def numpy(x: Any, axis: Any) -> Any:
         """`numpy.min`, defined for nothing."""
         return np.min(x, axis=axis, initial=_highest(x.dtype))
 
@@ -243,10 +239,11 @@ class ArgMax(Op):
         return k.fold((x.type.shape[axis],), start, step)[1]
 
     def samples(self) -> Iterator[Sample]:
-        """Each axis, both integer dtypes."""
+        """Each axis, no elements."""
         yield Sample((TensorType(F64, (3, 4)),), {"axis": 0, "dtype": I64})
         yield Sample((TensorType(F64, (3, 4)),), {"axis": 1, "dtype": I64})
         yield Sample((TensorType(F64, (5,)),), {"axis": 0, "dtype": I64})
+        yield Sample((TensorType(F64, (0, 4)),), {"axis": 1, "dtype": I64})
 
 
 class ArgMin(ArgMax):
