@@ -33,7 +33,6 @@ from tapec.ir.dims import (
     Symbol,
     bounds,
     coefficient,
-    substitute,
     symbol,
     symbols,
 )
@@ -350,7 +349,7 @@ class LoopBuilder:
             return self._load(OPS["load"], buffer, *start, lanes.active, **attrs)
         self.gathers += 1
         if step == -1 and lanes.active is None:
-            last = index[:-1] + (index[-1] - (lanes.count - 1),)
+            last = (*index[:-1], index[-1] - (lanes.count - 1))
             start = tuple(map(self.first_lane, last))
             vector = self._load(OPS["load"], buffer, *start, lanes=lanes.count)
             mask = tuple(reversed(range(lanes.count)))
@@ -455,7 +454,7 @@ class LoopBuilder:
         """The body for one index; of a vectorised loop, for as many lanes as are left."""
         if not lanes:
             return tuple(body(low, init))
-        active = None if high - low == lanes else self.constant(high - low, INDEX)
+        active = None if high - low >= lanes else self.constant(high - low, INDEX)
         start = self.constant(low, INDEX)
         i = self._enter(self.frames[-1].block, start, low, high - 1, lanes, active)
         try:
