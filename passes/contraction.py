@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.loop_builder import LoopBuilder
-from tapec.ir.op import Contraction, Index, Operand
+from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
 from tapec.passes.products import Form, Write, each, vectors
@@ -63,57 +63,71 @@ class Plain(Form):
 
 
 class Dot(Form):
-    """Products of vectors along depth, for as many columns as lanes; in the end the lanes are summed.
+    """Products of vectors along depth, as many as a vector has lanes; in the end the lanes of each are summed.
 
-    Both operands are contiguous along depth. For few rows this beats transposing the right operand.
+    Both operands are contiguous along depth. For few rows this beats transposing the right operand. ``rows`` times
+    as many columns as make up the lanes are one tile.
     """
 
     def product(self) -> None:
         """Columns, some at a time, then rows."""
         assert isinstance(self.columns, int)
-        lanes, count = self.tiling.lanes, min(self.tiling.lanes, self.columns)
-        shared = self.tiling.parallel
+        count = min(self.tiling.width, self.columns)
+        height, shared = self.tiling.rows, self.tiling.parallel
 
         def columns(first: DimLike) -> None:
-            origin = self.start(first, self.columns, count)
+            column = self.start(first, self.columns, count)
 
-            def one_row(row: DimLike) -> None:
-                sums = self._sums(row, origin, count)
-                sums += [self.zero(lanes)] * (lanes - count)
-                self._write_vector(sum_lanes(self.k, sums), row, first, origin, count)
+            def rows(first_row: DimLike) -> None:
+                row = self.start(first_row, self.rows, height)
+                self._write_tile((row, column), (first_row, first), count)
 
-            each(self.k, 0, self.rows, one_row, parallel=shared == "rows")
+            each(self.k, 0, self.rows, rows, step=height, parallel=shared == "rows")
 
         each(self.k, 0, self.columns, columns, step=count, parallel=shared == "columns")
 
-    def _write_vector(
-        self, value: Value, row: DimLike, first: DimLike, origin: DimLike, count: int
+    def _write_tile(
+        self, origin: tuple[DimLike, DimLike], first: tuple[DimLike, DimLike], count: int
     ) -> None:
-        """Hand ``count`` neighbours on, without those before ``first`` where that matters."""
-        lanes = self.tiling.lanes
-        partial = count < lanes and not self.k.masked
+        """Hand the tile's sums on, without those before ``first`` where that matters."""
+        height, width = self.tiling.rows, self.tiling.width
+        total = sum_lanes(self.k, self._sums(origin, count))
+        parts = [total]
+        if height > 1:
+            masks = [tuple(range(r * width, (r + 1) * width)) for r in range(height)]
+            parts = [self.k.pure(OPS["shuffle"], total, total, mask=mask) for mask in masks]
+        partial = count < width and not self.k.masked
         if partial or must_stage(self.problem, self.tiling, in_place=self.in_place):
             # The second half is never written; masked loads of what is left reach into it.
-            kept = self.scratch((1, 2 * lanes))
-            self.keep(value, kept, 0, 0)
-            self.write_kept(kept, (row, origin), (row, first), (1, lanes))
-        else:
-            self.k.neighbours(origin, count, lanes, lambda n: self.write(row, n, value))
+            kept = self.scratch((height, 2 * width))
+            for r, part in enumerate(parts):
+                self.keep(part, kept, r, 0)
+            self.write_kept(kept, origin, first, (height, width), lanes=width)
+            return
 
-    def _sums(self, row: DimLike, origin: DimLike, count: int) -> list[Value]:
-        """For each column the sum of products, spread over lanes."""
+        def write_all(column: DimLike) -> None:
+            for r, part in enumerate(parts):
+                self.write(origin[0] + r, column, part)
+
+        self.k.neighbours(origin[1], count, width, write_all)
+
+    def _sums(self, origin: tuple[DimLike, DimLike], count: int) -> list[Value]:
+        """The products' sums by row and column, each spread over lanes; zeros where there are no columns."""
         deepest = self.problem.depth[-1]
         assert isinstance(deepest, int)
-        lanes = self.tiling.lanes
-        # A processor works on about eight sums at a time: few columns take several each.
-        chains = max(1, min(8 // count, deepest // lanes))
+        lanes, width = self.tiling.lanes, self.tiling.width
+        cells = [(r, c) for r in range(self.tiling.rows) for c in range(count)]
+        size = len(cells)
+        # A processor works on about eight sums at a time: few cells take several each.
+        chains = max(1, min(8 // size, deepest // lanes))
 
         def step(at: Index, carried: Sequence[Value]) -> list[Value]:
             sums = []
             for n, total in enumerate(carried):
-                chain, column = divmod(n, count)
+                chain, cell = divmod(n, size)
+                row, column = cells[cell]
                 place = (*at[:-1], at[-1] + chain * lanes)
-                x, y = self.left(row, place), self.right(origin + column, place)
+                x, y = self.left(origin[0] + row, place), self.right(origin[1] + column, place)
                 sums.append(self.multiply_add(x, y, total))
             return sums
 
@@ -121,7 +135,7 @@ class Dot(Form):
             sums = list(carried)
 
             def part(low: int, high: int, chains: int) -> None:
-                some = slice(chains * count)
+                some = slice(chains * size)
                 sums[some] = self.k.repeat(
                     low,
                     high,
@@ -138,10 +152,12 @@ class Dot(Form):
             part(whole, deepest, 1)
             return sums
 
-        sums = self.over_outer_depth([self.zero(lanes)] * (chains * count), last)
-        for n in range(count, len(sums)):
-            sums[n % count] = self.k.add(sums[n % count], sums[n])
-        return sums[:count]
+        sums = self.over_outer_depth([self.zero(lanes)] * (chains * size), last)
+        for n in range(size, len(sums)):
+            sums[n % size] = self.k.add(sums[n % size], sums[n])
+        whole = dict(zip(cells, sums, strict=False))
+        places = [(r, c) for r in range(self.tiling.rows) for c in range(width)]
+        return [whole.get(place, self.zero(lanes)) for place in places]
 
 
 _FORMS = {"plain": Plain, "dot": Dot, "outer": Outer}

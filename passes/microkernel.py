@@ -25,15 +25,13 @@ from tapec.passes.tiling import must_stage
 class Columns:
     """The columns of a tile, from ``origin`` on; those before ``first`` are another tile's.
 
-    ``neighbours`` is the origin as the index of a vectorised loop. Vectors start ``offsets`` after it. ``width`` is how
-    many columns a tile has that is not cut off.
+    ``neighbours`` is the origin as the index of a vectorised loop. Vectors start ``offsets`` after it.
     """
 
     neighbours: DimLike
     origin: DimLike
     first: DimLike
     offsets: tuple[int, ...]
-    width: int
     panel: Panel | None
 
 
@@ -54,7 +52,7 @@ class Outer(Form):
     def product(self) -> None:
         """Panels of columns; in each, tiles of rows."""
         k, tiling, columns = self.k, self.tiling, self.columns
-        lanes, width = tiling.lanes, tiling.lanes * tiling.vectors
+        lanes, width = tiling.lanes, tiling.width
         shared = tiling.parallel == "columns"
         full = tuple(range(0, width, lanes))
         if not isinstance(columns, int):
@@ -78,7 +76,7 @@ class Outer(Form):
         self, origin: DimLike, first: DimLike, offsets: tuple[int, ...], count: DimLike
     ) -> None:
         """Columns that share their vectors: ``count`` lanes of each are columns."""
-        lanes, width = self.tiling.lanes, self.tiling.vectors * self.tiling.lanes
+        lanes = self.tiling.lanes
         panel = None
         if self.tiling.pack:
             assert isinstance(count, int)
@@ -86,7 +84,7 @@ class Outer(Form):
             panel.fill(origin)
 
         def at(neighbours: DimLike) -> None:
-            columns = Columns(neighbours, origin, first, offsets, width, panel)
+            columns = Columns(neighbours, origin, first, offsets, panel)
             if self._packs_once:
                 self.over_batch(lambda: self._rows(columns))
             else:
@@ -124,7 +122,11 @@ class Outer(Form):
         for (r, offset), value in zip(places, sums, strict=True):
             self.keep(value, kept, r, offset)
         self.write_kept(
-            kept, (origin, columns.origin), (first, columns.first), (height, columns.width)
+            kept,
+            (origin, columns.origin),
+            (first, columns.first),
+            (height, self.tiling.width),
+            lanes=self.tiling.lanes,
         )
 
     def _sums(self, origin: DimLike, height: int, columns: Columns) -> Sequence[Value]:

@@ -158,6 +158,8 @@ class Form:
         origin: tuple[DimLike, DimLike],
         first: tuple[DimLike, DimLike],
         size: tuple[int, int],
+        *,
+        lanes: int,
     ) -> None:
         """Hand on a tile of ``size`` that is in scratch, from ``first`` on, without what is outside of the result.
 
@@ -166,10 +168,10 @@ class Form:
             origin: Row and column of the tile's first element.
             first: Row and column of the first element that no other tile hands on.
             size: Rows and columns of a tile that is not cut off.
+            lanes: Columns that are handed on together.
         """
         row_end = self._end(first[0], size[0], self.rows)
         column_end = self._end(first[1], size[1], self.columns)
-        lanes = self.tiling.lanes
         exact = isinstance(self.columns, int) and self.columns % lanes == 0
 
         def some_columns(column: DimLike) -> None:

@@ -85,9 +85,10 @@ class Tiling:
     """The choice.
 
     ``outer`` keeps ``rows`` times ``vectors`` accumulators of ``lanes`` elements in registers, splats elements of the
-    left and loads vectors of the right, from a packed panel if ``pack``. ``dot`` multiplies vectors along depth and
-    sums their lanes at the end. ``plain`` computes one vector of results after the other. ``staged`` sends a tile
-    through scratch, so that what follows is written once, in a loop, not once for each accumulator.
+    left and loads vectors of the right, from a packed panel if ``pack``. ``dot`` multiplies vectors along depth, for
+    ``rows`` times so many columns that the sums of their lanes make up one vector. ``plain`` computes one vector of
+    results after the other. ``staged`` sends a tile through scratch, so that what follows is written once, in a loop,
+    not once for each accumulator.
     """
 
     form: Form = "plain"
@@ -100,6 +101,11 @@ class Tiling:
     swapped: bool = False
     #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
     parallel: str = ""
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.lanes // self.rows if self.form == "dot" else self.lanes * self.vectors
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -246,16 +252,17 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
     if tiling.pack:
         copies = 1 if problem.shared else batch
         copied = depth * size(problem.columns) / tiling.lanes
-        total += copies * copied * (2 if problem.right[0] == 1 else 8)
+        total += copies * copied * (2 if problem.right[0] == 1 else 4)
     return total
 
 
 def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> bool:
     """Whether tiles overlap where results must not be written twice: by two threads, or where they are updated."""
-    width = tiling.vectors * tiling.lanes
     rows = isinstance(problem.rows, int) and problem.rows % tiling.rows != 0
+    # Columns that do not fill one vector are masked.
+    narrow = tiling.width if tiling.form == "dot" else tiling.lanes
     columns = isinstance(problem.columns, int) and (
-        problem.columns % width != 0 and problem.columns >= tiling.lanes
+        problem.columns % tiling.width != 0 and problem.columns > narrow
     )
     return (
         (in_place and (rows or columns))
@@ -298,13 +305,18 @@ def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float
     whole = machine.masked or (isinstance(deepest, int) and deepest % lanes == 0)
     if lanes == 1 or not whole or problem.left[1] != 1 or problem.right[1] != 1:
         return
-    tiling = Tiling(
-        form="dot", lanes=lanes, swapped=problem.swapped, parallel=_shared(problem, 1, lanes)
-    )
     vectors = prod(map(size, problem.depth[:-1])) * _ceil(size(deepest), lanes)
-    groups = _ceil(size(problem.columns), lanes) * size(problem.rows)
     batch = prod(map(size, problem.batch))
-    yield batch * groups * (12 + lanes * (vectors * 0.7 + 3)), tiling
+    for height in (1, 2, 4):
+        width = lanes // height
+        if height > 1 and (width < 2 or not isinstance(problem.rows, int) or problem.rows < height):
+            break
+        tiles = _ceil(size(problem.columns), width) * _ceil(size(problem.rows), height)
+        shared = _shared(problem, height, width)
+        tiling = Tiling("dot", lanes, height, swapped=problem.swapped, parallel=shared)
+        # A column's vectors come from the second cache; few accumulators wait for them now and then.
+        step = max(0.55 * lanes, 1.25 * width)
+        yield batch * tiles * (vectors * step + 3 * lanes + 8 + height), tiling
 
 
 def _shared(problem: Problem, height: int, width: int) -> str:
