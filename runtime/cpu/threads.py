@@ -1,9 +1,11 @@
 """The thread pool behind parallel loops: LLVM text that runs without Python.
 
-``run(task, context, threads)`` calls ``task(context, i, threads)`` for every ``i < threads``: number 0 on the calling
-thread, the others on workers, and returns when all are done. Workers are made when first asked for and wait for the
-next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One job runs at a time:
-a call that finds the pool busy, from another thread or from inside a task, does all its parts itself, one by one.
+``run(task, context, threads)`` calls ``task(context, i, threads)`` for every part ``i < threads`` and returns when all
+are done. The caller and the workers take parts from one counter, so a worker that comes late, because it slept or
+another program has its core, costs nothing: the caller has done its part by then. Workers are made when first asked for
+and wait for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One
+job runs at a time: a call that finds the pool busy, from another thread or from inside a task, does all its parts
+itself, one by one.
 
 After a fork the child has no workers; it forgets them and makes its own when it needs them. At exit nothing is to
 be done: sleeping threads end with the process, and `shutdown` ends them before if somebody must.
@@ -124,11 +126,14 @@ def pool_text() -> str:
     )
 
 
-# The job is the first 128 bytes of the state: +0 busy (i32), +8 task, +16 context, +24 threads, +32 parts still
-# to do (i32), +36 the caller sleeps (i32). Mailbox i is at 128 * i for i >= 1: +0 counter (i32), +4 its worker
-# sleeps (i32), +8 the worker's pthread_t. A job without a task tells workers to end. Whoever sleeps says so before
-# it looks for the last time, and whoever changes a word looks for sleepers afterwards, both in the one
-# order of all (seq_cst): no wake-up is lost.
+# The job is the first 128 bytes of the state: +0 busy (i32), +8 task, +16 context, +24 tickets (i64), +32 parts not
+# yet done (i32), +36 the caller sleeps (i32), +40 workers are to end (i32). Mailbox i is at 128 * i for i >= 1: +0
+# counter (i32), +4 its worker sleeps (i32), +8 the worker's pthread_t.
+#
+# Tickets are the number of the job (upper 32 bits), its parts and the next part (16 bits each) in one word. Who
+# has raised it by one owns a part, and with that the job cannot end: only then are task and context read. A late
+# worker thus takes no part of a job that it does not see. Whoever sleeps says so before it looks for the last time,
+# and whoever changes a word looks for sleepers afterwards, both in the one order of all (seq_cst): no wake-up is lost.
 _TEXT = """
 @tapec.host = hidden global [{count} x ptr] zeroinitializer
 @pool.state = hidden global [{state} x i8] zeroinitializer, align 128
@@ -190,33 +195,57 @@ done:
   ret void
 }}
 
+; Take parts of the job, one after the other, until there are none.
+define internal void @take_parts() nounwind {{
+entry:
+  %tickets = call ptr @job(i64 24)
+  %todo = call ptr @job(i64 32)
+  %caller = call ptr @job(i64 36)
+  br label %look
+look:
+  %word = load atomic i64, ptr %tickets seq_cst, align 8
+  %part = and i64 %word, 65535
+  %upper = lshr i64 %word, 16
+  %parts = and i64 %upper, 65535
+  %more = icmp ult i64 %part, %parts
+  br i1 %more, label %try, label %done
+try:
+  %raised = add i64 %word, 1
+  %pair = cmpxchg ptr %tickets, i64 %word, i64 %raised seq_cst seq_cst
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %mine, label %work, label %look
+work:
+  %task.at = call ptr @job(i64 8)
+  %task = load ptr, ptr %task.at
+  %context.at = call ptr @job(i64 16)
+  %context = load ptr, ptr %context.at
+  call void %task(ptr %context, i64 %part, i64 %parts)
+  %left = atomicrmw sub ptr %todo, i32 1 seq_cst
+  %was.last = icmp eq i32 %left, 1
+  br i1 %was.last, label %tell, label %look
+tell:
+  call void @wake(ptr %todo, ptr %caller)
+  br label %look
+done:
+  ret void
+}}
+
 define internal ptr @worker(ptr %argument) nounwind {{
 entry:
   %i = ptrtoint ptr %argument to i64
   %box = call ptr @mailbox(i64 %i)
   %flag = getelementptr i8, ptr %box, i64 4
-  %todo = call ptr @job(i64 32)
-  %caller = call ptr @job(i64 36)
+  %end.at = call ptr @job(i64 40)
   br label %next
 next:
-  %old = phi i32 [ 0, %entry ], [ %counter, %work ], [ %counter, %tell ]
+  %old = phi i32 [ 0, %entry ], [ %counter, %work ]
   call void @wait(ptr %box, i32 %old, ptr %flag)
   %counter = load atomic i32, ptr %box acquire, align 4
-  %task.at = call ptr @job(i64 8)
-  %task = load ptr, ptr %task.at
-  %end = icmp eq ptr %task, null
-  br i1 %end, label %leave, label %work
+  %end = load atomic i32, ptr %end.at acquire, align 4
+  %ending = icmp ne i32 %end, 0
+  br i1 %ending, label %leave, label %work
 work:
-  %context.at = call ptr @job(i64 16)
-  %context = load ptr, ptr %context.at
-  %threads.at = call ptr @job(i64 24)
-  %threads = load i64, ptr %threads.at
-  call void %task(ptr %context, i64 %i, i64 %threads)
-  %left = atomicrmw sub ptr %todo, i32 1 seq_cst
-  %was.last = icmp eq i32 %left, 1
-  br i1 %was.last, label %tell, label %next
-tell:
-  call void @wake(ptr %todo, ptr %caller)
+  call void @take_parts()
   br label %next
 leave:
   ret ptr null
@@ -305,13 +334,19 @@ start:
   store ptr %task, ptr %task.at
   %context.at = call ptr @job(i64 16)
   store ptr %context, ptr %context.at
-  %threads.at = call ptr @job(i64 24)
-  store i64 %threads, ptr %threads.at
   %todo = call ptr @job(i64 32)
-  %parts = trunc i64 %workers to i32
+  %parts = trunc i64 %threads to i32
   store atomic i32 %parts, ptr %todo release, align 4
+  %tickets = call ptr @job(i64 24)
+  %last = load atomic i64, ptr %tickets monotonic, align 8
+  %number = lshr i64 %last, 32
+  %following.number = add i64 %number, 1
+  %upper = shl i64 %following.number, 32
+  %middle = shl i64 %threads, 16
+  %fresh = or i64 %upper, %middle
+  store atomic i64 %fresh, ptr %tickets seq_cst, align 8
   call void @post(i64 %workers)
-  call void %task(ptr %context, i64 0, i64 %threads)
+  call void @take_parts()
   %caller = call ptr @job(i64 36)
   br label %join
 join:
@@ -341,8 +376,8 @@ entry:
   %mine = call i1 @enter()
   br i1 %mine, label %tell, label %return
 tell:
-  %task.at = call ptr @job(i64 8)
-  store ptr null, ptr %task.at
+  %end.at = call ptr @job(i64 40)
+  store atomic i32 1, ptr %end.at seq_cst, align 4
   %size = load i64, ptr @pool.size
   call void @post(i64 %size)
   br label %test
@@ -360,6 +395,7 @@ one:
   br label %test
 done:
   store i64 0, ptr @pool.size
+  store atomic i32 0, ptr %end.at seq_cst, align 4
   call void @leave()
   br label %return
 return:
