@@ -174,14 +174,14 @@ class Form:
         column_end = self._end(first[1], size[1], self.columns)
         exact = isinstance(self.columns, int) and self.columns % lanes == 0
 
-        def some_columns(column: DimLike) -> None:
-            def one_row(row: DimLike) -> None:
+        def one_row(row: DimLike) -> None:
+            def some_columns(column: DimLike) -> None:
                 value = self.k.load(buffer, (row - origin[0], column - origin[1]))
                 self.write(row, column, value)
 
-            each(self.k, first[0], row_end, one_row)
+            vectors(self.k, first[1], column_end, lanes, some_columns, exact=exact)
 
-        vectors(self.k, first[1], column_end, lanes, some_columns, exact=exact)
+        each(self.k, first[0], row_end, one_row)
 
     def _end(self, first: DimLike, size: int, extent: DimLike) -> DimLike:
         if isinstance(extent, int) and extent % size == 0:

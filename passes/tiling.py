@@ -316,6 +316,10 @@ def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float
         tiling = Tiling("dot", lanes, height, swapped=problem.swapped, parallel=shared)
         # A column's vectors come from the second cache; few accumulators wait for them now and then.
         step = max(0.55 * lanes, 1.25 * width)
+        bytes = problem.dtype.bytes
+        lines = _lines_in_set(problem.right[0], width, bytes, machine)
+        if lines + _lines_in_set(problem.left[0], height, bytes, machine) >= machine.ways:
+            step *= 1.25
         yield batch * tiles * (vectors * step + 3 * lanes + 8 + height), tiling
 
 
