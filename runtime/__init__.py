@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
 from tapec.runtime.executable import Executable
 
-__all__ = ["TARGETS", "Cache", "Executable", "compile_module"]
+__all__ = ["TARGETS", "Cache", "Executable", "Target", "compile_module", "find_program"]
 
 
 def _compile_for_cpu(module: Module, **options: Any) -> Executable:
@@ -20,8 +21,22 @@ def _compile_for_cpu(module: Module, **options: Any) -> Executable:
     return compile_program(module, **options)
 
 
-#: Where a module can run: the name that a user gives, and the function that compiles for it.
-TARGETS: Mapping[str, Callable[..., Executable]] = {"cpu": _compile_for_cpu}
+def _find_for_cpu(key: str, **options: Any) -> Executable | None:
+    from tapec.runtime.cpu.program import find_program  # as above
+
+    return find_program(key, **options)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a module can run: how to compile for it, and how to find again what was compiled."""
+
+    compile: Callable[..., Executable]
+    find: Callable[..., Executable | None]
+
+
+#: By the name that a user gives.
+TARGETS: Mapping[str, Target] = {"cpu": Target(_compile_for_cpu, _find_for_cpu)}
 
 
 def compile_module(
@@ -30,6 +45,7 @@ def compile_module(
     target: str = "cpu",
     threads: int = 1,
     cache: Path | str | None = None,
+    key: str | None = None,
     **options: Any,
 ) -> Executable:
     """Compile a loop-level module whose first function is the entry.
@@ -39,15 +55,31 @@ def compile_module(
         target: one of `TARGETS`.
         threads: how many threads may run a parallel loop; 1 makes none.
         cache: a folder in which compiled programs are kept, or None.
+        key: under which the program is kept for `find_program`, instead of under its own text.
         options: what only this target knows.
 
     Raises:
         TargetError: there is no such target, or it cannot do what the module asks.
     """
-    compiler = TARGETS.get(target)
-    if compiler is None:
-        raise TargetError(f"there is no target {target!r} ({', '.join(TARGETS)})")
+    kept = None if cache is None else Cache(cache)
+    compiler = _target(target, threads).compile
+    return compiler(module, threads=threads, cache=kept, key=key, **options)
+
+
+def find_program(
+    key: str, *, target: str = "cpu", threads: int = 1, cache: Path | str, **options: Any
+) -> Executable | None:
+    """The program that `compile_module` kept under this key with the same options, or None.
+
+    With a key made of the program before any pass, neither the passes nor a compiler need run again.
+    """
+    return _target(target, threads).find(key, threads=threads, cache=Cache(cache), **options)
+
+
+def _target(name: str, threads: int) -> Target:
+    found = TARGETS.get(name)
+    if found is None:
+        raise TargetError(f"there is no target {name!r} ({', '.join(TARGETS)})")
     if threads < 1:
         raise TargetError(f"threads must be at least 1, got {threads}")
-    kept = None if cache is None else Cache(cache)
-    return compiler(module, threads=threads, cache=kept, **options)
+    return found

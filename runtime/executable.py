@@ -2,18 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tapec.ir.core import Module
-from tapec.ir.dims import DimLike, substitute
+from tapec.ir.dims import DimLike, Symbol, substitute
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.types import BufferType, TensorType
+from tapec.ir.type_text import parse_type
+from tapec.ir.types import U8, BufferType, TensorType
 from tapec.runtime.symbols import plain_symbol
 
 Array = Any
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a compiled program takes and gives; see `Executable`."""
+
+    name: str
+    names: tuple[str, ...]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    updates: Mapping[int, int]
+    arena_bytes: DimLike
+    kernels: int
+
+    @classmethod
+    def of(cls, module: Module) -> Signature:
+        """The signature of a loop-level module."""
+        entry = module.entry
+        types = [_tensor(arg.type) for arg in entry.args]
+        has_arena = bool(entry.attrs.get("arena", 0))
+        arrays = types[: len(types) - has_arena]
+        count = entry.attrs.get("inputs", len(arrays))
+        return cls(
+            entry.name,
+            tuple(arg.name or f"argument {i}" for i, arg in enumerate(entry.args[:count])),
+            tuple(arrays[:count]),
+            tuple(arrays[count:]),
+            dict(entry.updates),
+            types[-1].bytes if has_arena else 0,
+            sum(f.kind == "kernel" for f in module.functions.values()),
+        )
+
+    def to_json(self) -> str:
+        """One line of text."""
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "names": self.names,
+            "inputs": [str(t) for t in self.inputs],
+            "outputs": [str(t) for t in self.outputs],
+            "updates": list(self.updates.items()),
+            "arena": str(TensorType(U8, (self.arena_bytes,))),
+            "kernels": self.kernels,
+        }
+        return json.dumps(fields)
+
+    @classmethod
+    def from_json(cls, text: str) -> Signature:
+        """What `to_json` wrote."""
+        fields = json.loads(text)
+        symbols: dict[str, Symbol] = {}
+
+        def types(key: str) -> tuple[TensorType, ...]:
+            parsed = [parse_type(t, symbols) for t in fields[key]]
+            return tuple(t for t in parsed if isinstance(t, TensorType))
+
+        inputs, outputs = types("inputs"), types("outputs")
+        fields["arena"] = [fields["arena"]]
+        (arena,) = types("arena")
+        return cls(
+            fields["name"],
+            tuple(fields["names"]),
+            inputs,
+            outputs,
+            dict(fields["updates"]),
+            arena.shape[0],
+            fields["kernels"],
+        )
 
 
 class Executable:
@@ -30,21 +100,17 @@ class Executable:
             exactly of their types, raises TypeError without details, and copies nothing.
     """
 
-    def __init__(self, module: Module, call_raw: Callable[..., Any]) -> None:
-        """Describe ``module``, which ``call_raw`` runs."""
-        entry = module.entry
+    def __init__(self, signature: Signature, call_raw: Callable[..., Any]) -> None:
+        """``call_raw`` is a program with this signature."""
         self.call_raw = call_raw
-        self.name = entry.name
-        types = [_tensor(arg.type) for arg in entry.args]
-        has_arena = bool(entry.attrs.get("arena", 0))
-        arrays = types[: len(types) - has_arena]
-        count = entry.attrs.get("inputs", len(arrays))
-        self.inputs: tuple[TensorType, ...] = tuple(arrays[:count])
-        self.outputs: tuple[TensorType, ...] = tuple(arrays[count:])
-        self.updates: dict[int, int] = dict(entry.updates)
-        self.arena_bytes: DimLike = types[-1].bytes if has_arena else 0
-        self.kernels = sum(f.kind == "kernel" for f in module.functions.values())
-        self.names = [arg.name or f"argument {i}" for i, arg in enumerate(entry.args[:count])]
+        self.signature = signature
+        self.name = signature.name
+        self.names = signature.names
+        self.inputs = signature.inputs
+        self.outputs = signature.outputs
+        self.updates = dict(signature.updates)
+        self.arena_bytes = signature.arena_bytes
+        self.kernels = signature.kernels
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Run the program; return new arrays for `outputs`. Arguments in `updates` are written to.

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loop_programs import arena_module
 
 from tapec.ir.core import Module
+from tapec.ir.errors import ShapeError
 from tapec.ir.parser import parse_module
-from tapec.runtime import Cache, compile_module
+from tapec.runtime import Cache, compile_module, find_program
 from tapec.runtime.cache import key_of
 from tapec.runtime.cpu import jit
 
@@ -153,6 +155,22 @@ def test_a_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(compiled) == 2
     np.testing.assert_array_equal(first(x)[0], third(x)[0])
     assert path.read_bytes() == data
+
+
+def test_a_program_is_found_by_what_it_was_made_from(tmp_path: Path) -> None:
+    """The key stands for a program before any pass; the signature comes from the folder as well."""
+    module = arena_module()
+    made = compile_module(module, cache=tmp_path, key="source")
+    found = find_program("source", cache=tmp_path)
+    assert found is not None
+    assert found.signature == made.signature
+    assert str(found.inputs[0]) == "f32[N,4]"
+    x, w = np.ones((3, 4), np.float32), np.ones(4, np.float32)
+    np.testing.assert_array_equal(found(x, w)[0], 3)
+    assert find_program("other", cache=tmp_path) is None
+    assert find_program("source", cache=tmp_path, threads=2) is None
+    with pytest.raises(ShapeError, match="x is"):
+        found(np.ones((3, 5), np.float32), w)
 
 
 def test_a_warm_start_needs_no_compiler(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from loop_programs import Array, arena_module, check, kernel_module
@@ -211,6 +212,22 @@ define double @f(double %x) {
         link(host_compiler(1).compile(text))
     with pytest.raises(TargetError, match="no 64-bit"):
         link(b"\x7fELF\x01\x01" + bytes(64))
+
+
+def test_programs_link_for_both_machines() -> None:
+    """Objects for ARM have other relocations; these are all known, and end inside of the image."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "aarch64-unknown-linux-gnu"
+    target = llvm.Target.from_triple(triple)
+    machine = target.create_target_machine(cpu="neoverse-n1", opt=2, reloc="pic", codemodel="small")
+    text, host = write_text(arena_module())
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = triple, str(machine.target_data)
+    image = link(bytes(machine.emit_object(module)))
+    assert set(image.symbols) >= {"tapec.call", "tapec.release", "tapec.host"}
+    assert image.symbols["tapec.host"] + 8 * len(host) <= len(image.code)
+    assert image.writable % 65536 == 0
 
 
 def test_images_hold_addresses_of_their_own_parts() -> None:

@@ -23,7 +23,7 @@ from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.host import Mapped
 from tapec.runtime.cpu.image import Image, link
 from tapec.runtime.cpu.llvm import ModuleWriter
-from tapec.runtime.executable import Executable
+from tapec.runtime.executable import Executable, Signature
 
 #: Counts changes to what this package writes around the text that is hashed.
 _VERSION = "1"
@@ -67,33 +67,65 @@ class Code:
 
 
 def compile_program(
-    module: Module, *, threads: int = 1, cache: Cache | None = None, opt: int = 1
+    module: Module,
+    *,
+    threads: int = 1,
+    cache: Cache | None = None,
+    key: str | None = None,
+    opt: int = 1,
 ) -> Executable:
     """Compile a module for this process.
 
     ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool (`threads.is_available`) parallel loops run on
     the calling thread.
     """
+    threads = _usable(threads)
+    text, host = write_text(module, threads=threads)
+    signature = Signature.of(module)
+    name = _entry_name(text if key is None else key, threads, opt)
+    kept = cache.get(name) if cache is not None and key is None else None
+    if kept is not None:
+        return _load(kept, cache)
+    from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
+
+    image = link(host_compiler(opt).compile(text))
+    if cache is not None:
+        head = f"{signature.to_json()}\n{json.dumps([host, threads])}\n"
+        cache.put(name, head.encode() + image.to_bytes())
+    return _start(image, host, signature, threads, cache)
+
+
+def find_program(key: str, *, threads: int = 1, cache: Cache, opt: int = 1) -> Executable | None:
+    """The program that `compile_program` kept under a key, or None."""
+    kept = cache.get(_entry_name(key, _usable(threads), opt))
+    return None if kept is None else _load(kept, cache)
+
+
+def _usable(threads: int) -> int:
     if threads > pool.MOST:
         raise TargetError(f"at most {pool.MOST} threads can run a loop, got {threads}")
-    if not pool.is_available():
-        threads = 1
-    text, host = write_text(module, threads=threads)
-    image = None
-    key = key_of(text, json.dumps(host), machine(), str(opt), _VERSION)
-    if cache is not None:
-        kept = cache.get(key)
-        image = Image.from_bytes(kept) if kept is not None else None
-    if image is None:
-        from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
+    return threads if pool.is_available() else 1
 
-        image = link(host_compiler(opt).compile(text))
-        if cache is not None:
-            cache.put(key, image.to_bytes())
+
+def _entry_name(source: str, threads: int, opt: int) -> str:
+    return key_of(source, machine(), str(threads), str(opt), _VERSION)
+
+
+def _load(kept: bytes, cache: Cache | None) -> Executable:
+    signature, table, image = kept.split(b"\n", 2)
+    host, threads = json.loads(table)
+    return _start(
+        Image.from_bytes(image), host, Signature.from_json(signature.decode()), threads, cache
+    )
+
+
+def _start(
+    image: Image, host: list[str], signature: Signature, threads: int, cache: Cache | None
+) -> Executable:
+    """Put a program into memory."""
     if threads > 1:
         pool.require(cache)  # it provides what the table asks for
-    code = Code(image, host, module.entry.name)
-    return Executable(module, code.function())
+    return Executable(signature, Code(image, host, signature.name).function())
 
 
 def write_text(module: Module, *, threads: int = 1) -> tuple[str, list[str]]:
