@@ -54,12 +54,13 @@ class Sample:
     """Example inputs: operand types, attributes, and from where to draw the values.
 
     ``domain`` bounds float operands (away from kinks and poles, so that differences make sense); ``integers`` bounds
-    integer operands (upper bound excluded). Either may be one pair for all operands or one pair for each.
+    integer operands (upper bound excluded). Either may be one pair for all operands or one pair for each. A bound in a
+    pair for each may be an array, which broadcasts to the operand's shape.
     """
 
     types: tuple[TensorType, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    domain: tuple[float, float] | tuple[tuple[float, float], ...] = (-2.0, 2.0)
+    domain: tuple[float, float] | tuple[tuple[Any, Any], ...] = (-2.0, 2.0)
     integers: tuple[int, int] | tuple[tuple[int, int], ...] = (0, 5)
 
 
