@@ -307,7 +307,7 @@ def test_convolution_of_each_channel_alone() -> None:
 
 def test_tiles_fit_into_registers() -> None:
     for machine, lanes in ((AVX512, 16), (AVX2, 8), (NEON, 4), (Machine(registers=16), 1)):
-        for m, n, k in itertools.product((1, 3, 32, 100, 512), repeat=3):
+        for m, n, k in itertools.product((1, 3, 32, 200), repeat=3):
             for a, b in TRANSPOSES:
                 t = choice_for(Case(m, n, k, a, b), lanes, machine)
                 if t.form == "outer":
