@@ -66,7 +66,9 @@ class Reduction(Op):
     def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
         """The reduced axes run; the others keep their order."""
         axes, left = op.attrs["axes"], iter(range(op.result.tensor.rank))
-        return (tuple(RUNS if a in axes else next(left) for a in range(op.operands[0].tensor.rank)),)
+        return (
+            tuple(RUNS if a in axes else next(left) for a in range(op.operands[0].tensor.rank)),
+        )
 
     def flops(self, op: Operation) -> DimLike:
         """One for each element."""
