@@ -66,7 +66,8 @@ class CompiledFunction(Generic[P, R]):
         """Nothing is traced before the first call."""
         functools.update_wrapper(self, function)
         self.python_function = function
-        self.name = name or str(getattr(function, "__name__", type(function).__name__))self._programs: dict[Any, Program] = {}
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self._programs: dict[Any, Program] = {}
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
