@@ -69,7 +69,8 @@ class Source:
                 tokens.append(Token(kind, match.group(), position, fresh))
                 fresh = False
             position = match.end()
-        tokens.append(Token("end", "", position, True))
+        last = tokens[-1] if tokens else Token("", "", 0, True)
+        tokens.append(Token("end", "", last.start + len(last.text), True))
         return tokens
 
     def error(

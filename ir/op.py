@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from tapec.ir.dims import DimLike
-from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
+from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError, TapecError
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import (
     BOOL,
@@ -411,3 +411,21 @@ def normal_axes(name: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{name}: an axis is named twice in {list(axes)}")
     return tuple(axes)
+
+
+def checked_result_types(op: Operation) -> tuple[Type, ...] | None:
+    """`Op.result_types` of an operation that may be broken.
+
+    Raises:
+        TapecError: the type rule refuses the operation, or fell over something no program has, such
+            as a missing attribute.
+    """
+    try:
+        return op.defn.result_types(op)
+    except TapecError:
+        raise
+    except KeyError as error:
+        raise DTypeError(f"{op.name} needs the attribute {error.args[0]}") from error
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        message = f"{op.name} does not take these operands and attributes: {error}"
+        raise DTypeError(message) from error

@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-import tapec.ir.ops as _all_operations  # noqa: F401  fills OPS
 from tapec.ir.builder import recording_guards
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.dims import Symbol
@@ -36,12 +35,14 @@ from tapec.ir.errors import ParseError, TapecError
 from tapec.ir.lexer import Source, Token, shown
 from tapec.ir.literal_parser import Dense, LiteralParser
 from tapec.ir.location import Location
-from tapec.ir.op import OPS
+from tapec.ir.op import OPS, checked_result_types
+from tapec.ir.ops.control import Return
 from tapec.ir.printer import FORMAT_VERSION
 from tapec.ir.types import Type
 
+# Line by line, each in one way only: a text may begin with thousands of blank lines.
 _VERSION = re.compile(
-    r'(?:\s*//.*\n|\s*\n)*?// tapec-ir (\d+)(?:, constants in "(?P<side>[^"]*)")?'
+    r'(?:[ \t]*(?://[^\n]*)?\n)*?// tapec-ir (?P<number>\d+)(?:, constants in "(?P<side>[^"\n]*)")?'
 )
 
 
@@ -60,11 +61,11 @@ def parse_module(
     """
     source = Source(text, name)
     version = _VERSION.match(text)
-    if version is not None and int(version[1]) > FORMAT_VERSION:
+    if version is not None and int(version["number"]) > FORMAT_VERSION:
         raise source.error(
-            f"the text has format {version[1]}, this tapec reads up to {FORMAT_VERSION}",
-            version.start(1),
-            len(version[1]),
+            f"the text has format {version['number']}, this tapec reads up to {FORMAT_VERSION}",
+            version.start("number"),
+            len(version["number"]),
             hint="read it with the tapec that wrote it, or a newer one",
         )
     return _Parser(source, constants or {}).module()
@@ -181,7 +182,7 @@ class _Parser(LiteralParser):
             if target is not None and (promised is not None or target.index < inputs):
                 function.updates[i] = target.index
         ops = function.block.ops
-        if function.is_loop_level or not ops or not ops[-1].defn.terminator:
+        if function.is_loop_level or not ops or not isinstance(ops[-1].defn, Return):
             return
         returned = function.returns
         for (token, promised, _), value in zip(written, returned, strict=False):
@@ -191,7 +192,7 @@ class _Parser(LiteralParser):
                 )
         if len(written) != len(returned):
             raise self.error(
-                f"@{function.name} returns {len(returned)} values, its header says {len(written)}",
+                f"the number of results is {len(returned)}, the header names {len(written)}",
                 self.tokens[self.index - 1],
             )
 
@@ -220,7 +221,8 @@ class _Parser(LiteralParser):
         annotation = self.token
         types = self.types() if self.take(":") else []
         if len(types) != len(results):
-            raise self.error(f"{len(results)} results need {len(results)} types", annotation)
+            message = f"the number of result types is {len(types)}, expected {len(results)}"
+            raise self.error(message, annotation if types else name)
         if defn.typed and types:
             attrs["type"] = types[0]
         for key, value in attrs.items():
@@ -280,20 +282,15 @@ class _Parser(LiteralParser):
     def check_types(self, op: Operation, name: Token, annotation: Token) -> None:
         """Hold the annotation to what the operation's type rule says."""
         try:
-            expected = op.defn.result_types(op)
+            expected = checked_result_types(op)
         except TapecError as error:
             raise self.error(error.message, name, hint=error.hint) from error
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            # The rule fell over what no program has: a missing attribute, or one of another type.
-            raise self.error(
-                f"{op.name} does not take these operands and attributes: {error}", name
-            ) from error
         written = tuple(r.type for r in op.results)
         if expected is None or expected == written:
             return
         if len(expected) != len(written):
             raise self.error(
-                f"{op.name} has {len(expected)} results, the text names {len(written)}", name
+                f"the number of results is {len(expected)}, the text names {len(written)}", name
             )
         start = self.tokens.index(annotation)
         for i, (want, came) in enumerate(zip(expected, written, strict=True)):

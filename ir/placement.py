@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tapec.ir.core import Function, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import VerifyError, underline
+from tapec.ir.printer import name_values, print_operation
 
 _PLACE = re.compile(r"(?P<kind>arena\+|result |arg )(?P<number>\d+)")
 
@@ -149,12 +150,12 @@ def _check_size(op: Operation, text: str, result: Value, home: Value) -> None:
 
 def _overlap(function: Function, old: Lifetime, new: Lifetime) -> str:
     """Say what is written over, and who still reads it."""
-    name = f"%{old.value.name}" if old.value.name else f"the {old.value.type}"
+    names = name_values(function.args, function.block.ops)
+    message = f"{new.place} is written over %{names[old.value]} in {old.place}"
     if old.last == new.first:
-        reader = "this kernel reads"
-    else:
-        reader = f"the {function.block.ops[old.last].name} {old.last - new.first} behind reads"
-    return f"{new.place} is written over {name} in {old.place}, which {reader}"
+        return f"{message}, which this kernel reads or writes itself"
+    reader = print_operation(function.block.ops[old.last]).partition("\n")[0]
+    return f"{message}, which is still read by: {reader.partition(' { ^(')[0]}"
 
 
 def _error(number: int, op: Operation, message: str) -> VerifyError:

@@ -45,6 +45,7 @@ from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Symbol
 from tapec.ir.errors import TapecError, VerifyError, underline
 from tapec.ir.literals import is_attribute, symbols_in
+from tapec.ir.op import checked_result_types
 from tapec.ir.ops import control, loop
 from tapec.ir.placement import check_places
 from tapec.ir.types import INDEX, TensorType, Type, VectorType
@@ -195,12 +196,9 @@ class _Verifier:
 
     def check_result_types(self, op: Operation) -> None:
         try:
-            expected = op.defn.result_types(op)
+            expected = checked_result_types(op)
         except TapecError as error:
             raise _error(6, op, error.message, error.hint) from error
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            message = f"{op.name} does not take these operands and attributes: {error}"
-            raise _error(6, op, message) from error
         came = tuple(r.type for r in op.results)
         if expected is not None and expected != came:
             raise _error(6, op, f"expected {_types(expected)}, came {_types(came)}")
