@@ -308,7 +308,17 @@ def buffer_type(kind: Type) -> BufferType:
 def _arena_functions(writer: ModuleWriter) -> str:
     """Take the arena or make one, put it back, give it up."""
     allocate, free = (writer.host_slot(f"python:PyMem_Raw{n}") for n in ("Malloc", "Free"))
-    return f"""@tapec.arena = internal global ptr null
+    return _ARENA.format(
+        allocate=allocate,
+        free=free,
+        header=_HEADER,
+        all=64 + _HEADER,
+        past=63 + _HEADER,
+        release=RELEASE,
+    )
+
+
+_ARENA = """@tapec.arena = internal global ptr null
 define internal ptr @tapec.take(i64 %need) #0 {{
 entry:
   %kept = atomicrmw xchg ptr @tapec.arena, ptr null acq_rel
@@ -324,17 +334,17 @@ small:
   br label %make
 make:
   %allocate = load ptr, ptr {allocate}
-  %all = add i64 %need, {64 + _HEADER}
+  %all = add i64 %need, {all}
   %block = call ptr %allocate(i64 %all)
   %failed = icmp eq ptr %block, null
   br i1 %failed, label %done, label %cut
 cut:
   %start = ptrtoint ptr %block to i64
-  %past = add i64 %start, {63 + _HEADER}
+  %past = add i64 %start, {past}
   %even = and i64 %past, -64
   %skip = sub i64 %even, %start
   %arena = getelementptr i8, ptr %block, i64 %skip
-  %head = getelementptr i8, ptr %arena, i64 -{_HEADER}
+  %head = getelementptr i8, ptr %arena, i64 -{header}
   store ptr %block, ptr %head
   %length = getelementptr i8, ptr %arena, i64 -8
   store i64 %need, ptr %length
@@ -353,7 +363,7 @@ entry:
   %none = icmp eq ptr %arena, null
   br i1 %none, label %done, label %give
 give:
-  %head = getelementptr i8, ptr %arena, i64 -{_HEADER}
+  %head = getelementptr i8, ptr %arena, i64 -{header}
   %block = load ptr, ptr %head
   %free = load ptr, ptr {free}
   call void %free(ptr %block)
@@ -361,7 +371,7 @@ give:
 done:
   ret void
 }}
-define hidden void @{RELEASE}() #0 {{
+define hidden void @{release}() #0 {{
   call void @tapec.keep(ptr null)
   ret void
 }}

@@ -97,8 +97,8 @@ class FunctionWriter:
     def text(self, header: str) -> str:
         """The finished function; ``header`` is everything up to its brace."""
         (scope,) = self.scopes
-        lines = "\n  ".join([*self.allocas, *scope.lines])
-        return f"{header} {{\nentry:\n  {lines}\n}}\n"
+        lines = [x if x.endswith(":") else f"  {x}" for x in (*self.allocas, *scope.lines)]
+        return "\n".join([f"{header} {{", "entry:", *lines, "}\n"])
 
     # ---- control flow
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tapec.ir.core import Operation, Value
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import loop
-from tapec.ir.types import BufferType
+from tapec.ir.types import BufferType, VectorType
 from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.function import Affine
 
@@ -35,8 +35,9 @@ def outline(k: KernelWriter, op: Operation) -> None:
     fields += [("i64", k.index(k.symbols[s])) for s in symbols]
     fields += [(spelling.register(v.type), k.name(v)) for v in captured]
     record = f"{{ {', '.join(kind for kind, _ in fields)} }}"
-    # 64 bytes hold any register; the layout is LLVM's, this is only how much to take.
-    context = k.alloca(64 * len(fields))
+    # The layout is LLVM's; this is only how much to take.
+    largest = max([64, *(_bytes(v) for v in captured)])
+    context = k.alloca(largest * len(fields), align=largest)
     for i, (kind, name) in enumerate(fields):
         place = k.pure(f"getelementptr {record}, ptr {context}, i64 0, i32 {i}", context)
         k.line(f"store {kind} {name}, ptr {place}")
@@ -45,6 +46,13 @@ def outline(k: KernelWriter, op: Operation) -> None:
     k.line(f"call void {run}(ptr @task.{number}, ptr {context}, i64 {k.writer.threads})")
     _write_body(k, op, captured, symbols, number)
     k.writer.add_function(_task(number, record, [kind for kind, _ in fields], op))
+
+
+def _bytes(value: Value) -> int:
+    """Size and alignment of a vector, which is a power of two; anything else takes less than 64."""
+    if not isinstance(value.type, VectorType):
+        return 8
+    return 1 << (value.type.lanes * value.type.dtype.bytes - 1).bit_length()
 
 
 def _write_body(
