@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loop_programs import arena_module
+from loop_programs import arena_module, kernel_module
 
 from tapec.ir.core import Module
 from tapec.ir.errors import ShapeError
 from tapec.ir.parser import parse_module
+from tapec.ir.types import BF16, F16
 from tapec.runtime import Cache, compile_module, find_program
 from tapec.runtime.cache import key_of
 from tapec.runtime.cpu import jit
@@ -171,6 +172,22 @@ def test_a_program_is_found_by_what_it_was_made_from(tmp_path: Path) -> None:
     assert find_program("source", cache=tmp_path, threads=2) is None
     with pytest.raises(ShapeError, match="x is"):
         found(np.ones((3, 5), np.float32), w)
+
+
+def test_programs_of_one_text_are_kept_apart(tmp_path: Path) -> None:
+    """Copying float16 and bfloat16 is the same native code, but not the same program."""
+    body = """
+  %zero = constant {value = 0} : index
+  %v = load %x, %zero : DT
+  store %v, %r, %zero"""
+    for dtype in (F16, BF16, F16):
+        signature = f"%x: &{dtype}[1], %r: &{dtype}[1]"
+        module = kernel_module(signature, body.replace("DT", str(dtype)), inputs=1)
+        executable = compile_module(module, cache=tmp_path)
+        (result,) = executable(np.ones(1, dtype.numpy))
+        assert result.dtype == dtype.numpy
+        assert result[0] == 1
+    assert len(entries(tmp_path)) == 2
 
 
 def test_a_warm_start_needs_no_compiler(tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ def compile_program(
     threads = _usable(threads)
     text, host = write_text(module, threads=threads)
     signature = Signature.of(module)
-    name = _entry_name(text if key is None else key, threads, opt)
+    # The text alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
+    source = "\n".join([text, *host, signature.to_json()]) if key is None else key
+    name = _entry_name(source, threads, opt)
     kept = cache.get(name) if cache is not None and key is None else None
     if kept is not None:
         return _load(kept, cache)
