@@ -10,9 +10,18 @@ from typing import Any
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
+from tapec.runtime.cpu.vectors import VectorUnit, vector_unit
 from tapec.runtime.executable import Executable
 
-__all__ = ["TARGETS", "Cache", "Executable", "Target", "compile_module", "find_program"]
+__all__ = [
+    "TARGETS",
+    "Cache",
+    "Executable",
+    "Target",
+    "VectorUnit",
+    "compile_module",
+    "find_program",
+]
 
 
 def _compile_for_cpu(module: Module, **options: Any) -> Executable:
@@ -29,14 +38,15 @@ def _find_for_cpu(key: str, **options: Any) -> Executable | None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a module can run: how to compile for it, and how to find again what was compiled."""
+    """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has."""
 
     compile: Callable[..., Executable]
     find: Callable[..., Executable | None]
+    vectors: Callable[[], VectorUnit]
 
 
 #: By the name that a user gives.
-TARGETS: Mapping[str, Target] = {"cpu": Target(_compile_for_cpu, _find_for_cpu)}
+TARGETS: Mapping[str, Target] = {"cpu": Target(_compile_for_cpu, _find_for_cpu, vector_unit)}
 
 
 def compile_module(
