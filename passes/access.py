@@ -56,11 +56,19 @@ def _add(found: dict[Value, list[Access]], value: Value, access: Access) -> None
         known.append(access)
 
 
-def is_identity(access: Access, shape: Shape, space: Shape) -> bool:
-    """Whether an element is read exactly where the loops are."""
+def loops_of(kernel: Operation) -> Shape:
+    """The extents of a kernel's loops: the shape of its largest result, of which the others' are the first axes."""
+    return max((r.tensor.shape for r in kernel.results), key=len)
+
+
+def is_own(access: Access, shape: Shape, space: Shape) -> bool:
+    """Whether an element is read exactly where the loops are that write a value of this shape.
+
+    They are all loops, or the outermost ones for a value of fewer axes.
+    """
     return (
         access is not None
-        and shape == space
+        and shape == space[: len(shape)]
         and all(a == i or n == 1 for i, (a, n) in enumerate(zip(access, shape, strict=True)))
     )
 

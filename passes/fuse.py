@@ -6,26 +6,40 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
 
 * A value that only one kernel reads is computed there, if that computes nothing costly twice. So elementwise
   operations go into their consumers, reductions take their producers in, a softmax becomes one kernel by rows.
-* What is cheap (moving elements, arithmetic on one element) is computed in each kernel that reads it.
+* What is cheap (moving elements, arithmetic on one element) is computed in each kernel that reads it, unless it would
+  read more memory there than its own result is.
 * A contraction becomes part of the kernel that reads its result element by element: that kernel is its epilogue.
-* A value that must be in memory anyway becomes one more result of a kernel that reads it element by element, if no
-  kernel would then depend on itself. So an optimizer's new moments and weights are made in one go.
+* A value that must be in memory anyway becomes one more result of a kernel that reads it element by element, or else
+  of one that reads the same elements, if no kernel would then depend on itself. So an optimizer's new moments and
+  weights are made in one go, and so are a row's loss and its gradient.
+* Where other kernels need of such a value only something smaller, that is written instead: of the argument of a
+  ``relu`` the mask, one byte for four (`_Fusion._narrow`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
+
+`tapec.passes.order` then says which kernel runs when.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value, clone_operation
-from tapec.ir.op import OPS, RUNS
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import TargetError
+from tapec.ir.op import OPS, RUNS, Elementwise
 from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.source import Constant, Iota
-from tapec.ir.types import Shape
-from tapec.passes.access import Access, identity, is_identity, is_once, operand_accesses
+from tapec.passes.access import Access, identity, operand_accesses
+from tapec.passes.grouping import Group, has_loops, sources
+from tapec.passes.order import ordered
+
+#: Cheap operations that a value may stand for where it is computed more than once.
+_MOST_CHEAP = 24
+#: Operations that are looked through to find what two kernels both read.
+_MOST_SEEN = 32
 
 
 @dataclass(frozen=True)
@@ -33,45 +47,6 @@ class Options:
     """``max-ops`` bounds the operations of one kernel."""
 
     max_ops: int = 120
-
-
-@dataclass(eq=False)
-class Group:
-    """A kernel in the making.
-
-    ``space`` is the shape of its loops, ``outputs`` the values it writes, ``ops`` what it computes, ``accesses`` where
-    in its loops values are read, ``core`` its operation that is no index form, ``readers`` groups that read outputs.
-    """
-
-    space: Shape
-    outputs: list[Value] = field(default_factory=list)
-    ops: dict[Operation, None] = field(default_factory=dict)
-    accesses: dict[Value, list[Access]] = field(default_factory=dict)
-    core: Operation | None = None
-    readers: set[Group] = field(default_factory=set)
-
-    def read(self, value: Value, access: Access) -> None:
-        """Note an access."""
-        known = self.accesses.setdefault(value, [])
-        if access not in known:
-            known.append(access)
-
-    def reaches(self, other: Group) -> bool:
-        """Whether another group reads, directly or not, what this one writes."""
-        seen = {self}
-        stack = [self]
-        while stack:
-            group = stack.pop()
-            if group is other:
-                return True
-            stack += group.readers - seen
-            seen |= group.readers
-        return False
-
-    @property
-    def has_heavy(self) -> bool:
-        """Whether an operation with loops of its own is inside."""
-        return any(_is_heavy(op) for op in self.ops)
 
 
 def run(module: Module, options: Options) -> bool:
@@ -116,12 +91,14 @@ class _Fusion:
         self.homes: dict[Operation, list[Group]] = {}
         #: Reshapes that stay outside of kernels, and other operations that do: kernels from before.
         self.outside: dict[Operation, None] = {}
+        self.position = {op: i for i, op in enumerate(function.block.ops)}
+        self.dense = _dense_values(function.block)
 
     def rewrite(self) -> None:
         """Group, then write the function anew."""
         for op in reversed(self.function.block.ops[:-1]):
             self._assign(op)
-        _write(self.function, self._ordered())
+        _write(self.function, ordered(self.function, self.groups, self.outside, self.position))
 
     # ---- who reads a value
 
@@ -157,26 +134,37 @@ class _Fusion:
 
     def _assign(self, op: Operation) -> None:
         """Find the place of one operation, whose readers all have theirs."""
+        if not op.defn.pure or (op.defn.form == "structural" and not isinstance(op.defn, KernelOp)):
+            raise TargetError(f"{op.name} has no native code", location=op.location)
         if not any(r.users for r in op.results):
             return
         if isinstance(op.defn, KernelOp) or self._is_view(op):
             self.outside[op] = None
             return
-        if op.defn.form != "index":
-            self._assign_core(op)
+        if op.defn.form == "contraction":
+            self._materialise(op, self._readers(op.result))
             return
-        (value,) = op.results
-        in_memory, readers = self._in_memory(value), self._readers(value)
+        if op.defn.form != "index":
+            self._open(Group(op.results[0].tensor.shape, core=op), op)
+            return
+        value, in_memory = op.result, self._in_memory(op.result)
+        readers = self._readers(value)
         if isinstance(op.defn, Constant | Iota):
             self._compute_in(readers, op)
         elif not in_memory:
-            freely = op.defn.cheap or (value.tensor.size == 1 and not _is_heavy(op))
-            if (freely or len(readers) == 1) and all(self._fits(op, g) for g in readers):
+            repeats = len(readers) == 1 or self._is_free(op)
+            if repeats and all(g.fits(op, self.options.max_ops) for g in readers):
                 self._compute_in(readers, op)
                 return
             in_memory = True
         if in_memory:
             self._materialise(op, readers)
+
+    def _is_free(self, op: Operation) -> bool:
+        """Whether computing a value again is no more than reading it."""
+        if op.result.tensor.size == 1:
+            return not (op.defn.costly or has_loops(op)) or op.defn.cheap
+        return op.defn.cheap and op.result not in self.dense
 
     def _is_view(self, op: Operation) -> bool:
         """Whether a reshape is of something in memory for certain, or must be in memory itself."""
@@ -191,129 +179,217 @@ class _Fusion:
             or self._in_memory(op.operands[0])
         )
 
-    def _assign_core(self, op: Operation) -> None:
-        """Contractions may join their epilogue; nests and routines stand alone."""
-        if op.defn.form == "contraction":
-            (value,) = op.results
-            readers = self._readers(value)
-            for group in readers:
-                joins = group.core is None and not group.has_heavy and len(value.tensor.shape) >= 2
-                if joins and self._reads_elementwise(group, value):
-                    if not self._in_memory(value) and len(readers) == 1:
-                        self._compute_in([group], op)
-                        group.core = op
-                        return
-        group = Group(op.results[0].tensor.shape, core=op)
-        self._open(group, op)
-
     def _materialise(self, op: Operation, readers: list[Group]) -> None:
-        """Write the value to memory: as one more result of a group that computes it anyway, or on its own."""
+        """Write the value to memory: with a group that computes it anyway, or that reads the same, or on its own.
+
+        A contraction whose one reader takes it in is not written at all.
+        """
         (value,) = op.results
         for group in readers:
             others = self._all_readers(value) - {group}
-            if (
-                self._reads_elementwise(group, value)
-                and (group.core is None or group.core.defn.form == "contraction")
-                and self._fits(op, group)
-                and not any(other.reaches(group) for other in others)
-            ):
+            if self._takes(group, op) and not any(other.reaches(group) for other in others):
                 self._compute_in([group], op)
-                group.outputs.append(value)
+                if op.defn.form == "contraction":
+                    group.core = op
+                in_memory = self._in_memory(value)
+                if in_memory or (others and not self._narrow(value, group, others)):
+                    group.write(value)
                 group.readers |= others
                 return
-        self._open(Group(value.tensor.shape), op)
+        if op.defn.form == "contraction":
+            self._open(Group(value.tensor.shape, core=op), op)
+        else:
+            self._open(self._sibling(value) or Group(()), op)
+
+    def _takes(self, group: Group, op: Operation) -> bool:
+        """Whether a group that reads a value can compute and write it."""
+        if op.defn.form != "contraction":
+            return group.can_write(op.result) and group.fits(op, self.options.max_ops)
+        shape = op.result.tensor.shape
+        free = group.core is None and not group.has_loops and len(shape) >= 2
+        return (
+            free
+            and group.reads_own(op.result)
+            and all(v.tensor.shape == shape for v in group.outputs)
+        )
+
+    def _sibling(self, value: Value) -> Group | None:
+        """A group whose loops read the same memory as those that would make the value."""
+        shape = value.tensor.shape
+        readers = self._all_readers(value)
+        read: dict[Value, list[Access]] | None = None
+        for group in self.groups:
+            fits = shape == group.space[: len(shape)] and (shape or not group.space)
+            if not fits or group.core is not None or len(group.ops) >= self.options.max_ops // 2:
+                continue
+            if read is None:
+                read = _reads(value)
+            if shape and not _share(value, read, group):
+                continue
+            if not any(reader is group or reader.reaches(group) for reader in readers):
+                return group
+        return None
 
     def _open(self, group: Group, op: Operation) -> None:
-        """Start a group with an operation whose results it writes."""
-        self.groups.append(group)
+        """Let a group, which may be new, write what an operation makes."""
+        if group not in self.groups:
+            self.groups.append(group)
         for value in op.results:
-            group.outputs.append(value)
+            group.write(value)
             group.readers |= self._all_readers(value)
-            group.read(value, identity(value.tensor.rank))
         self._compute_in([group], op)
 
     def _compute_in(self, groups: list[Group], op: Operation) -> None:
         """Let groups compute an operation where they read its result."""
         self.homes.setdefault(op, []).extend(groups)
         for group in groups:
-            group.ops[op] = None
-            if op.defn.form == "index":
-                for operand, access in operand_accesses(op, group.accesses[op.result]):
-                    group.read(operand, access)
+            group.compute(op)
 
-    # ---- what it costs
+    # ---- smaller values in place of larger ones
 
-    def _reads_elementwise(self, group: Group, value: Value) -> bool:
-        """Whether the group reads each element exactly where its loops are."""
-        accesses = group.accesses.get(value, ())
-        shape = value.tensor.shape
-        return bool(accesses) and all(is_identity(a, shape, group.space) for a in accesses)
+    def _narrow(self, value: Value, home: Group, others: set[Group]) -> bool:
+        """Write, in place of a value, what others make of it, if that takes less memory; tell whether it does.
 
-    def _fits(self, op: Operation, group: Group) -> bool:
-        """Whether a group can compute an operation without computing too much twice."""
-        if group.core is not None and group.core.defn.form != "contraction":
+        ``home`` computes the value, ``others`` read it. What they compute from it, element by element and with nothing
+        else than arguments and constants, can as well be computed at home.
+        """
+        moves: dict[Operation, None] = {}
+        kept: dict[Value, None] = {}
+        for group in others:
+            made = self._made_of(value, group)
+            for user in value.users:
+                if group in self.homes.get(user, ()) and user not in made:
+                    return False
+            for op in made:
+                result = op.result
+                moves[op] = None
+                if result in group.outputs:
+                    return False
+                if any(group in self.homes.get(u, ()) and u not in made for u in result.users):
+                    kept[result] = None
+        if any(v.tensor.shape != home.space for v in kept) or not _is_less(kept, value):
             return False
-        if len(group.ops) >= self.options.max_ops:
-            return False
-        accesses, space = group.accesses[op.result], group.space
-        if _is_heavy(op):
-            # A loop of its own: once for each turn of the loops around it.
-            (first, *others) = accesses
-            alone = not others and first is not None and RUNS not in first
-            return group.core is None and alone and is_once(first, space)
-        if op.defn.cheap:
-            return len(accesses) <= 8
-        if not op.defn.costly:
-            return len(accesses) <= 4
-        return len(accesses) <= 2 and all(is_once(a, space) for a in accesses)
+        for group in others:
+            self._regroup(group, [op for op in group.ops if op not in moves])
+        for result in kept:
+            home.write(result)
+            home.readers |= {g for g in self._all_readers(result) if g is not home}
+        self._regroup(home, [*home.ops, *self._inputs_of(moves, value), *moves])
+        return True
 
-    # ---- order
+    def _made_of(self, value: Value, group: Group) -> dict[Operation, None]:
+        """Elementwise operations of a group on the value and on what is known before it."""
+        made: dict[Operation, None] = {}
+        before = {value}
+        known: set[Value] = set()
+        limit = self.position[value.op] if value.op is not None else 0
+        for op in sorted(group.ops, key=self.position.__getitem__):
+            inputs = [v for v in op.operands if v not in before]
+            if not all(v in known or self._is_before(v, group, limit) for v in inputs):
+                continue
+            if len(inputs) == len(op.operands):
+                if op.defn.form == "index" and op.defn.cheap:
+                    known.add(op.result)
+            elif isinstance(op.defn, Elementwise):
+                before.add(op.result)
+                made[op] = None
+        return made
 
-    def _ordered(self) -> list[Group | Operation]:
-        """Groups and operations outside of them, each after what it reads, otherwise as they came."""
-        position = {op: i for i, op in enumerate(self.function.block.ops)}
-        items: list[Group | Operation] = [*self.groups, *self.outside]
-        producer = {v: g for g in self.groups for v in g.outputs}
-        made: dict[Value, Group | Operation] = {v: op for op in self.outside for v in op.results}
-        made |= producer
-        readers: dict[Group | Operation, list[Group | Operation]] = {item: [] for item in items}
-        missing: dict[Group | Operation, int] = dict.fromkeys(items, 0)
-        for item in items:
-            for value in _external(item):
-                if value in made:
-                    readers[made[value]].append(item)
-                    missing[item] += 1
+    def _is_before(self, value: Value, group: Group, limit: int) -> bool:
+        """Whether a value that a group reads from memory is made before operation number ``limit``."""
+        op = value.op
+        return op is None or (op not in group.ops and self.position[op] < limit)
 
-        def key(item: Group | Operation) -> int:
-            ops = [item] if isinstance(item, Operation) else item.ops
-            return max(position[op] for op in ops)
+    def _inputs_of(self, moves: Iterable[Operation], value: Value) -> list[Operation]:
+        """Cheap operations in groups that others, which move elsewhere, read beside ``value``."""
+        found: dict[Operation, None] = {}
+        stack = [v for op in moves for v in op.operands]
+        while stack:
+            op = stack.pop().op
+            if op is None or op is value.op or op in found or op in moves or op not in self.homes:
+                continue
+            found[op] = None
+            stack += op.operands
+        return list(found)
 
-        keys = {item: (key(item), n) for n, item in enumerate(items)}
-        ready = [(keys[item], item) for item in items if not missing[item]]
-        heapify(ready)
-        ordered = []
-        while ready:
-            item = heappop(ready)[1]
-            ordered.append(item)
-            for reader in readers[item]:
-                missing[reader] -= 1
-                if not missing[reader]:
-                    heappush(ready, (keys[reader], reader))
-        assert len(ordered) == len(items), "kernels depend on each other in a circle"
-        return ordered
-
-
-def _is_heavy(op: Operation) -> bool:
-    """Whether computing one element takes a loop."""
-    return op.defn.form != "index" or op.defn.loops
+    def _regroup(self, group: Group, ops: Iterable[Operation]) -> None:
+        """Let a group compute these operations, as far as its outputs need them."""
+        for op in group.ops:
+            self.homes[op].remove(group)
+        last_first = sorted(dict.fromkeys(ops), key=self.position.__getitem__, reverse=True)
+        group.recompute(last_first)
+        for op in group.ops:
+            self.homes.setdefault(op, []).append(group)
 
 
-def _external(item: Group | Operation) -> list[Value]:
-    """What a group reads from memory."""
-    if isinstance(item, Operation):
-        return list(item.operands)
-    inside = {r for op in item.ops for r in op.results}
-    return list(dict.fromkeys(v for op in item.ops for v in op.operands if v not in inside))
+def _dense_values(block: Block) -> set[Value]:
+    """Values of cheap operations that read more memory than the value is, or stand for too many operations."""
+    leaves: dict[Value, frozenset[Value]] = {}
+    work: dict[Value, int] = {}
+    dense: set[Value] = set()
+    for op in block.ops[:-1]:
+        if op.defn.form != "index" or not op.defn.cheap:
+            continue
+        value = op.result
+        found: set[Value] = set()
+        for v in op.operands:
+            found |= leaves.get(v, frozenset((v,)))
+        large = frozenset(v for v in found if not _is_smaller(v.tensor.size, value.tensor.size))
+        work[value] = 1 + sum(work.get(v, 0) for v in op.operands)
+        if len(large) > 1 or work[value] > _MOST_CHEAP:
+            dense.add(value)
+            large = frozenset((value,))
+            work[value] = 0
+        leaves[value] = large
+    return dense
+
+
+def _is_smaller(a: DimLike, b: DimLike) -> bool:
+    """Whether one size is at most half of another; symbolic ones are taken to be large."""
+    return isinstance(a, int) and (not isinstance(b, int) or 2 * a <= b)
+
+
+def _is_less(values: Iterable[Value], than: Value) -> bool:
+    """Whether values take less memory than one of the same shape."""
+    return sum(v.tensor.dtype.bytes for v in values) < than.tensor.dtype.bytes
+
+
+def _reads(value: Value) -> dict[Value, list[Access]]:
+    """Where the loops that make a value would read others, seen through operations that may be fused."""
+    found: dict[Value, list[Access]] = {value: [identity(value.tensor.rank)]}
+    stack = [value]
+    seen = 0
+    while stack and seen < _MOST_SEEN:
+        op = stack.pop().op
+        if op is None or op.defn.form != "index":
+            continue
+        seen += 1
+        for operand, access in operand_accesses(op, found[op.result]):
+            if operand not in found:
+                found[operand] = [access]
+                stack.append(operand)
+    return found
+
+
+def _share(value: Value, read: dict[Value, list[Access]], group: Group) -> bool:
+    """Whether the loops that make a value and those of a group read something in memory in the same order."""
+    return any(
+        (v.op is None or not v.op.defn.cheap)
+        and v.tensor.rank > 0
+        and not _is_smaller(v.tensor.size, value.tensor.size)
+        and any(_alike(a, b) for a in accesses for b in group.accesses[v])
+        for v, accesses in read.items()
+        if v in group.accesses
+    )
+
+
+def _alike(a: Access, b: Access) -> bool:
+    """Whether two accesses are the same, but that one may run along what the other takes one by one."""
+    if a is None or b is None or len(a) != len(b):
+        return False
+    return all(m == n or RUNS in (m, n) for m, n in zip(a, b, strict=True)) and any(
+        m == n and m >= 0 for m, n in zip(a, b, strict=True)
+    )
 
 
 def _write(function: Function, items: list[Group | Operation]) -> None:
@@ -330,7 +406,7 @@ def _write(function: Function, items: list[Group | Operation]) -> None:
             block.append(item)
             continue
         ops = sorted(item.ops, key=position.__getitem__)
-        kernel = _kernel_of(_external(item), item.outputs, ops)
+        kernel = _kernel_of(sources(item), item.outputs, ops)
         kernel.set_operands([memory.get(v, v) for v in kernel.operands])
         block.append(kernel)
         for value, result in zip(item.outputs, kernel.results, strict=True):

@@ -14,6 +14,7 @@ from tapec.ir.op import OPS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BufferType, TensorType
+from tapec.passes.access import loops_of
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.schedule import core_of
 from tapec.passes.tiling import Tiling
@@ -88,7 +89,7 @@ class KernelWriter:
 
     def _is_flat(self) -> bool:
         """Whether every element depends on elements of the same number, so that one loop does for all axes."""
-        space = self.op.results[0].tensor.shape
+        space = loops_of(self.op)
         if self.core is not None or len(space) < 2 or not all(isinstance(n, int) for n in space):
             return False
         values = [*self.block.args, *(r for op in self.block.ops[:-1] for r in op.results)]
@@ -108,29 +109,32 @@ class KernelWriter:
     def _loops(self, *, vector: bool) -> LoopBuilder:
         """All indices of the results, one after the other or several at a time."""
         k = self._builder()
-        shape = self.outputs[0].type.shape  # type: ignore[union-attr]
+        space = loops_of(self.op)
+        if self.flat:
+            space = (prod(int(n) for n in space),)  # type: ignore[arg-type]
 
         def axis(index: Index) -> None:
-            if len(index) == len(shape):
-                self._store(k, index)
-                return
-            last = len(index) == len(shape) - 1
-            k.along(
-                shape[len(index)],
-                lambda i: axis((*index, i)),
-                vector=vector and last and k.lanes > 1,
-                parallel=bool(self.op.attrs["parallel"]) and not index,
-            )
+            if len(index) < len(space):
+                last = len(index) == len(space) - 1
+                k.along(
+                    space[len(index)],
+                    lambda i: axis((*index, i)),
+                    vector=vector and last and k.lanes > 1,
+                    parallel=bool(self.op.attrs["parallel"]) and not index,
+                )
+            self._store(k, index)
 
         axis(())
         k.effect(OPS["return"])
         return k
 
     def _store(self, k: LoopBuilder, index: Index) -> None:
-        """The elements of all results at an index; all are read before the first is written."""
-        values = [self.element(k, v, index) for v in self.block.terminator.operands]
-        for value, buffer in zip(values, self.outputs, strict=True):
-            k.store(value, buffer, index)
+        """The elements of the results that have as many axes; all are read before the first is written."""
+        results = zip(self.block.terminator.operands, self.outputs, strict=True)
+        chosen = [(v, b) for v, b in results if len(b.type.shape) == len(index)]  # type: ignore[union-attr]
+        elements = [self.element(k, v, index) for v, _ in chosen]
+        for element, (_, buffer) in zip(elements, chosen, strict=True):
+            k.store(element, buffer, index)
 
     def _contraction(self) -> None:
         assert self.core is not None

@@ -18,7 +18,7 @@ from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.errors import PassError
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import KernelOp, Return
-from tapec.passes.access import block_accesses, is_identity
+from tapec.passes.access import block_accesses, is_own, loops_of
 
 #: Bytes that places are multiples of: a cache line, and the widest vector.
 ALIGNMENT = 64
@@ -115,13 +115,13 @@ def _reads_in_place(kernel: Operation, argument: Value) -> bool:
     """Whether the kernel reads, of the argument, only the element at its own index."""
     block = kernel.regions[0].block
     accesses = block_accesses(block)
-    space = kernel.results[0].tensor.shape
+    space = loops_of(kernel)
     for operand, inside in zip(kernel.operands, block.args, strict=True):
         if home(operand) is argument:
             if operand is not argument:
                 return False
             shape = inside.tensor.shape
-            if not all(is_identity(a, shape, space) for a in accesses.get(inside, ())):
+            if not all(is_own(a, shape, space) for a in accesses.get(inside, ())):
                 return False
     return True
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tapec.ir.core import Module, Operation
 from tapec.ir.dims import DimLike
+from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType
 from tapec.passes import tiling
@@ -50,7 +51,7 @@ def _schedule(kernel: Operation, options: Options) -> None:
             right,
             lanes=_lanes([left.dtype], options),
             machine=tiling.Machine.of(options.vector_bytes, masked=options.masked),
-            weight=len(block.ops) - 1,
+            weight=_weight(kernel),
         )
         kernel.attrs.update(choice.attrs)
         return
@@ -58,6 +59,15 @@ def _schedule(kernel: Operation, options: Options) -> None:
     kernel.attrs["lanes"] = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
     work: DimLike = sum((op.defn.flops(op) for op in block.ops[:-1]), kernel.results[0].tensor.size)
     kernel.attrs["parallel"] = core is None and isinstance(work, int) and work >= PARALLEL_WORK
+
+
+def _weight(kernel: Operation) -> int:
+    """Operations on each element of a contraction's result, stores included."""
+    shape = kernel.results[0].tensor.shape
+    ops = kernel.regions[0].block.ops
+    return len(kernel.results) + sum(
+        isinstance(op.defn, Elementwise) and op.result.tensor.shape == shape for op in ops
+    )
 
 
 def core_of(kernel: Operation) -> Operation | None:
