@@ -6,12 +6,14 @@ Equal kernels are written once. A kernel gets each buffer once: what it updates 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from tapec.ir.builder import Builder
+from tapec.ir.compare import exact
 from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.errors import PassError
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.placement import Place, parse_place
-from tapec.ir.printer import print_function
 from tapec.ir.types import U8, BufferType, TensorType
 from tapec.passes.nest import KernelWriter
 from tapec.passes.plan import home
@@ -20,7 +22,7 @@ from tapec.passes.plan import home
 def run(module: Module, options: object = None) -> bool:
     """Lower every function of the module."""
     lowered = Module()
-    kernels: dict[str, Function] = {}
+    kernels: dict[Hashable, Function] = {}
     for function in list(module.functions.values()):
         lowered.add(_Entry(function, kernels).write())
     for kernel in kernels.values():
@@ -32,7 +34,7 @@ def run(module: Module, options: object = None) -> bool:
 class _Entry:
     """The loop-level form of one function."""
 
-    def __init__(self, function: Function, kernels: dict[str, Function]) -> None:
+    def __init__(self, function: Function, kernels: dict[Hashable, Function]) -> None:
         self.source = function
         self.kernels = kernels
         fresh = [i for i in range(len(function.returns)) if i not in function.updates]
@@ -79,8 +81,7 @@ class _Entry:
         ]
         order = list(dict.fromkeys(keys))
         roles = [order.index(key) for key in keys]
-        writer = KernelWriter(op, roles, len(order))
-        kernel = self._shared(writer.write())
+        kernel = self._kernel(op, roles, len(order))
         firsts = [roles.index(n) for n in range(len(order))]
         buffers = [
             self._memory(slots[first], arg.type)
@@ -88,13 +89,13 @@ class _Entry:
         ]
         self.builder.emit("launch", *buffers, kernel=kernel.name)
 
-    def _shared(self, kernel: Function) -> Function:
-        """The kernel, or an equal one that is there already."""
-        text = print_function(kernel)
-        known = self.kernels.get(text)
+    def _kernel(self, op: Operation, roles: list[int], count: int) -> Function:
+        """The loops of a kernel, or those of an equal one that are there already."""
+        key = (tuple(roles), _structure(op))
+        known = self.kernels.get(key)
         if known is None:
-            known = self.kernels[text] = kernel
-            kernel.name = f"k{len(self.kernels) - 1}"
+            known = self.kernels[key] = KernelWriter(op, roles, count).write()
+            known.name = f"k{len(self.kernels) - 1}"
         return known
 
     def _memory(self, place: Place, type: object) -> Value:
@@ -112,6 +113,22 @@ class _Entry:
                 buffer = self.builder.emit("view", buffer, type=type, offset=offset)
             self._views[key] = buffer
         return self._views[key]
+
+
+def _structure(kernel: Operation) -> Hashable:
+    """What tells one kernel from another: all but its operands, places, names and locations."""
+    block = kernel.regions[0].block
+    numbers: dict[Value, int] = {}
+    for arg in block.args:
+        numbers[arg] = len(numbers)
+    parts: list[Hashable] = [tuple(a.type for a in block.args)]
+    for op in block.ops:
+        operands = tuple(numbers[v] for v in op.operands)
+        parts.append((op.defn, operands, exact(op.attrs), tuple(r.type for r in op.results)))
+        for result in op.results:
+            numbers[result] = len(numbers)
+    choices = {name: value for name, value in kernel.attrs.items() if name != "place"}
+    return exact(choices), *parts
 
 
 def _buffer(type: TensorType) -> BufferType:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from tapec.ir.core import Function, Operation, Value
-from tapec.ir.errors import TargetError
+from tapec.ir.errors import PassError, TargetError
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast
@@ -43,6 +43,8 @@ class KernelWriter:
         self.outputs = self.buffers[len(op.operands) :]
         self._arrays: dict[Operation, Value] = {}
         self._product: tuple[Value, Index, Value] | None = None
+        #: Elements computed behind a contraction, where the builder cannot tell which turn they belong to.
+        self._behind: dict[Value, Value] = {}
 
     def write(self) -> Function:
         """Write the loops."""
@@ -144,6 +146,7 @@ class KernelWriter:
 
         def write(index: Index, value: Value) -> None:
             self._product = (core.result, index, value)
+            self._behind = {core.result: value}
             self._store(k, index)
             self._product = None
 
@@ -163,24 +166,24 @@ class KernelWriter:
 
     def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         """An element of a value: loaded, or computed from elements of others."""
+        if self._product is None:
+            return k.once(value, index, lambda: self._element(k, value, index))
+        if index != self._product[1]:
+            return self._element(k, value, index)
+        if value not in self._behind:
+            self._behind[value] = self._element(k, value, index)
+        return self._behind[value]
+
+    def _element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         op = value.op
         if op is None:
             return k.load(self.inputs[value], index)
-        if self._product is not None and value is self._product[0]:
-            assert index == self._product[1], "an epilogue reads the product where it is made"
-            return self._product[2]
+        if op is self.core:
+            raise PassError(f"{op.name} is read elsewhere than where it is made")
         if isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray):
             return k.load(self._array(k, op), index)
-
-        def compute() -> Value:
-            operands = [_Operand(self, k, v) for v in op.operands]
-            return op.defn.lower(k, index, *operands, **op.parameters)
-
-        if self._product is not None:
-            return (
-                compute()
-            )  # it depends on what the loops carry; equal operations are merged anyway
-        return k.once(value, index, compute)
+        operands = [_Operand(self, k, v) for v in op.operands]
+        return op.defn.lower(k, index, *operands, **op.parameters)
 
     def _array(self, k: LoopBuilder, op: Operation) -> Value:
         """The memory of a constant array."""

@@ -1,8 +1,9 @@
 """Place every kernel's result: in an argument that it updates, in a result's buffer, or in one arena.
 
 Values live from the kernel that makes them to the last that reads them. Those of the arena get offsets by size, the
-largest first, each at the lowest place that is free while it lives. The function's attributes ``arena`` and
-``lower_bound`` tell the bytes taken and the most bytes alive at one time.
+largest first, each at the lowest place that is free while it lives; a few other orders are tried where that wastes
+any. A kernel writes over an operand that dies there, if it reads each element of it only where it writes one. The
+function's attributes ``arena`` and ``lower_bound`` tell the bytes taken and the most bytes alive at one time.
 
 A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
 later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at
@@ -11,6 +12,8 @@ the end moves it. Places as text: `tapec.ir.placement`.
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
@@ -24,11 +27,11 @@ from tapec.passes.access import block_accesses, is_own, loops_of
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Interval:
-    """Bytes that are needed from operation number ``first`` to number ``last``."""
+    """Bytes that are needed from operation number ``first`` to number ``last``, by one value after the other."""
 
-    value: Value
+    values: list[Value]
     bytes: int
     first: int
     last: int
@@ -48,8 +51,9 @@ def _plan(function: Function) -> None:
     places = _results(function)
     intervals = _intervals(function, places)
     offsets, total = place(intervals)
-    for value, offset in offsets.items():
-        places[value] = f"arena+{offset}"
+    for interval, offset in offsets.items():
+        for value in interval.values:
+            places[value] = f"arena+{offset}"
     for op in function.block.ops:
         if isinstance(op.defn, KernelOp):
             op.attrs["place"] = tuple(places[r] for r in op.results)
@@ -148,34 +152,79 @@ def _intervals(function: Function, places: dict[Value, str]) -> list[Interval]:
             last[home(operand)] = i
         if isinstance(op.defn, KernelOp):
             made.update((r, i) for r in op.results)
-    intervals = []
+    intervals: dict[Value, Interval] = {}
     for value, first in made.items():
-        if value not in places:
-            size = value.tensor.bytes
-            if not isinstance(size, int):
-                raise PassError(
-                    f"@{function.name}: the size of {value.type} is symbolic; "
-                    "the arena is planned for sizes that are known"
-                )
-            intervals.append(Interval(value, size, first, last.get(value, first)))
-    return intervals
+        if value in places:
+            continue
+        size = value.tensor.bytes
+        if not isinstance(size, int):
+            raise PassError(
+                f"@{function.name}: the size of {value.type} is symbolic; "
+                "the arena is planned for sizes that are known"
+            )
+        end = last.get(value, first)
+        dying = _replaced(value, first, intervals)
+        if dying is None:
+            intervals[value] = Interval([value], size, first, end)
+        else:
+            intervals[value] = dying
+            dying.values.append(value)
+            dying.last = end
+    return list(dict.fromkeys(intervals.values()))
 
 
-def place(intervals: list[Interval]) -> tuple[dict[Value, int], int]:
-    """Offsets for intervals, and the bytes that they take in all."""
-    placed: list[tuple[int, Interval]] = []
-    offsets: dict[Value, int] = {}
+def _replaced(value: Value, at: int, intervals: dict[Value, Interval]) -> Interval | None:
+    """The interval of an operand that dies in the kernel that makes a value, and that the value may replace."""
+    kernel = value.op
+    assert kernel is not None
+    if any(op.defn.form != "index" for op in kernel.regions[0].block.ops[:-1]):
+        return None
+    for operand in kernel.operands:
+        interval = intervals.get(operand)
+        # A result that is there already ends the interval with this kernel too, but is none of its operands.
+        if interval is None or interval.last != at or interval.values[-1] is not operand:
+            continue
+        if operand.type == value.type and _reads_in_place(kernel, operand):
+            return interval
+    return None
+
+
+def place(intervals: list[Interval]) -> tuple[dict[Interval, int], int]:
+    """Offsets for intervals, and the bytes that they take in all: the best of a few orders."""
+    orders: tuple[Callable[[Interval], tuple[int, ...]], ...] = (
+        lambda i: (-i.bytes, i.first),
+        lambda i: (-i.bytes * (i.last - i.first + 1), i.first),
+        lambda i: (i.first - i.last, -i.bytes, i.first),
+        lambda i: (i.first, -i.bytes),
+    )
+    least = lower_bound(intervals)
+    best: tuple[dict[Interval, int], int] | None = None
+    for order in orders:
+        found = _place_in_order(sorted(intervals, key=order))
+        if best is None or found[1] < best[1]:
+            best = found
+        if best[1] == least:
+            break
+    assert best is not None
+    return best
+
+
+def _place_in_order(intervals: Iterable[Interval]) -> tuple[dict[Interval, int], int]:
+    """Put each at the lowest place that is free while it lives."""
+    #: By offset; the number in the middle keeps intervals from being compared.
+    placed: list[tuple[int, int, Interval]] = []
+    offsets: dict[Interval, int] = {}
     total = 0
-    for interval in sorted(intervals, key=lambda i: (-i.bytes, i.first)):
+    for number, interval in enumerate(intervals):
         offset = 0
-        for start, other in sorted(placed, key=lambda pair: pair[0]):
+        for start, _, other in placed:
             if other.last < interval.first or interval.last < other.first:
                 continue
             if offset + interval.bytes <= start:
                 break
             offset = max(offset, _aligned(start + other.bytes))
-        placed.append((offset, interval))
-        offsets[interval.value] = offset
+        insort(placed, (offset, number, interval))
+        offsets[interval] = offset
         total = max(total, _aligned(offset + interval.bytes))
     return offsets, total
 
