@@ -1,21 +1,23 @@
 """Loops that carry values: folds in order, and reductions, whose order is ours to choose.
 
-A reduction runs over its axes from the outside in; along the last, several sums take turns, so that one addition need
-not wait for the one before. Where no vectorised loop is around it, that axis is vectorised, and the lanes are combined
-at the end, halves first. The order depends on the extents and lanes alone: the same program gives the same bits.
+A reduction inside a vectorised loop has a sum for each lane. Any other is itself vectorised along its last axis, if
+that is long enough: the lanes sum up on their own, through all the loops of the reduction, and are combined once at the
+end, halves first. In both cases several sums take turns along the last axis, so that one addition need not wait for the
+one before. The order depends on the extents and lanes alone: the same program gives the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
-from tapec.ir.op import OPS, Index
-from tapec.ir.types import F32, DType, Shape, VectorType
+from tapec.ir.op import OPS, Index, Op
+from tapec.ir.types import F32, DType, Shape
 
 if TYPE_CHECKING:
     from tapec.ir.loop_builder import LoopBuilder
@@ -24,6 +26,8 @@ Body = Callable[[Index], Value]
 
 #: Sums that take turns: additions take about four cycles, and two start in each.
 CHAINS = 4
+#: A rest of at most this many turns is written out.
+UNROLL = 4
 
 
 def fold(
@@ -45,88 +49,116 @@ def fold(
 
 
 def reduce(k: LoopBuilder, combine: str, extents: Shape, dtype: DType, body: Body) -> Value:
-    """Combine the body's values over all indices."""
+    """Combine the body's values over all indices; sums of half precision are kept in single."""
     if not extents:
         return body(())
-    wide = F32 if dtype.is_floating and dtype.bits < 32 and combine in ("add", "mul") else dtype
-    defn = OPS[combine]
-    lanes = k.active_lanes
-    start = k.constant(neutral(combine, wide), wide)
-    if lanes is not None:
-        start = k.splat(start)
-
-    def value(index: Index) -> Value:
-        found = body(index)
-        return k.cast(found, dtype=wide) if wide != dtype else found
-
-    def last(outer: Index, carried: Value) -> Value:
-        return _last_axis(k, defn, extents[-1], carried, lambda i: value((*outer, i)))
-
-    (total,) = fold(k, extents[:-1], (start,), lambda outer, carried: (last(outer, carried[0]),))
-    return k.cast(total, dtype=dtype) if wide != dtype else total
+    half = dtype.is_floating and dtype.bits < 32 and combine in ("add", "mul")
+    if half:
+        total = _Reduction(k, OPS[combine], F32, lambda i: k.cast(body(i), dtype=F32)).over(extents)
+        return k.cast(total, dtype=dtype)
+    return _Reduction(k, OPS[combine], dtype, body).over(extents)
 
 
-def _last_axis(
-    k: LoopBuilder, combine: Any, extent: DimLike, total: Value, value: Callable[[DimLike], Value]
-) -> Value:
-    """``total`` combined with the values along the last axis."""
-    done = 0
-    if isinstance(extent, int):
-        if k.active_lanes is None and extent >= 2 * k.lanes > 2:
-            total, done = _vectorised(k, combine, extent, total, value)
+@dataclass(frozen=True)
+class _Reduction:
+    """One reduction: how values are combined, and where they come from."""
+
+    k: LoopBuilder
+    combine: Op
+    dtype: DType
+    body: Body
+
+    def over(self, extents: Shape) -> Value:
+        """The combination of all values."""
+        k, extent = self.k, extents[-1]
+        start = k.constant(neutral(self.combine.name, self.dtype), self.dtype)
+        inside = k.active_lanes is not None
+        lanes = 0 if inside else self._lanes(extent)
+        turns = extent // lanes if lanes else extent
+        chains = CHAINS
+        while isinstance(turns, int) and chains > 1 and turns < 2 * chains:
+            chains //= 2
+        # The rest of the last axis: some of the lanes, or one by one into a sum of its own.
+        alone = lanes and not k.masked and extent % lanes
+        sums = [k.splat(start) if inside or lanes else start] * chains + [start] * bool(alone)
+
+        def last(outer: Index, carried: Sequence[Value]) -> Sequence[Value]:
+            return self._last_axis(outer, extent, carried, chains, lanes)
+
+        sums = list(fold_scalars(k, extents[:-1], sums, last))
+        total = self._combined(sums[:chains])
+        if lanes:
+            total = k.pure(OPS["reduce_lanes"], total, combine=self.combine.name)
+        return k.apply(self.combine, total, sums[chains]) if alone else total
+
+    def _lanes(self, extent: DimLike) -> int:
+        """Lanes of vectors along the last axis; 0 if it is too short."""
+        k = self.k
+        if k.lanes == 1 or not isinstance(extent, int):
+            return 0
+        return k.lanes if extent >= (k.lanes // 2 if k.masked else k.lanes) else 0
+
+    def _last_axis(
+        self, outer: Index, extent: DimLike, carried: Sequence[Value], chains: int, lanes: int
+    ) -> Sequence[Value]:
+        """All sums in turn, then the first for what is left."""
+        k, unit = self.k, lanes or 1
+        rest = list(carried[chains:])
+
+        def turn(i: DimLike, sums: Sequence[Value]) -> Sequence[Value]:
+            return [self._step(s, (*outer, i + n * unit), lanes) for n, s in enumerate(sums)]
+
+        def single(i: DimLike, sums: Sequence[Value]) -> Sequence[Value]:
+            return [self._step(sums[0], (*outer, i), 0)]
+
+        grouped, whole = extent // (chains * unit) * chains * unit, extent // unit * unit
+        sums = list(k.repeat(0, grouped, turn, carried[:chains], step=chains * unit, lanes=lanes))
+        first: Sequence[Value] = sums[:1]
+        if isinstance(whole, int) and isinstance(grouped, int) and whole - grouped <= UNROLL * unit:
+            for i in range(grouped, whole, unit):
+                first = k.repeat(i, i + unit, turn, first, step=unit, lanes=lanes)
         else:
-            grouped = extent // CHAINS * CHAINS
-            if grouped > CHAINS:
-                sums = _chains(k, combine, 0, grouped, total, value, 1)
-                total, done = k.apply(combine, total, sums), grouped
-    (total,) = k.repeat(
-        done, extent, lambda i, carried: (k.apply(combine, carried[0], value(i)),), (total,)
-    )
-    return total
+            first = k.repeat(grouped, whole, turn, first, step=unit, lanes=lanes)
+        if rest:
+            rest = list(k.repeat(whole, extent, single, rest))
+        else:
+            first = k.repeat(whole, extent, turn, first, step=unit, lanes=lanes)
+        return [*first, *sums[1:], *rest]
+
+    def _step(self, total: Value, index: Index, lanes: int) -> Value:
+        """A sum and one more value; lanes that are not active keep theirs."""
+        k = self.k
+        value = self.body(index)
+        mask = k.active_mask() if lanes else None
+        if mask is not None:
+            value = k.where(
+                mask, value, k.constant(neutral(self.combine.name, self.dtype), self.dtype)
+            )
+        return k.apply(self.combine, total, value)
+
+    def _combined(self, sums: Sequence[Value]) -> Value:
+        """Several sums as one, halves first."""
+        while len(sums) > 1:
+            half = len(sums) // 2
+            pairs: Any = zip(sums[:half], sums[half:], strict=True)
+            sums = [self.k.apply(self.combine, a, b) for a, b in pairs]
+        return sums[0]
 
 
-def _vectorised(
-    k: LoopBuilder, combine: Any, extent: int, total: Value, value: Callable[[DimLike], Value]
-) -> tuple[Value, int]:
-    """The part of the axis that fills whole vectors; and where it ends."""
-    grouped = extent // (CHAINS * k.lanes) * CHAINS * k.lanes
-    whole = extent // k.lanes * k.lanes
-    parts = []
-    if grouped:
-        parts.append(_chains(k, combine, 0, grouped, total, value, k.lanes))
-    if whole > grouped:
-        parts.append(_chains(k, combine, grouped, whole, total, value, k.lanes, chains=1))
-    vector = parts[0] if len(parts) == 1 else k.apply(combine, *parts)
-    lanes = k.pure(OPS["reduce_lanes"], vector, combine=combine.name)
-    return k.apply(combine, total, lanes), whole
-
-
-def _chains(
+def fold_scalars(
     k: LoopBuilder,
-    combine: Any,
-    low: int,
-    high: int,
-    like: Value,
-    value: Callable[[DimLike], Value],
-    lanes: int,
-    chains: int = CHAINS,
-) -> Value:
-    """Several sums that take turns between ``low`` and ``high``, combined; each may be a vector of ``lanes``."""
-    start = k.constant(neutral(combine.name, like.type.dtype), like.type.dtype)
-    if lanes > 1:
-        start = k.pure(OPS["splat"], start, lanes=lanes)
-    elif isinstance(like.type, VectorType):
-        start = k.splat(start)
+    extents: Shape,
+    init: Sequence[Value],
+    body: Callable[[Index, Sequence[Value]], Sequence[Value]],
+) -> Sequence[Value]:
+    """As `fold`, but what is carried keeps its type: it has the lanes that it needs already."""
 
-    def step(i: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
-        return [k.apply(combine, c, value(i + n * lanes)) for n, c in enumerate(carried)]
+    def axis(index: Index, carried: Sequence[Value]) -> Sequence[Value]:
+        if len(index) == len(extents):
+            return body(index, carried)
+        return k.repeat(0, extents[len(index)], lambda i, inner: axis((*index, i), inner), carried)
 
-    width = lanes if lanes > 1 else 0
-    sums = list(k.repeat(low, high, step, [start] * chains, step=chains * lanes, lanes=width))
-    while len(sums) > 1:
-        half = len(sums) // 2
-        sums = [k.apply(combine, a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
-    return sums[0]
+    return axis((), init)
 
 
 def neutral(combine: str, dtype: DType) -> Any:
