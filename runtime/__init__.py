@@ -31,7 +31,7 @@ def _compile_for_cpu(module: Module, **options: Any) -> Executable:
 
 
 def _find_for_cpu(key: str, **options: Any) -> Executable | None:
-    from tapec.runtime.cpu.program import find_program  # as above
+    from tapec.runtime.cpu.code import find_program  # as above
 
     return find_program(key, **options)
 

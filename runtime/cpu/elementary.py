@@ -223,7 +223,8 @@ def acosh(f: Expansion, x: Reg) -> Reg:
     """log(x + sqrt(x^2 - 1)), as log1p."""
     large = x > f.choose(2.0**25, 2.0**54)
     t = x - 1.0
-    near = t + f.sqrt(t * (t + 2.0))
+    # Far below 1 the square would be positive again, and the sum of t and its root 0.
+    near = t + f.sqrt(f.select(t < 0.0, t, t * (t + 2.0)))
     value = f.call("log1p", f.select(large, x, near))
     return value + f.select(large, LN2[1][0], 0.0)
 

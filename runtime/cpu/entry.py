@@ -23,11 +23,11 @@ from tapec.ir.core import Block, Function, Module, Operation
 from tapec.ir.errors import TargetError
 from tapec.ir.ops import loop
 from tapec.ir.types import BufferType, Type
+from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
 from tapec.runtime.symbols import plain_symbol, symbols_of
 
-CALL, RELEASE = "tapec.call", "tapec.release"
 MISMATCH = "an argument is not of the type that the program was compiled for"
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
 #: Operations executed, roughly, from which on other threads get the interpreter meanwhile.

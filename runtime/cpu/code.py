@@ -1,0 +1,126 @@
+"""Programs that are native code already: mapped, callable from Python, found in the cache.
+
+Nothing here knows how they are made, so a process that finds its programs loads neither LLVM nor what writes for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import platform
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.errors import TargetError
+from tapec.runtime.cache import Cache, key_of
+from tapec.runtime.cpu import threads as pool
+from tapec.runtime.cpu.host import Mapped
+from tapec.runtime.cpu.image import Image
+from tapec.runtime.executable import Executable, Signature
+
+#: Exported by every program: what Python calls, and, if it has an arena, what gives that back.
+CALL, RELEASE = "tapec.call", "tapec.release"
+_FASTCALL = 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class Code:
+    """A program in memory with the C function that Python calls; it lives as long as that function."""
+
+    def __init__(self, image: Image, host: list[str], name: str) -> None:
+        """Map the image."""
+        self._mapped = Mapped(image, host)
+        call = self._mapped.address(CALL)
+        self._definition = _MethodDef(name.encode(), call, _FASTCALL, None)
+        self._release = None
+        if RELEASE in image.symbols:
+            release = self._mapped.address(RELEASE)
+            self._release = ctypes.PYFUNCTYPE(None)(release)
+
+    def function(self) -> Any:
+        """A built-in function of Python that runs the program; it keeps this object alive."""
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype = ctypes.py_object
+        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return make(ctypes.addressof(self._definition), self, None)
+
+    def __del__(self) -> None:
+        if getattr(self, "_release", None) is not None:
+            self._release()  # type: ignore[misc]
+
+
+def find_program(key: str, *, threads: int = 1, cache: Cache, opt: int = 1) -> Executable | None:
+    """The program that `compile_program` kept under a key, or None."""
+    kept = cache.get(program_key(key, usable_threads(threads), opt))
+    return None if kept is None else load(kept, cache)
+
+
+def usable_threads(threads: int) -> int:
+    """How many threads a program is compiled for: 1 where there is no pool."""
+    if threads > pool.MOST:
+        raise TargetError(f"at most {pool.MOST} threads can run a loop, got {threads}")
+    return threads if pool.is_available() else 1
+
+
+def program_key(source: str, threads: int, opt: int) -> str:
+    """The name of a program in the cache."""
+    return key_of(source, machine(), str(threads), str(opt))
+
+
+def to_bytes(image: Image, host: list[str], signature: Signature, threads: int) -> bytes:
+    """A program for a file."""
+    head = f"{signature.to_json()}\n{json.dumps([host, threads])}\n"
+    return head.encode() + image.to_bytes()
+
+
+def load(kept: bytes, cache: Cache | None) -> Executable:
+    """Start what `to_bytes` wrote."""
+    signature, table, image = kept.split(b"\n", 2)
+    host, threads = json.loads(table)
+    return start(
+        Image.from_bytes(image), host, Signature.from_json(signature.decode()), threads, cache
+    )
+
+
+def start(
+    image: Image, host: list[str], signature: Signature, threads: int, cache: Cache | None
+) -> Executable:
+    """Put a program into memory."""
+    if threads > 1:
+        pool.require(cache)  # it provides what the table asks for
+    return Executable(signature, Code(image, host, signature.name).function())
+
+
+@functools.cache
+def machine() -> str:
+    """What compiled code depends on besides its source: processor, Python, NumPy, LLVM, and this package."""
+    parts = [platform.machine(), sys.version, str(object.__basicsize__), np.__version__]
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        wanted = ("flags", "Features", "model name", "cpu family", "model", "CPU part")
+        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
+        first = lines[: lines.index("")] if "" in lines else lines
+        parts += [line for line in first if line.split("\t")[0].strip() in wanted]
+    # The version without the import: the folder of the package changes with it.
+    spec = find_spec("llvmlite")
+    if spec is not None and spec.origin is not None:
+        parts.append(str(os.stat(spec.origin).st_mtime_ns))
+    own = Path(__file__).parents[1]
+    parts += sorted(f"{p.relative_to(own)} {p.stat().st_mtime_ns}" for p in own.rglob("*.py"))
+    return "\n".join(parts)
