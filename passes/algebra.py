@@ -121,7 +121,7 @@ def divide_by_power_of_two(b: Builder, op: Operation) -> Replacement:
         inverse = number.dtype.type(1) / number
     exact = abs(np.frexp(np.float64(number))[0]) == 0.5
     # Both factors must be normal numbers: hardware may take others for zero.
-    tiny = ml_dtypes.finfo(number.dtype).smallest_normal  # type: ignore[no-untyped-call]
+    tiny = ml_dtypes.finfo(number.dtype).smallest_normal
     if not exact or not np.isfinite(inverse) or min(abs(number), abs(inverse)) < tiny:
         return None
     return b.mul(x, b.full_like(plain(inverse), y))

@@ -42,9 +42,7 @@ def compile_module(module: Module) -> Executable:
     return compile_loops(lowered(module), threads=threads, cache=folder, key=key)
 
 
-def lowered(
-    module: Module, after: str | None = None, observers: Sequence[Observer] = ()
-) -> Module:
+def lowered(module: Module, after: str | None = None, observers: Sequence[Observer] = ()) -> Module:
     """A copy of the module after the default pipeline, or after the last run of the pass named ``after``."""
     copy = clone_module(module)
     run_pipeline(copy, _stages(after), observers)

@@ -297,6 +297,9 @@ class GradientTape:
                 _, reads = recording.variables.get(id(source), (source, []))
                 mine = [*reads, *([fresh[id(source)]] if id(source) in fresh else [])]
                 groups.append(list(dict.fromkeys(mine)))
+        # What is used but was never watched is no source, save as a target's own.
+        followed = recording.active | {t.id for t in target_tensors}
+        groups = [[i for i in group if i in followed] for group in groups]
         types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
         trace = current_trace()
         ask = eager_gradient if trace is None else trace.gradient

@@ -51,6 +51,21 @@ def test_unwatched_constant_gives_none(wrap: Wrap) -> None:
     assert wrap(f)(tapec.constant(3.0)) is None
 
 
+def test_unwatched_factor_of_a_watched_value(wrap: Wrap) -> None:
+    w = tapec.Variable(1.5)
+
+    def f(x: tapec.Tensor, watch: bool) -> Any:
+        with tapec.GradientTape() as tape:
+            if watch:
+                tape.watch(x)
+            y = tapec.square(x * w)
+        return tape.gradient(y, [x, w])
+
+    run = wrap(f)
+    assert value(run(tapec.constant(2.0), True)) == [9.0, 12.0]
+    assert value(run(tapec.constant(2.0), False)) == [None, 12.0]
+
+
 def test_variables_are_watched_when_read(wrap: Wrap) -> None:
     v, frozen = tapec.Variable(3.0), tapec.Variable(2.0, trainable=False)
 
