@@ -252,6 +252,7 @@ def lgamma(f: Expansion, x: Reg) -> Reg:
         a = abs(x)
         s, _, _ = _sin_pi(f, a)
         value = f.call("log", PI / (s * a)) - _lgamma_right(f, a)
+        value = f.select(s.equals(0.0), float("inf"), value)
         return f.select(a.equals(float("inf")), -a, value)
 
     usual = _lgamma_right(f, f.select(x < -0.5, 1.0, x))
