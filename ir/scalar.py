@@ -126,7 +126,12 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
 
 def _pow(x: Any, y: Any) -> Any:
     with np.errstate(all="ignore"):
-        return np.power(x, y)
+        if np.asarray(y).dtype.kind != "i":
+            return np.power(x, y)
+        # NumPy refuses negative powers of integers; here they are the whole part, cut toward 0.
+        sign = np.where(np.bitwise_and(y, 1) == 1, x, np.ones_like(x))
+        whole = np.where(np.isin(x, (-1, 1)), sign, np.zeros_like(x))
+        return _as(x, np.where(np.less(y, 0), whole, np.power(x, np.maximum(y, np.zeros_like(y)))))
 
 
 _INT = ("int", "uint")

@@ -25,8 +25,6 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 #: Programs are closed under these; operations that make others (complex numbers) do not take part.
 DTYPES: tuple[DType, ...] = (F64, F32, I32, BOOL)
-#: Elementwise operations that not every pair of integers may enter; they get fresh arguments.
-PARTIAL = frozenset({"shl", "shr", "pow"})
 
 
 @dataclass
@@ -112,8 +110,8 @@ def operand(
     """An earlier value of the type, or a new argument; positions are always new, to be in range."""
     wanted = sample.types[number]
     known = [v for v in pool if v.type == wanted]
-    total = isinstance(defn, Elementwise) and defn.name not in PARTIAL
-    if not known or (wanted.dtype.is_integer and not total) or draw(st.integers(0, 7)) == 0:
+    positions = wanted.dtype.is_integer and not isinstance(defn, Elementwise)
+    if not known or positions or draw(st.integers(0, 7)) == 0:
         return program.argument(sample, number)
     value: Value = draw(st.sampled_from(known[-4:]))
     return value

@@ -97,15 +97,11 @@ def edges(dtype: DType) -> Any:
 
 
 def edge_operands(defn: Elementwise, dtype: DType) -> list[Any]:
-    """Arrays of all combinations of edges, as far as the operation is defined there."""
+    """Arrays of all combinations of edges."""
     values = edges(dtype)
     operands = [values[list(i)] for i in zip(*combinations(defn.arity, len(values)), strict=True)]
     if defn.name == "where":
         operands[0] = np.arange(operands[0].size) % 2 == 0
-    if dtype.is_integer and defn.name in ("shl", "shr", "pow"):
-        top = dtype.bits if defn.name != "pow" else dtype.max
-        defined = (operands[1] >= 0) & (operands[1] <= min(top - 1, 127))
-        operands = [x[defined] for x in operands]
     return operands
 
 

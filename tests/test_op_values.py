@@ -151,6 +151,13 @@ def test_cast(source: DType, target: DType, values: list[Any], expected: list[An
     np.testing.assert_array_equal(found, np.array(expected, target.numpy))
 
 
+def test_negative_powers_of_integers() -> None:
+    x, y = np.array([2, -2, 1, -1, -1, 0, 3], np.int32), np.array([-1, -2, -3, -2, -3, -1, 2])
+    found = OPS["pow"].evaluate(x, y.astype(np.int32))
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [0, 0, 1, 1, -1, 0, 9])
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 def test_polygamma(order: int) -> None:
     x = np.array([-5.5, -0.5, 1e-3, 0.5, 1.0, 3.7, 20.0, 1e5])

@@ -130,14 +130,17 @@ class Not(Bitwise):
 
 
 class Shl(Bitwise):
-    """``x`` shifted left by ``y`` bits, ``0 <= y < bits``; what leaves on the left is lost."""
+    """``x`` shifted left by ``y`` bits; nothing is left of it unless ``0 <= y < bits``."""
 
     name = "shl"
     scalar = primitives.SHL
 
 
 class Shr(Bitwise):
-    """``x`` shifted right by ``y`` bits, ``0 <= y < bits``; signed integers keep their sign."""
+    """``x`` shifted right by ``y`` bits, filled with its sign, if it has one.
+
+    Nothing but the filling is left of it unless ``0 <= y < bits``.
+    """
 
     name = "shr"
     scalar = primitives.SHR

@@ -413,7 +413,10 @@ class Atan2(Elementwise):
 
 
 class Pow(Elementwise):
-    """``x ** y``; NaN for a negative ``x`` unless ``y`` is whole."""
+    """``x ** y``; NaN for a negative ``x`` unless ``y`` is whole.
+
+    Of integers it wraps around, and a negative power is the whole part of the fraction.
+    """
 
     name = "pow"
     scalar = primitives.POW
