@@ -527,7 +527,12 @@ class LoopBuilder:
 
     def loop(self, extents: Shape, body: Callable[[Index], None]) -> None:
         """Run the body for every index, row-major."""
-        self.fold(extents, (), lambda index, carried: body(index) or ())
+
+        def run(index: Index, carried: Sequence[Value]) -> Sequence[Value]:
+            body(index)
+            return ()
+
+        self.fold(extents, (), run)
 
     def fold(
         self,

@@ -13,7 +13,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast
 from tapec.ir.ops.source import Constant
-from tapec.ir.types import BufferType, TensorType
+from tapec.ir.types import BOOL, BufferType, TensorType
 from tapec.passes.access import loops_of
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.schedule import core_of
@@ -113,7 +113,7 @@ class KernelWriter:
         k = self._builder()
         space = loops_of(self.op)
         if self.flat:
-            space = (prod(int(n) for n in space),)  # type: ignore[arg-type]
+            space = (TensorType(BOOL, space).size,)
 
         def axis(index: Index) -> None:
             if len(index) < len(space):

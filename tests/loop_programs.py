@@ -81,7 +81,7 @@ def samples(dtype: DType, which: int) -> Array:
         small = rng.integers(max(info.min, -40), 40, COUNT - len(edges))
         values = np.concatenate([np.array(edges, dtype.numpy), small.astype(dtype.numpy)])
     else:
-        limits: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+        limits: Any = ml_dtypes.finfo(dtype.numpy)
         edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, 3, -2.5, 1e-3, 0.1]
         edges += [float(limits.max), float(limits.tiny), float(limits.smallest_subnormal)]
         values = np.concatenate([edges, rng.normal(0, 4, COUNT - len(edges))]).astype(dtype.numpy)

@@ -137,8 +137,8 @@ def derivatives(defn: Op, sample: Sample, order: int) -> Module:
     function = Function("f", sample.types)
     b = Builder(function.block)
     made = b.emit(defn, *function.args, **sample.attrs)
-    values = made if isinstance(made, tuple) else (made,)
-    values = [v for v in values if v.tensor.dtype.is_differentiable]
+    results = made if isinstance(made, tuple) else (made,)
+    values = [v for v in results if v.tensor.dtype.is_differentiable]
     sources = [function.args[i] for i in differentiable(sample)]
     for _ in range(order):
         scalar = contracted(b, values, rng)

@@ -383,7 +383,8 @@ def _square(name: str, x: TensorType) -> TensorType:
         raise DTypeError(f"{name} takes float32 and float64, got {x}")
     if x.rank < 2:
         raise ShapeError(f"{name}: expected square matrices, got {x}")
-    require_equal_dims(*x.shape[-2:], lambda: f"{name}: expected square matrices, got {x}")
+    rows, columns = x.shape[-2:]
+    require_equal_dims(rows, columns, lambda: f"{name}: expected square matrices, got {x}")
     return x
 
 
