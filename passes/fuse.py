@@ -61,10 +61,15 @@ def run(module: Module, options: Options) -> bool:
 
 
 def _copy_aliases(function: Function) -> None:
-    """Results that are arguments, or the same as other results, become values of their own: copies."""
+    """Results that are arguments, or the same as other results, become values of their own: copies.
+
+    But for an argument that replaces itself.
+    """
     terminator = function.block.terminator
     seen: set[Value] = set()
     for i, value in enumerate(terminator.operands):
+        if i in function.updates and value is function.args[function.updates[i]]:
+            continue
         root = _root(value)
         if root.op is None or not seen.isdisjoint((value, root)):
             kernel = _kernel_of([value], [value], ())
@@ -278,21 +283,22 @@ class _Fusion:
         return True
 
     def _made_of(self, value: Value, group: Group) -> dict[Operation, None]:
-        """Elementwise operations of a group on the value and on what is known before it."""
+        """Elementwise operations of a group on the value and on what is known before it, up to smaller dtypes."""
         made: dict[Operation, None] = {}
-        before = {value}
+        wide = {value}
         known: set[Value] = set()
         limit = self.position[value.op] if value.op is not None else 0
         for op in sorted(group.ops, key=self.position.__getitem__):
-            inputs = [v for v in op.operands if v not in before]
+            inputs = [v for v in op.operands if v not in wide]
             if not all(v in known or self._is_before(v, group, limit) for v in inputs):
                 continue
             if len(inputs) == len(op.operands):
                 if op.defn.form == "index" and op.defn.cheap:
                     known.add(op.result)
             elif isinstance(op.defn, Elementwise):
-                before.add(op.result)
                 made[op] = None
+                if not _is_less([op.result], value):
+                    wide.add(op.result)
         return made
 
     def _is_before(self, value: Value, group: Group, limit: int) -> bool:

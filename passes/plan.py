@@ -75,7 +75,8 @@ def _results(function: Function) -> dict[Value, str]:
     places: dict[Value, str] = {}
     for i, returned in enumerate(terminator.operands):
         value = home(returned)
-        assert value.op is not None, "fuse copies arguments that are returned"
+        if value.op is None:
+            continue  # an argument that replaces itself: fuse copies any other
         if i not in function.updates:
             places[value] = f"result {i}"
         elif _may_update(function, value, function.updates[i], position):
