@@ -109,7 +109,7 @@ def test_an_activation_lives_to_its_last_adjoint_read() -> None:
     """Backwards, each activation dies in the kernel that makes the cotangent or the update that reads it."""
     entry = planned(network(4))
     ends = {
-        life.value.name: life.last
+        str(life.value.name): life.last
         for life in lifetimes(entry)
         if life.op is not None and re.fullmatch(r"h\d", life.value.name or "")
     }
