@@ -1,0 +1,180 @@
+"""Tapes over state that changes, nested tapes, and tapes around compiled functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapec
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@pytest.fixture(params=["eager", "compiled"])
+def wrap(request: pytest.FixtureRequest) -> Wrap:
+    """Run a function as it is, or compiled: the answers are the same."""
+    return tapec.compile if request.param == "compiled" else lambda f: f
+
+
+def value(x: Any) -> Any:
+    """Tensors as NumPy values, structures kept."""
+    if isinstance(x, list | tuple):
+        return type(x)([value(v) for v in x])
+    return x.numpy() if hasattr(x, "numpy") else x
+
+
+# ---- Variables that change
+
+
+def test_reads_keep_their_values_and_are_one_source(wrap: Wrap) -> None:
+    v = tapec.Variable(3.0)
+
+    def f() -> Any:
+        v.assign(3.0)
+        with tapec.GradientTape() as tape:
+            y = v * v
+            v.assign(10.0)
+            z = v * v
+            total = y + z
+        return tape.gradient(total, v)
+
+    assert value(wrap(f)()) == 26.0
+    assert value(v) == 10.0
+
+
+def test_assignment_cuts_the_path(wrap: Wrap) -> None:
+    a, b = tapec.Variable(3.0), tapec.Variable(0.0)
+
+    def f() -> Any:
+        with tapec.GradientTape() as tape:
+            b.assign(a * 2.0)
+            y = b * a
+        return tape.gradient(y, [a, b])
+
+    assert value(wrap(f)()) == [6.0, 3.0]
+
+
+# ---- higher order
+
+
+def test_nested_tapes(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as third:
+            third.watch(x)
+            with tapec.GradientTape() as second:
+                second.watch(x)
+                with tapec.GradientTape() as first:
+                    first.watch(x)
+                    y = x**5.0
+                dy = first.gradient(y, x)
+            ddy = second.gradient(dy, x)
+        return dy, ddy, third.gradient(ddy, x)
+
+    assert value(wrap(f)(tapec.constant(2.0))) == (80.0, 160.0, 240.0)
+
+
+def test_gradient_inside_its_own_persistent_block(
+    wrap: Wrap, caplog: pytest.LogCaptureFixture
+) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x**3.0
+            dy = tape.gradient(y, x)
+        return dy, tape.gradient(dy, x)
+
+    assert value(wrap(f)(tapec.constant(3.0))) == (27.0, 18.0)
+    assert "less efficient" in caplog.text
+
+
+def test_gradient_taken_outside_of_the_outer_block(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x**3.0
+        dy = tape.gradient(y, x)
+        return tape.gradient(dy, x)
+
+    assert wrap(f)(tapec.constant(3.0)) is None
+
+
+def test_second_derivative_of_something_linear_is_none(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                y = 3.0 * x
+            dy = inner.gradient(y, x)
+        return outer.gradient(dy, x)
+
+    assert wrap(f)(tapec.constant(2.0)) is None
+
+
+def test_hessian_vector_product_by_output_gradients(wrap: Wrap) -> None:
+    def f(x: tapec.Tensor, v: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                y = x[0] ** 2.0 * x[1] ** 3.0
+            dy = inner.gradient(y, x)
+        return outer.gradient(dy, x, output_gradients=v)
+
+    x, v = tapec.constant([1.0, 2.0]), tapec.constant([1.0, -1.0])
+    np.testing.assert_allclose(value(wrap(f)(x, v)), [16 - 24, 24 - 12])
+
+
+def test_tape_around_a_compiled_function() -> None:
+    v = tapec.Variable(3.0)
+    cube = tapec.compile(lambda x: x * x * v)
+    x = tapec.constant(2.0)
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as inner:
+            inner.watch(x)
+            y = cube(x)
+        dy = inner.gradient(y, x)
+    assert value(outer.gradient(dy, [x, v])) == [6.0, 4.0]
+
+
+def test_eager_gradients_become_native_and_stay_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", "2")
+    w = tapec.Variable([[0.5, -0.3], [0.1, 0.8]])
+
+    def gradient(x: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            y = tapec.reduce_sum(tapec.tanh(x @ w) ** 2.0)
+        return tape.gradient(y, w).numpy()
+
+    x = tapec.constant([[0.3, 0.7], [1.5, -0.2], [0.4, 0.9]])
+    first, second, third = (gradient(x) for _ in range(3))
+    np.testing.assert_allclose(first, second, rtol=1e-5)
+    np.testing.assert_array_equal(second, third)
+
+
+def test_variable_inside_a_compiled_function_is_a_source() -> None:
+    x = tapec.Variable(2.0)
+    power = tapec.compile(lambda v: v**4.0)
+    with tapec.GradientTape() as outer:
+        with tapec.GradientTape() as inner:
+            y = power(x)
+        dy = inner.gradient(y, x)
+    assert value([dy, outer.gradient(dy, x)]) == [32.0, 48.0]
+
+
+def test_tape_inside_a_compiled_function_and_around_it() -> None:
+    x = tapec.Variable(2.0)
+
+    @tapec.compile
+    def slope() -> Any:
+        with tapec.GradientTape() as tape:
+            y = x**4.0
+        return tape.gradient(y, x)
+
+    with tapec.GradientTape() as outer:
+        dy = slope()
+    assert value(outer.gradient(dy, x)) == 48.0
