@@ -26,6 +26,8 @@ Body = Callable[[Index], Value]
 
 #: Sums that take turns: additions take about four cycles, and two start in each.
 CHAINS = 4
+#: Lanes up to which a vector is one register.
+WIDE = 16
 #: A rest of at most this many turns is written out.
 UNROLL = 4
 
@@ -75,7 +77,9 @@ class _Reduction:
         inside = k.active_lanes is not None
         lanes = 0 if inside else self._lanes(extent)
         turns = extent // lanes if lanes else extent
-        chains = CHAINS
+        # Wide vectors are several registers, which take turns themselves.
+        width = (k.active_lanes.count if k.active_lanes else lanes) // WIDE
+        chains = max(CHAINS // max(width, 1), 1)
         while isinstance(turns, int) and chains > 1 and turns < 2 * chains:
             chains //= 2
         # The rest of the last axis: some of the lanes, or one by one into a sum of its own.

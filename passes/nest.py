@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import numpy as np
@@ -18,6 +18,9 @@ from tapec.passes.access import loops_of
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.schedule import core_of
 from tapec.passes.tiling import Tiling
+
+#: Places where a loop is split, at most.
+_MOST_BREAKS = 6
 
 
 class KernelWriter:
@@ -49,13 +52,7 @@ class KernelWriter:
     def write(self) -> Function:
         """Write the loops."""
         if self.core is None:
-            best = self._loops(vector=True)
-            if best.gathers:
-                # Lanes along the last axis would be far apart in memory; a loop inside may vectorise better.
-                first = self.function
-                self._rebind(Function("kernel", [a.type for a in first.args], kind="kernel"))
-                if self._loops(vector=False).gathers >= best.gathers:
-                    self._rebind(first)
+            self._best_loops()
         elif self.core.defn.form == "contraction":
             self._contraction()
         elif self.core.defn.form == "nest":
@@ -66,11 +63,38 @@ class KernelWriter:
             )
         return self.function
 
+    def _best_loops(self) -> None:
+        """Lanes along the last axis; where they would be far apart in memory, the best of what else there is."""
+        k = self._loops(vector=True)
+        tries = [(k.gathers, self.function)]
+        if k.gathers and 0 < len(k.breaks) <= _MOST_BREAKS:
+            self._start_again()
+            tries.append((self._loops(vector=True, breaks=k.breaks).gathers, self.function))
+        if min(gathers for gathers, _ in tries):
+            # A loop inside may vectorise better. Moving single elements is no slower than gathering them.
+            self._start_again()
+            k = self._loops(vector=False)
+            moves = not any(
+                op.defn.loops or op.defn.costly for op in self.block.ops if not op.defn.cheap
+            )
+            if k.vectorised or moves:
+                tries.append((k.gathers, self.function))
+        self._rebind(min(tries, key=lambda pair: pair[0])[1])
+
+    def _start_again(self) -> None:
+        """Write into a new function."""
+        self._rebind(
+            Function(
+                "kernel",
+                [a.type for a in self.function.args],
+                [a.name for a in self.function.args],
+                kind="kernel",
+            )
+        )
+
     def _rebind(self, function: Function) -> None:
         """Write into another function with the same arguments."""
         place = dict(zip(self.function.args, function.args, strict=True))
-        for new, old in zip(function.args, self.function.args, strict=True):
-            new.name = old.name
         self.function = function
         self.buffers = [place.get(b, b) for b in self.buffers]
         self.inputs = dict(zip(self.block.args, self.buffers, strict=False))
@@ -108,8 +132,8 @@ class KernelWriter:
 
     # ---- loops
 
-    def _loops(self, *, vector: bool) -> LoopBuilder:
-        """All indices of the results, one after the other or several at a time."""
+    def _loops(self, *, vector: bool, breaks: Iterable[int] = ()) -> LoopBuilder:
+        """All indices of the results, one after the other or several at a time; see `LoopBuilder.along`."""
         k = self._builder()
         space = loops_of(self.op)
         if self.flat:
@@ -118,11 +142,14 @@ class KernelWriter:
         def axis(index: Index) -> None:
             if len(index) < len(space):
                 last = len(index) == len(space) - 1
+                extent = space[len(index)]
+                inner = sorted(n for n in breaks if isinstance(extent, int) and 0 < n < extent)
                 k.along(
-                    space[len(index)],
+                    extent,
                     lambda i: axis((*index, i)),
                     vector=vector and last and k.lanes > 1,
                     parallel=bool(self.op.attrs["parallel"]) and not index,
+                    splits=inner if last else (),
                 )
             self._store(k, index)
 

@@ -14,6 +14,7 @@ from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType
 from tapec.passes import tiling
+from tapec.passes.tiling import size
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def _schedule(kernel: Operation, options: Options) -> None:
         kernel.attrs.update(choice.attrs)
         return
     values = [r for op in block.ops for r in op.results] + list(block.args)
-    kernel.attrs["lanes"] = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
+    lanes = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
+    kernel.attrs["lanes"] = lanes * _registers(kernel, lanes)
     work: DimLike = sum((op.defn.flops(op) for op in block.ops[:-1]), kernel.results[0].tensor.size)
     kernel.attrs["parallel"] = core is None and isinstance(work, int) and work >= PARALLEL_WORK
 
@@ -74,6 +76,26 @@ def core_of(kernel: Operation) -> Operation | None:
     """The operation of a kernel that has no index form, if there is one."""
     ops = kernel.regions[0].block.ops[:-1]
     return next((op for op in ops if op.defn.form != "index"), None)
+
+
+def _registers(kernel: Operation, lanes: int) -> int:
+    """Registers that make up a vector: several where sums over rows would else jump from row to row for each."""
+    ops = kernel.regions[0].block.ops[:-1]
+    columns = [op for op in ops if op.defn.loops and _is_by_columns(op)]
+    if (
+        lanes == 1
+        or not columns
+        or any(op.defn.costly and not op.defn.loops for op in ops if not op.defn.cheap)
+    ):
+        return 1
+    width = min(size(op.result.tensor.shape[-1]) for op in columns)
+    return next((n for n in (4, 2) if width >= n * lanes), 1)
+
+
+def _is_by_columns(op: Operation) -> bool:
+    """Whether a reduction keeps the last axis, along which neighbours are in memory."""
+    (access,) = op.defn.axes_read(op)
+    return access is not None and access != () and access[-1] == op.result.tensor.rank - 1 >= 0
 
 
 def _lanes(dtypes: list[DType], options: Options) -> int:

@@ -1,0 +1,335 @@
+"""Where loop-level code goes, and what an index is: the half of the `LoopBuilder` that knows no memory.
+
+Nothing is computed twice:
+
+* A pure operation is appended to the outermost loop body that knows its operands, and equal ones are made once.
+  Loops still being written are not yet in their parent's block, so what goes there comes before them: loop-invariant
+  code moves out by construction.
+* An index is an `int` or an expression over symbols. Each loop makes a fresh symbol whose bounds let ``//`` and ``%``
+  simplify. `index` turns an expression into a value.
+* One loop of a nest may be *vectorised*: its symbol stands for the index of the first of several lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.core import Block, Function, Operation, Value
+from tapec.ir.dims import Atom, Dim, DimLike, Symbol, bounds, coefficient, symbol, symbols
+from tapec.ir.errors import TargetError
+from tapec.ir.location import Location
+from tapec.ir.op import OPS, Index, Op
+from tapec.ir.ops.compare import Where
+from tapec.ir.ops.source import Constant
+from tapec.ir.types import BOOL, INDEX, DType, TensorType, VectorType
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """How a loop is vectorised: its symbol, lanes, and how many are active (None: all)."""
+
+    symbol: Symbol
+    count: int
+    active: Value | None = None
+
+
+@dataclass(eq=False)
+class Frame:
+    """A loop body being written; ``memo`` holds what was computed there, ``lanes`` the vectorised loop around it."""
+
+    block: Block
+    depth: int
+    lanes: Lanes | None = None
+    memo: dict[Hashable, Any] = field(default_factory=dict)
+
+
+class Element:
+    """A value that is there already, as an `Operand` whose element at any index is itself."""
+
+    def __init__(self, value: Value) -> None:
+        """Wrap a scalar or a vector."""
+        self.value = value
+        self.type = TensorType(value.type.dtype)
+
+    def __getitem__(self, index: Index) -> Value:
+        return self.value
+
+
+class LoopValues:
+    """Writes values into the bodies of loops; see the module docstring."""
+
+    def __init__(self, function: Function, lanes: int) -> None:
+        """Write into ``function``; vectors have ``lanes`` lanes."""
+        self.function = function
+        self.lanes = lanes
+        self.location: Location | None = None
+        #: Where along a vectorised loop an index enters or leaves a range that it is held to: a loop that is split
+        #: there knows which it is.
+        self.breaks: set[int] = set()
+        self.frames = [Frame(function.block, 0)]
+        self._fresh = count()
+        self._depths: dict[Value, int] = {}
+        self._symbols: dict[str, tuple[Value, int]] = {}
+        #: Symbols other than a loop's that have a value for each lane.
+        self._varying: set[str] = set()
+
+    # ---- operations
+
+    @property
+    def active_lanes(self) -> Lanes | None:
+        """The vectorised loop around the insertion point."""
+        return self.frames[-1].lanes
+
+    def depth_of(self, value: Value) -> int:
+        """How many loops are around a value."""
+        return self._depths.get(value, 0)
+
+    def pure(self, defn: Op, *operands: Value, **attrs: Any) -> Value:
+        """The result of an operation without effect, written where its operands are known, and only once there."""
+        depth = max((self._depths.get(v, 0) for v in operands), default=0)
+        memo = self.frames[depth].memo
+        key = (defn, operands, *attrs.items())
+        found: Value | None = memo.get(key)
+        if found is None:
+            found = self._append(depth, defn, operands, attrs)[0]
+            memo[key] = found
+        return found
+
+    def effect(self, defn: Op, *operands: Value, **attrs: Any) -> tuple[Value, ...]:
+        """The results of an operation that must stay where it is."""
+        return self._append(len(self.frames) - 1, defn, operands, attrs)
+
+    def _append(
+        self, depth: int, defn: Op, operands: Sequence[Value], attrs: dict[str, Any]
+    ) -> tuple[Value, ...]:
+        inferred = defn.infer(*(v.type for v in operands), **attrs)
+        types = inferred if isinstance(inferred, tuple) else (inferred,)
+        op = Operation(defn, operands, types, attrs, (), self.location)
+        self.frames[depth].block.append(op)
+        self._place(op, depth)
+        return op.results
+
+    def _place(self, op: Operation, depth: int) -> None:
+        if depth:
+            for result in op.results:
+                self._depths[result] = depth
+
+    def constant(self, value: Any, dtype: DType) -> Value:
+        """A literal."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        # 0.0 == -0.0 == False, so the text tells them apart.
+        key = ("constant", dtype, repr(value))
+        memo = self.frames[0].memo
+        if key not in memo:
+            attrs = {"value": value, "type": TensorType(dtype)}
+            (memo[key],) = self._append(0, OPS["constant"], (), attrs)
+        found: Value = memo[key]
+        return found
+
+    def splat(self, value: Value) -> Value:
+        """A scalar in every lane; a vector as it is."""
+        if isinstance(value.type, VectorType):
+            return value
+        lanes = self.active_lanes
+        return self.pure(OPS["splat"], value, lanes=lanes.count if lanes else self.lanes)
+
+    def apply(self, op: Op, *values: Value, **attrs: Any) -> Value:
+        """An elementwise operation; scalars widen where another operand is a vector."""
+        if any(isinstance(v.type, VectorType) for v in values):
+            values = tuple(self.splat(v) for v in values)
+        if isinstance(op, Where) and (known := _known(values[0])) is not None:
+            return values[1] if known else values[2]
+        if "loop" not in op.levels:
+            kernel: Any = self  # a formula of one element needs no memory
+            return op.lower(kernel, (), *map(Element, values), **attrs)
+        return self.pure(op, *values, **attrs)
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        """``k.mul``: the elementwise operation of that name (``k.and_`` for names that Python reserves)."""
+        defn = OPS.get(name.removesuffix("_"))
+        if defn is None:
+            raise AttributeError(f"no operation is called {name!r}")
+        return lambda *values, **attrs: self.apply(defn, *values, **attrs)
+
+    # ---- where code goes
+
+    def depth_of_index(self, index: Index) -> int:
+        """How many loops must be around a place where an index is known."""
+        return max((self._symbol(s)[1] for d in index for s in symbols(d)), default=0)
+
+    def once(
+        self, key: Hashable, index: Index, compute: Callable[[], Value], *, least: int = 0
+    ) -> Value:
+        """``compute()`` for an index, in the outermost body (from ``least`` on) that knows it, and once there."""
+        depth = max(least, self.depth_of_index(index))
+        memo = self.frames[depth].memo
+        found: Value | None = memo.get((key, index))
+        if found is None:
+            with self.outside(depth):
+                found = compute()
+            memo[key, index] = found
+        return found
+
+    @contextmanager
+    def outside(self, depth: int) -> Iterator[None]:
+        """Write into the body that has ``depth`` loops around it, in front of the loops being written inside it."""
+        frames = self.frames
+        self.frames = frames[: depth + 1]
+        try:
+            yield
+        finally:
+            self.frames = frames
+
+    # ---- indices
+
+    def _symbol(self, of: Symbol) -> tuple[Value, int]:
+        try:
+            return self._symbols[of.name]
+        except KeyError:
+            raise TargetError(
+                f"@{self.function.name}: the dim {of} is symbolic; loops are written for sizes that are known"
+            ) from None
+
+    def _bind(self, prefix: str, value: Value, depth: int, low: int, high: int | None) -> Dim:
+        """A fresh symbol for a value."""
+        made = symbol(f"{prefix}{next(self._fresh)}", low, high)
+        (of,) = symbols(made)
+        self._symbols[of.name] = (value, depth)
+        return made
+
+    def varies(self, index: DimLike) -> bool:
+        """Whether lanes have different values of an index."""
+        lanes = self.active_lanes
+        if lanes is None or isinstance(index, int):
+            return False
+        return any(s == lanes.symbol or s.name in self._varying for s in symbols(index))
+
+    def index(self, index: DimLike) -> Value:
+        """An index expression as a value: a vector if lanes differ in it, else a scalar."""
+        return self._vector_index(index) if self.varies(index) else self.first_lane(index)
+
+    def first_lane(self, index: DimLike) -> Value:
+        """An index expression as a scalar: what the first lane has."""
+        if isinstance(index, int):
+            return self.constant(index, INDEX)
+        return self._polynomial(index, lambda s: self._symbol(s)[0])
+
+    def _vector_index(self, index: DimLike) -> Value:
+        lanes = self.active_lanes
+        assert lanes is not None
+        step = coefficient(index, lanes.symbol)
+        numbers = self.pure(OPS["lanes"], type=VectorType(INDEX, lanes.count))
+        if step is not None and not any(s.name in self._varying for s in symbols(index)):
+            return self.add(self.first_lane(index), self._times(numbers, step))
+        assert isinstance(index, Dim)
+
+        def lane_values(of: Symbol) -> Value:
+            value = self._symbol(of)[0]
+            return self.add(value, numbers) if of == lanes.symbol else value
+
+        return self.splat(self._polynomial(index, lane_values))
+
+    def _polynomial(self, index: Dim, value_of: Callable[[Symbol], Value]) -> Value:
+        """Sum of products; what is known further out is added up first, so that it is added up there."""
+
+        def atom_value(atom: Atom) -> Value:
+            if isinstance(atom, Symbol):
+                return value_of(atom)
+            parts = (
+                self._polynomial(d, value_of) if isinstance(d, Dim) else self.constant(d, INDEX)
+                for d in (atom.numerator, atom.denominator)
+            )
+            return self.mod(*parts) if atom.remainder else self.floordiv(*parts)
+
+        terms = []
+        for monomial, factor in index.terms:
+            term = self.constant(factor, INDEX) if not monomial else atom_value(monomial[0])
+            for atom in monomial[1:]:
+                term = self.mul(term, atom_value(atom))
+            terms.append(self._times(term, factor) if monomial else term)
+        terms.sort(key=self.depth_of)
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.add(total, term)
+        return total
+
+    def _times(self, value: Value, factor: int) -> Value:
+        return value if factor == 1 else self.mul(value, self.constant(factor, INDEX))
+
+    def number(self, index: DimLike, dtype: DType) -> Value:
+        """An index as a number of a dtype."""
+        value = self.index(index)
+        return value if dtype == INDEX else self.cast(value, dtype=dtype)
+
+    def position(self, value: Value, extent: DimLike) -> DimLike:
+        """A loaded integer as an index in ``[0, extent)``: the nearest one, so that no address leaves a buffer."""
+        if value.type.dtype != INDEX:
+            value = self.cast(value, dtype=INDEX)
+        return self._clamped(value, 0, extent - 1)
+
+    def clamp(self, index: DimLike, low: DimLike, high: DimLike) -> DimLike:
+        """The index moved into ``[low, high]``; the index itself where its bounds say that it is there."""
+        if _at_least(low, index):
+            return low
+        if _at_least(index, high):
+            return high
+        if _at_least(index, low) and _at_least(high, index):
+            return index
+        self._break(index, low, high + 1)
+        return self._clamped(self.index(index), low, high)
+
+    def _clamped(self, value: Value, low: DimLike, high: DimLike) -> DimLike:
+        value = self.min(self.max(value, self.index(low)), self.index(high))
+        vector = isinstance(value.type, VectorType)
+        depth = len(self.frames) - 1 if vector else self.depth_of(value)
+        memo = self.frames[depth].memo
+        if ("symbol", value) not in memo:
+            made = self._bind("p", value, depth, bounds(low)[0] or 0, bounds(high)[1])
+            if vector:
+                self._varying.update(s.name for s in symbols(made))
+            memo["symbol", value] = made
+        found: Dim = memo["symbol", value]
+        return found
+
+    def inside(self, index: DimLike, low: DimLike, high: DimLike) -> Value:
+        """Whether ``low <= index < high``."""
+        if _at_least(low, index + 1) or _at_least(index, high):
+            return self.constant(False, BOOL)
+        tests = []
+        if not _at_least(index, low):
+            tests.append(self.ge(self.index(index), self.index(low)))
+        if not _at_least(high, index + 1):
+            tests.append(self.lt(self.index(index), self.index(high)))
+        if not tests:
+            return self.constant(True, BOOL)
+        self._break(index, low, high)
+        return tests[0] if len(tests) == 1 else self.and_(*tests)
+
+    def _break(self, index: DimLike, *places: DimLike) -> None:
+        """Note where the vectorised loop brings an index to these places."""
+        lanes = self.active_lanes
+        if lanes is not None:
+            start = index - Dim((((lanes.symbol,), 1),))
+            ends = [place - start for place in places]
+            self.breaks.update(end for end in ends if isinstance(end, int))
+
+
+def _at_least(a: DimLike, b: DimLike) -> bool:
+    """Whether bounds prove ``a >= b``."""
+    low = bounds(a - b)[0]
+    return low is not None and low >= 0
+
+
+def _known(value: Value) -> bool | None:
+    """What a condition is, if it is a constant."""
+    op = value.op
+    if op is not None and op.defn is OPS["splat"]:
+        op = op.operands[0].op
+    return bool(op.attrs["value"]) if op is not None and isinstance(op.defn, Constant) else None
