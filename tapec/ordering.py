@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tapec.arithmetic import (
-    cast,
-    is_nan,
-    less,
-    logical_and,
-    logical_not,
-    logical_or,
-    negative,
-    stop_gradient,
-    where,
-)
+from tapec.arithmetic import less, logical_not, where
 from tapec.broadcasting import axis_of, misfit
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.indexing import gather
 from tapec.ir.types import I32, TensorType
 from tapec.known import static_value
-from tapec.rearrangement import expand_dims, part, reshape, transpose
-from tapec.recording import current_trace
-from tapec.reductions import reduce_logsumexp, reduce_sum
+from tapec.rearrangement import expand_dims, part, transpose
+from tapec.reductions import reduce_logsumexp
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
@@ -39,7 +26,9 @@ class TopK(NamedTuple):
 def argsort(
     values: TensorLike, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False
 ) -> Tensor:
-    """The int32 indices that would sort an axis; equal entries keep their order, NaN comes last.
+    """The int32 indices that would sort an axis; equal entries keep their order, NaN is greatest.
+
+    A compiled function sorts by a network, whose comparisons depend on the size of the axis alone.
 
     Args:
         values: numbers.
@@ -51,13 +40,12 @@ def argsort(
 
     Raises:
         ValueError: an unknown direction.
+        TargetError: in a compiled function, the size of the axis is not known.
     """
     x = as_tensor(values)
     place = axis_of(axis, x.type.rank)
-    keys = stop_gradient(x if _ascends(direction) else _reversed(x))
-    if current_trace() is None:
-        return as_tensor(np.argsort(keys.array, axis=place, kind="stable").astype(np.int32))
-    return _swapped(_order(_swapped(keys, place)), place)
+    result: Tensor = apply("argsort", x, axis=place, descending=not _ascends(direction), dtype=I32)
+    return result
 
 
 def _ascends(direction: str) -> bool:
@@ -70,40 +58,11 @@ def _ascends(direction: str) -> bool:
     return direction == "ASCENDING"
 
 
-def _reversed(x: Tensor) -> Tensor:
-    """Numbers in the opposite order: bits inverted, where negation would overflow."""
-    return logical_not(x) if x.type.dtype.is_integer else negative(x)
-
-
 def _swapped(x: Tensor, axis: int) -> Tensor:
     """With one axis and the last one swapped."""
     order = list(range(x.type.rank))
     order[axis], order[-1] = order[-1], order[axis]
     return transpose(x, order)
-
-
-def _order(x: Tensor) -> Tensor:
-    """The order of the last axis, by counting for each entry those that come before it.
-
-    As many comparisons as pairs, but no more memory once fused, and no data-dependent control.
-    """
-    shape = x.type.shape
-    mine, other = expand_dims(x, -1), expand_dims(x, -2)
-    before, after = _precedes(other, mine), _precedes(mine, other)
-    pairs = TensorType(I32, (shape[-1], shape[-1]))
-    place, other_place = (apply("iota", axis=axis, type=pairs) for axis in (0, 1))
-    tied = logical_not(logical_or(before, after))
-    counts = logical_or(before, logical_and(tied, less(other_place, place)))
-    ranks = reshape(reduce_sum(cast(counts, I32), -1), (-1, shape[-1]))
-    entries = apply("iota", axis=1, type=ranks.type)
-    found = apply("scatter_add", ranks, entries, shape=ranks.type.shape, axis=1, batch_dims=1)
-    return reshape(found, shape)
-
-
-def _precedes(a: Tensor, b: Tensor) -> Tensor:
-    if not a.type.dtype.is_floating:
-        return less(a, b)
-    return logical_or(less(a, b), logical_and(is_nan(b), logical_not(is_nan(a))))
 
 
 def sort(values: TensorLike, axis: Any = -1, direction: str = "ASCENDING") -> Tensor:
