@@ -14,7 +14,7 @@ from tapec.ir.op import OPS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, TensorType
-from tapec.passes.access import loops_of
+from tapec.passes.access import block_accesses, loops_of
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.schedule import core_of
 from tapec.passes.tiling import Tiling
@@ -66,20 +66,42 @@ class KernelWriter:
     def _best_loops(self) -> None:
         """Lanes along the last axis; where they would be far apart in memory, the best of what else there is."""
         k = self._loops(vector=True)
-        tries = [(k.gathers, self.function)]
+        tries: list[tuple[float, Function]] = [(k.gathers, self.function)]
         if k.gathers and 0 < len(k.breaks) <= _MOST_BREAKS:
             self._start_again()
             tries.append((self._loops(vector=True, breaks=k.breaks).gathers, self.function))
         if min(gathers for gathers, _ in tries):
             # A loop inside may vectorise better. Moving single elements is no slower than gathering them.
             self._start_again()
-            k = self._loops(vector=False)
+            scalars = self._loops(vector=False)
             moves = not any(
                 op.defn.loops or op.defn.costly for op in self.block.ops if not op.defn.cheap
             )
-            if k.vectorised or moves:
-                tries.append((k.gathers, self.function))
+            if scalars.vectorised or moves:
+                tries.append((scalars.gathers, self.function))
+            order = self._order()
+            if order and not scalars.vectorised:
+                self._start_again()
+                tries = [(self._loops(vector=True, order=order).gathers, self.function)]
         self._rebind(min(tries, key=lambda pair: pair[0])[1])
+
+    def _order(self) -> tuple[int, ...]:
+        """An order of the loops in which gathers use all of a cache line before the next is needed.
+
+        Inside of the vectorised loop is the one along which a gathered operand is contiguous. () if there is none.
+        """
+        space = loops_of(self.op)
+        last = len(space) - 1
+        accesses = block_accesses(self.block)
+        inner = [
+            access[-1]
+            for arg in self.block.args
+            for access in accesses.get(arg, ())
+            if access and 0 <= access[-1] < last
+        ]
+        if not inner or any(r.tensor.shape != space for r in self.op.results):
+            return ()
+        return (*(n for n in range(last) if n != max(inner)), last, max(inner))
 
     def _start_again(self) -> None:
         """Write into a new function."""
@@ -132,28 +154,38 @@ class KernelWriter:
 
     # ---- loops
 
-    def _loops(self, *, vector: bool, breaks: Iterable[int] = ()) -> LoopBuilder:
-        """All indices of the results, one after the other or several at a time; see `LoopBuilder.along`."""
+    def _loops(
+        self, *, vector: bool, breaks: Iterable[int] = (), order: Sequence[int] = ()
+    ) -> LoopBuilder:
+        """All indices of the results, one after the other or several at a time.
+
+        ``breaks`` are where the loop over the last axis is split; ``order`` is that of the loops, if not the axes'.
+        """
         k = self._builder()
         space = loops_of(self.op)
         if self.flat:
             space = (TensorType(BOOL, space).size,)
+        natural = not order
+        order = order or range(len(space))
+        place = {axis: n for n, axis in enumerate(order)}
+        last = len(space) - 1
 
-        def axis(index: Index) -> None:
-            if len(index) < len(space):
-                last = len(index) == len(space) - 1
-                extent = space[len(index)]
-                inner = sorted(n for n in breaks if isinstance(extent, int) and 0 < n < extent)
+        def nest(turns: Index) -> None:
+            if len(turns) < len(space):
+                axis = order[len(turns)]
+                extent = space[axis]
+                inside = sorted(n for n in breaks if isinstance(extent, int) and 0 < n < extent)
                 k.along(
                     extent,
-                    lambda i: axis((*index, i)),
-                    vector=vector and last and k.lanes > 1,
-                    parallel=bool(self.op.attrs["parallel"]) and not index,
-                    splits=inner if last else (),
+                    lambda i: nest((*turns, i)),
+                    vector=vector and axis == last and k.lanes > 1,
+                    parallel=bool(self.op.attrs["parallel"]) and not turns,
+                    splits=inside if axis == last else (),
                 )
-            self._store(k, index)
+            if natural or len(turns) == len(space):
+                self._store(k, tuple(turns[place[axis]] for axis in range(len(turns))))
 
-        axis(())
+        nest(())
         k.effect(OPS["return"])
         return k
 
