@@ -1,4 +1,4 @@
-"""The namespace ``tapec.linalg``: products, norms, diagonals and bands of matrices.
+"""The namespace ``tapec.linalg``: products, norms, factorisations, diagonals and bands of matrices.
 
 A matrix is the last two axes of a tensor; the axes in front are a batch.
 """
@@ -9,8 +9,18 @@ from tapec.arithmetic import equal, greater_equal, less_equal, logical_and, subt
 from tapec.arrays import eye as eye
 from tapec.broadcasting import like, misfit
 from tapec.clipping import global_norm as global_norm
+from tapec.factorization import cholesky as cholesky
+from tapec.factorization import cholesky_solve as cholesky_solve
+from tapec.factorization import det as det
+from tapec.factorization import inv as inv
+from tapec.factorization import logdet as logdet
+from tapec.factorization import lstsq as lstsq
+from tapec.factorization import lu as lu
+from tapec.factorization import matrices, places
+from tapec.factorization import slogdet as slogdet
+from tapec.factorization import solve as solve
+from tapec.factorization import triangular_solve as triangular_solve
 from tapec.ir.dims import Dim, DimLike
-from tapec.ir.types import I32, TensorType
 from tapec.known import static_value
 from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import normalize as normalize
@@ -22,12 +32,12 @@ from tapec.products import tensordot as tensordot
 from tapec.products import trace as trace
 from tapec.rearrangement import expand_dims, part, stack, transpose
 from tapec.reductions import norm as norm
-from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
 def matrix_transpose(a: TensorLike, conjugate: bool = False) -> Tensor:
     """The last two axes swapped, and conjugated if wanted."""
-    x = _matrices(a)
+    x = matrices(a)
     rank = x.type.rank
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2], conjugate=conjugate)
 
@@ -37,26 +47,13 @@ def adjoint(matrix: TensorLike) -> Tensor:
     return matrix_transpose(matrix, conjugate=True)
 
 
-def _matrices(a: TensorLike) -> Tensor:
-    x = as_tensor(a)
-    if x.type.rank < 2:
-        raise misfit(f"expected a matrix, or a batch of them, got shape {x.shape}")
-    return x
-
-
-def _places(rows: DimLike, columns: DimLike) -> tuple[Tensor, Tensor]:
-    """The row number and the column number of each element."""
-    type = TensorType(I32, (rows, columns))
-    return apply("iota", axis=0, type=type), apply("iota", axis=1, type=type)
-
-
 def diag(diagonal: TensorLike) -> Tensor:
     """``[..., n]`` on the diagonals of ``[..., n, n]``, with zeros elsewhere."""
     x = as_tensor(diagonal)
     if not x.type.rank:
         raise misfit("diag: expected at least a vector, got a scalar")
     n = x.type.shape[-1]
-    return where(equal(*_places(n, n)), expand_dims(x, -1), 0)
+    return where(equal(*places(n, n)), expand_dims(x, -1), 0)
 
 
 def diag_part(input: TensorLike) -> Tensor:
@@ -64,7 +61,7 @@ def diag_part(input: TensorLike) -> Tensor:
 
     Example: ``diag_part([[1, 2], [3, 4]])`` is ``[1, 4]``.
     """
-    x = _matrices(input)
+    x = matrices(input)
     *lead, rows, columns = x.type.shape
     size = _smaller(rows, columns)
     x = part(part(x, len(lead), 0, size), len(lead) + 1, 0, size)
@@ -79,13 +76,13 @@ def _smaller(m: DimLike, n: DimLike) -> DimLike:
 
 def set_diag(input: TensorLike, diagonal: TensorLike) -> Tensor:
     """The matrices with other elements on their diagonals."""
-    x = _matrices(input)
+    x = matrices(input)
     values = like(diagonal, x.type.dtype)
     rows, columns = x.type.shape[-2:]
     # Along the shorter side the diagonal reaches every row or every column.
     tall = not isinstance(rows, Dim) and not isinstance(columns, Dim) and rows > columns
     line = expand_dims(values, -2 if tall else -1)
-    return where(equal(*_places(rows, columns)), line, x)
+    return where(equal(*places(rows, columns)), line, x)
 
 
 def band_part(input: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:
@@ -98,9 +95,9 @@ def band_part(input: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -
 
     Example: ``band_part(x, -1, 0)`` is the lower triangle.
     """
-    x = _matrices(input)
+    x = matrices(input)
     lower, upper = (static_value(v, "a number of diagonals") for v in (num_lower, num_upper))
-    row, column = _places(*x.type.shape[-2:])
+    row, column = places(*x.type.shape[-2:])
     distance = subtract(row, column)
     kept = [less_equal(distance, lower)] if lower >= 0 else []
     kept += [greater_equal(distance, -upper)] if upper >= 0 else []
