@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir.core import Block, Function, Module, Operation, Region, Value
+from tapec.ir.core import Function, Module, Operation, Region, Value
 from tapec.ir.dims import Symbol
 from tapec.ir.literals import literal, symbols_in
 from tapec.ir.types import Type
@@ -131,7 +131,9 @@ def _defined(args: Iterable[Value], ops: Iterable[Operation]) -> Iterator[Value]
 def _readable(name: str) -> str | None:
     """A name from a source with other rules, such as ``dense/kernel``; None if nothing is left."""
     name = re.sub(r"[^A-Za-z0-9_.]+", "_", name)
-    return name if _NAME.match(name) else f"_{name}" if name.strip("_.0123456789") else None
+    if not name.strip("_.0123456789"):
+        return None
+    return name if _NAME.match(name) else f"_{name}"
 
 
 class _Printer:
@@ -195,7 +197,7 @@ class _Printer:
         names = self.names
         line = indent
         if op.results:
-            line += ", ".join([f"%{names[r]}" for r in op.results]) + " = "
+            line += ", ".join([f"%{names.get(r, '?')}" for r in op.results]) + " = "
         line += op.defn.name
         if op.operands:
             # A value from nowhere is %?: broken programs must print, in error messages above all.
@@ -215,11 +217,11 @@ class _Printer:
 
     def region(self, region: Region, lines: list[str], indent: str) -> None:
         """Open a region on the last line, print it, and close it."""
-        block: Block = region.block
-        lines[-1] += f" {{ ^({self.block_args(block.args)}):" if block.args else " {"
-        for op in block.ops:
-            lines += self.operation(op, indent + "  ")
-        lines.append(indent + "}")
+        for block in region.blocks:  # one, unless the program is broken
+            lines[-1] += f" {{ ^({self.block_args(block.args)}):" if block.args else " {"
+            for op in block.ops:
+                lines += self.operation(op, indent + "  ")
+            lines.append(indent + "}")
 
     def block_args(self, args: Iterable[Value]) -> str:
         """``%x: f32[4], %w: f32``."""
