@@ -54,7 +54,7 @@ def held() -> list[str]:
     return HELD.read_text("utf-8").split()
 
 
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("default", "ignore::ResourceWarning")  # of the script's own files
 @pytest.mark.parametrize("row", held())
 def test_row(row: str) -> None:
     found = probe.run_row(tapec, ROWS[row])
@@ -63,7 +63,7 @@ def test_row(row: str) -> None:
     assert found.get("value") == wanted.get("value")
 
 
-@pytest.mark.filterwarnings("default")
+@pytest.mark.filterwarnings("default", "ignore::ResourceWarning")
 def test_the_list_is_complete() -> None:
     missing = [row for row in ROWS if row not in set(held()) and holds(row)]
     assert not missing, f"these rows hold by now: add them to {HELD.name}"
