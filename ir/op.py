@@ -208,12 +208,20 @@ class Op:
             return (None,) * len(op.operands)
         raise NotDifferentiableError(f"{self.name} has no derivative", location=op.location)
 
+    def stands_for(self, op: Operation) -> Sequence[Value] | None:
+        """The values that the results are, if the operation only says something about them to the adjoint.
+
+        They take its place when the adjoint is written.
+        """
+        return None
+
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
         """The operation mapped over a new leading axis of the operands that are ``batched``.
 
-        Returns the result or results, each with the new leading axis.
+        An operation with regions gets them in the keyword ``regions``. Returns the result or results, each with the
+        new leading axis.
         """
         raise NotDifferentiableError(f"{self.name} cannot be mapped over a batch axis")
 

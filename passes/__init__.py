@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tapec.passes import (
     adjoint,
+    batch,
     canonicalize,
     cse,
     dce,
@@ -37,6 +38,9 @@ PASSES = {
     "prune": Pass(
         prune.run, "tensor", "tensor", "Take the tape's marks down; drop unread adjoints."
     ),
+    "batch": Pass(
+        batch.run, "tensor", "tensor", "Map functions over a new leading axis.", batch.Options
+    ),
     "fuse": Pass(fuse.run, "tensor", "tensor", "Group operations into kernels.", fuse.Options),
     "schedule": Pass(
         schedule.run, "tensor", "tensor", "Choose vectors, tiles, threads.", schedule.Options
@@ -49,6 +53,11 @@ PASSES = {
 ORDER = (
     Constraint("inline", "adjoint", "a call has no derivative, the body that it calls has one"),
     Constraint("adjoint", "prune", "without the marks a gradient walks too far"),
+    Constraint("inline", "batch", "a call has no rule for a batch axis, what it calls has one"),
+    Constraint(
+        "adjoint", "batch", "a gradient has no rule for a batch axis, what it stands for has"
+    ),
+    Constraint("batch", "fuse", "a kernel has no rule for a batch axis, the operations in it have"),
     Constraint("adjoint", "fuse", "a kernel has no derivative, the operations in it have one"),
     Constraint("prune", "fuse", "a kernel computes, it marks nothing"),
     Constraint("cse", "fuse", "what is computed twice would be fused twice"),

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from tapec.ir.batching import batch_operations, batched_results
 from tapec.ir.builder import Builder, recording_guards
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
 from tapec.ir.errors import NotDifferentiableError, PassError, underline
@@ -88,7 +89,8 @@ class _Expansion:
         start = len(block.ops)
         b = Builder(block)
         b.location = op.location
-        cotangents = self._walk(b, *roles)
+        walk = self._walk_rows if op.attrs.get("batched") else self._walk
+        cotangents = walk(b, *roles)
         # A rule may nest a gradient of its own in a region (a loop's rule does for its body).
         written = block.ops[start:]
         del block.ops[start:]
@@ -97,6 +99,28 @@ class _Expansion:
             result.replace_all_uses(cotangent)
         op.drop()
         op.block = None
+
+    def _walk_rows(
+        self,
+        b: Builder,
+        targets: Sequence[Value],
+        seeds: Sequence[Value],
+        sources: Sequence[Value],
+        stops: Sequence[Value],
+    ) -> list[Value]:
+        """The cotangents for every row of the seeds: the program for one row, mapped over all."""
+        row = Block([t.type for t in targets])
+        inner = Builder(row)
+        inner.location = b.location
+        cotangents = self._walk(inner, targets, row.args, sources, stops)
+        values: dict[Value, Value] = dict(zip(row.args, seeds, strict=True))
+        batched = set(row.args)
+        batch_operations(b, row.ops, values, batched)
+        size = seeds[0].tensor.shape[0]
+        results = batched_results(b, cotangents, values, batched, size)
+        for op in reversed(row.ops):
+            op.drop()
+        return results
 
     def _walk(
         self,

@@ -1,6 +1,6 @@
 """After the adjoint: take down what guided it, and drop the adjoint work that nobody needs.
 
-The marks of the tape (`watch`, `read`, `stop_gradient`) become the value that they mark. Rules
+The marks of the tape (`watch`, `read`, `stop_gradient`, `custom`) become the values that they mark. Rules
 write the cotangents of all that is active on the way; whatever leads to no result goes.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tapec.ir.core import Block, Module
 from tapec.ir.errors import PassError
-from tapec.ir.ops.control import Gradient, Identity
+from tapec.ir.ops.control import Gradient
 from tapec.passes import dce
 
 
@@ -35,10 +35,11 @@ def _unmark(block: Block) -> bool:
                 location=op.location,
                 hint="run adjoint before prune",
             )
-        if isinstance(op.defn, Identity) and op.defn.pure:
-            (value,) = op.operands
-            value.name = value.name or op.result.name
-            op.result.replace_all_uses(value)
+        marked = op.defn.stands_for(op)
+        if marked is not None:
+            for result, value in zip(op.results, marked, strict=True):
+                value.name = value.name or result.name
+                result.replace_all_uses(value)
             op.drop()
             op.block = None
         else:

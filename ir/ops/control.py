@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
 from tapec.ir.op import AxesRead, Cotangents, Index, Kernel, Op, Sample
-from tapec.ir.types import F64, I32, TensorType, Type
+from tapec.ir.types import F64, I32, Shape, TensorType, Type
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -81,13 +81,18 @@ class Gradient(Op):
     every target is seeded with ones. The walk goes backwards from the targets and never past a
     stop; a source does not end it. A source that is not reached gets zeros. The adjoint pass
     replaces this operation by the program that computes it.
+
+    ``batched`` seeds have one leading axis more than their targets: a gradient for every row of
+    them. The results have that axis too, and the walk is done once for all rows.
     """
 
     name = "gradient"
     form = "structural"
 
-    def infer(self, *types: Any, segments: tuple[int, int, int, int]) -> tuple[Type, ...]:
-        """The types of the sources."""
+    def infer(
+        self, *types: Any, segments: tuple[int, int, int, int], batched: bool = False
+    ) -> tuple[Type, ...]:
+        """The types of the sources, with the seeds' leading axis if they are batched."""
         targets, seeds, sources, _ = segments
         if min(segments) < 0 or sum(segments) != len(types):
             raise ShapeError(
@@ -95,14 +100,21 @@ class Gradient(Op):
             )
         if seeds not in (0, targets):
             raise ShapeError(f"gradient: {targets} targets need no seeds or {targets}, got {seeds}")
-        for target, seed in zip(types[:targets], types[targets : targets + seeds], strict=False):
-            if target != seed:
-                raise ShapeError(f"gradient: the seed of a {target} is a {seed}")
         results = types[targets + seeds : targets + seeds + sources]
         for end in (*types[:targets], *results):
             if not end.dtype.is_differentiable:
                 raise DTypeError(f"gradient: values of type {end} carry no gradient")
-        return results
+        lead: Shape = ()
+        if batched:
+            first = types[targets : targets + seeds][:1]
+            if not first or not first[0].rank:
+                raise ShapeError("gradient: batched seeds are missing")
+            lead = first[0].shape[:1]
+        for target, seed in zip(types[:targets], types[targets : targets + seeds], strict=False):
+            wanted = target.with_shape((*lead, *target.shape))
+            if wanted != seed:
+                raise ShapeError(f"gradient: the seed of a {wanted} is a {seed}")
+        return tuple(r.with_shape((*lead, *r.shape)) for r in results)
 
     def split(self, op: Operation) -> tuple[tuple[Value, ...], ...]:
         """The operands of an operation by role: targets, seeds, sources, stops."""
@@ -136,6 +148,10 @@ class Identity(Op):
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """The operand."""
         return arrays[0]
+
+    def stands_for(self, op: Operation) -> Sequence[Value] | None:
+        """The operand."""
+        return op.operands
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
