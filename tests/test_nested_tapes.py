@@ -178,3 +178,16 @@ def test_tape_inside_a_compiled_function_and_around_it() -> None:
     with tapec.GradientTape() as outer:
         dy = slope()
     assert value(outer.gradient(dy, x)) == 48.0
+
+
+def test_what_has_no_native_code_stays_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Complex numbers have no loops yet: a repeated gradient goes on as it began; a compiled function says so."""
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", "1")
+    z = tapec.constant([1 + 2j, 3 - 1j], dtype=tapec.complex64)
+    for _ in range(2):
+        with tapec.GradientTape() as tape:
+            tape.watch(z)
+            y = tapec.reduce_sum(tapec.abs(z * z))
+        np.testing.assert_allclose(value(tape.gradient(y, z)), [2 + 4j, 6 - 2j], rtol=1e-6)
+    with pytest.raises(tapec.errors.TargetError, match="c64"):
+        tapec.compile(lambda z: z * z)(z)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.ir import scalar as primitives
-from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.errors import DTypeError, ShapeError, TargetError
 from tapec.ir.op import (
     Composed,
     Cotangents,
@@ -258,7 +258,7 @@ class ComplexPart(Composed):
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """There is no index form: loops know no complex numbers."""
-        raise DTypeError(f"{self.name}: loops cannot be written over complex numbers")
+        raise TargetError(f"{self.name}: loops cannot be written over complex numbers")
 
 
 class Real(ComplexPart):
@@ -333,4 +333,4 @@ class Complex(Composed):
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """There is no index form: see `ComplexPart`."""
-        raise DTypeError("complex: loops cannot be written over complex numbers")
+        raise TargetError("complex: loops cannot be written over complex numbers")
