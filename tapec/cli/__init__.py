@@ -15,12 +15,12 @@ from tapec.ir.errors import TapecError
 
 #: Command → where it is, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "config": ("tapec.cli.tables:config", "List the settings and what they are set to."),
-    "ir": ("tapec.cli.ir:ir", "Show the program of a compiled function."),
-    "ops": ("tapec.cli.tables:ops", "List the operations, or describe some."),
-    "opt": ("tapec.cli.opt:opt", "Run passes over a program and print it."),
+    "config": ("tapec.cli.tables:config", "List the settings."),
+    "ir": ("tapec.cli.ir:ir", "Show the program of the compiled FUNCTION that FILE defines."),
+    "ops": ("tapec.cli.tables:ops", "List the operations, or describe those named."),
+    "opt": ("tapec.cli.opt:opt", "Run passes over the program in FILE and print it."),
     "passes": ("tapec.cli.tables:passes", "List the passes, their options and their order."),
-    "run": ("tapec.cli.run:run", "Run a program and show its results."),
+    "run": ("tapec.cli.run:run", "Run the entry of the program in FILE and show its results."),
 }
 
 

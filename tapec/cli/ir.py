@@ -69,8 +69,8 @@ def _find(names: dict[str, Any], name: str, file: str) -> Any:
         found = reduce(getattr, rest, names[first])
     except (KeyError, AttributeError):
         found = None
-    if not hasattr(found, "ir"):
-        compiled = sorted(n for n, value in names.items() if hasattr(value, "ir"))
+    if not callable(getattr(found, "ir", None)):
+        compiled = sorted(n for n, value in names.items() if callable(getattr(value, "ir", None)))
         hint = f"it has {', '.join(compiled)}" if compiled else "decorate it with @tapec.compile"
         raise TapecError(f"{file} has no compiled function {name}", hint=hint)
     return found

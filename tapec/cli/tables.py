@@ -75,7 +75,7 @@ def _derivative(op: Op) -> str:
 
 @click.command()
 def passes() -> None:
-    """List the passes with their options, the pipelines, and what keeps passes in order."""
+    """List the passes, their options and their order."""
     rows = []
     for name, row in PASSES.items():
         default = row.options()
@@ -91,7 +91,7 @@ def passes() -> None:
 
 @click.command()
 def config() -> None:
-    """List the settings: environment variables, what they are now, what they mean."""
+    """List the settings: environment variables, what they are set to, what they mean."""
     rows = [
         (s.name, s.value or "-", "" if s.value == s.default else "set", s.meaning)
         for s in settings_module.settings

@@ -1,0 +1,246 @@
+"""The command line: what commands print, and how they fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tapec.cli import COMMANDS, main
+from tapec.ir import OPS
+from tapec.passes import PASSES
+
+PROGRAM = """\
+// tapec-ir 1
+func @f(%x: f32[4], %w: f32[4]) -> (f32[4], f32[4] into %w) {
+  %0 = add %x, %w : f32[4]
+  %1 = add %x, %w : f32[4]
+  return %0, %1
+}
+"""
+
+TRAINING = """
+import sys
+import tapec
+
+print("from", __name__, sys.argv)
+
+class Trainer:
+    @tapec.compile
+    def other(x):
+        return x + 1.0
+
+@tapec.compile
+def step(x):
+    return tapec.tanh(x) * 2.0
+
+if __name__ == "__main__":
+    step(tapec.constant([1.0, 2.0]))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.tir"
+    path.write_text(PROGRAM)
+    return path
+
+
+def tapec(*argv: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in argv], input=stdin, catch_exceptions=False)
+
+
+def works(*argv: object, stdin: str | None = None) -> str:
+    """What a command prints that must succeed."""
+    result = tapec(*argv, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fails(*argv: object, stdin: str | None = None) -> str:
+    """What a command complains that must fail, without a traceback."""
+    result = tapec(*argv, stdin=stdin)
+    assert result.exit_code != 0, result.output
+    return result.stderr
+
+
+# ---- the command itself
+
+
+def test_help_imports_no_command() -> None:
+    code = (
+        "import sys; from tapec.cli import main\n"
+        "try: main(['--help'])\n"
+        "finally: print([m for m in sys.modules if m.startswith('tapec.cli.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *_, last = done.stdout.splitlines()
+    assert last == "[]"
+
+
+def test_the_list_of_commands_says_what_they_say() -> None:
+    for name, (place, summary) in COMMANDS.items():
+        module, attribute = place.split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        assert command.name == name
+        assert (command.help or "").startswith(summary.removesuffix(".")), name
+        assert name in works("--help")
+
+
+def test_as_a_module(program: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tapec", "opt", program, "--passes=nonsense"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("PassError: unknown pass 'nonsense'\n  hint: passes: inline, ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_command() -> None:
+    assert "No such command 'optimise'" in fails("optimise")
+
+
+# ---- opt
+
+
+def test_opt_prints_the_program(program: Path) -> None:
+    assert works("opt", program) == PROGRAM
+    assert works("opt", "-", stdin=PROGRAM) == PROGRAM
+    assert works("opt", program, "--passes=cse").count("add") == 1
+
+
+def test_opt_stops_where_told(program: Path) -> None:
+    once = works("opt", program, "--passes=cse,fuse", "--stop-after=1")
+    assert once == works("opt", program, "--passes=cse")
+
+
+def test_opt_dumps_what_can_be_continued(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    end = works("opt", program, "--passes=canonicalize,cse,dce", f"--dump={folder}")
+    names = sorted(p.name for p in folder.iterdir())
+    assert names == ["00-input.tir", "01-canonicalize.tir", "02-cse.tir", "03-dce.tir"]
+    command = (folder / "01-canonicalize.tir").read_text().splitlines()[1]
+    assert command == "// RUN: tapec opt --passes=cse,dce 01-canonicalize.tir"
+    assert works("opt", "--passes=cse,dce", folder / "01-canonicalize.tir") == end
+
+
+def test_opt_narrates(program: Path) -> None:
+    text = works("opt", program, "--passes=canonicalize,cse", "--dump=-")
+    assert "// ----- after canonicalize: unchanged" in text
+    assert "// ----- after cse: 3 → 2 ops" in text
+
+
+def test_opt_tells_the_time(program: Path) -> None:
+    result = tapec("opt", program, "--passes=cse,dce", "--time", "--verify-each", "--evaluate-each")
+    assert [line.split()[-1] for line in result.stderr.splitlines()] == ["cse", "dce", "total"]
+
+
+def test_opt_refuses_a_broken_program() -> None:
+    assert fails("opt", "-", stdin="func @f() {\n}").startswith("VerifyError: invariant 2: @f")
+    assert "<stdin>:1:1" in fails("opt", "-", stdin="fun @f() {\n}")
+
+
+# ---- ir
+
+
+def test_ir_runs_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    result = tapec("ir", f"{path}:step")
+    assert "func @step(%x: f32[2]) -> f32[2] {" in result.stdout
+    assert "from __main__" in result.stderr
+    assert f"loc({str(path)!r}".replace("'", '"') in works("ir", f"{path}:step", "--locs")
+    assert "kernel @" in works("ir", f"{path}:step", "--after=lower")
+
+
+def test_ir_with_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    result = tapec("ir", f"{path}:Trainer.other", "--shapes=f64[3,5]")
+    assert "(%x: f64[3,5]) -> f64[3,5] {" in result.stdout
+    assert "from train" in result.stderr
+    assert "expected types such as f32[32,784]" in fails("ir", f"{path}:step", "--shapes=&f32[3]")
+    assert "expected a type, got 'f33'" in fails("ir", f"{path}:step", "--shapes=f33")
+
+
+def test_ir_says_what_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    message = fails("ir", f"{path}:stop")
+    assert message.endswith(
+        f"TapecError: {path} has no compiled function stop\n  hint: it has step\n"
+    )
+    assert "was not traced yet" in fails("ir", f"{path}:Trainer.other")
+    assert "expected FILE:FUNCTION" in fails("ir", str(path))
+    assert "has no pass 'nonsense'" in fails("ir", f"{path}:step", "--after=nonsense")
+
+
+# ---- run
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("options", [[], ["--passes=default"], ["--backend=cpu"]], ids=str)
+def test_run(program: Path, tmp_path: Path, by_name: bool, options: list[str]) -> None:
+    given, taken = tmp_path / "in.npz", tmp_path / "out.npz"
+    x, w = np.float32([1, 2, 3, 4]), np.float32([1, 1, 1, 1])  # type: ignore[arg-type]
+    if by_name:
+        np.savez(given, w=w, x=x)
+    else:
+        np.savez(given, x, w)
+    text = works("run", program, f"--input={given}", f"--output={taken}", *options)
+    assert text == "result 0: [2., 3., 4., 5.]\nresult 1: [2., 3., 4., 5.]\n"
+    with np.load(taken) as results:
+        assert [results[name].tolist() for name in results] == [[2, 3, 4, 5]] * 2
+
+
+def test_run_with_random_arrays(program: Path) -> None:
+    assert works("run", program) == works("run", program)
+    assert works("run", program) != works("run", program, "--seed=1")
+
+
+def test_run_needs_an_array_for_each_argument(program: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.zeros(4, np.float32))
+    message = fails("run", program, f"--input={tmp_path / 'in.npz'}")
+    assert "has the arrays x; @f takes x, w" in message
+
+
+# ---- tables
+
+
+def test_ops() -> None:
+    lines = works("ops").splitlines()
+    assert {line.split()[0] for line in lines[1:]} == set(OPS)
+    assert all(len(line.split()) > 3 for line in lines)
+    described = works("ops", "sum", "mul")
+    assert described.startswith("sum  (tensor level, index form)")
+    assert "attributes  axes" in described
+    assert "vjp" in described
+    assert "no operation is called summ" in fails("ops", "summ")
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_every_operation_can_be_described(name: str) -> None:
+    assert works("ops", name).startswith(f"{name}  (")
+
+
+def test_passes() -> None:
+    text = works("passes")
+    assert all(f"\n{name} " in text for name in PASSES)
+    assert "\ndefault " in text
+    assert "without the marks a gradient walks too far" in text
+
+
+def test_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAPEC_CHECK", "2")
+    (line,) = [line for line in works("config").splitlines() if line.startswith("TAPEC_CHECK")]
+    assert line.split()[:3] == ["TAPEC_CHECK", "2", "set"]
