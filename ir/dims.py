@@ -219,6 +219,9 @@ def _normal(terms: list[tuple[Monomial, int]]) -> DimLike:
         key = tuple(sorted(monomial, key=str))
         total[key] = total.get(key, 0) + factor
     kept = {m: c for m, c in total.items() if c}
+    whole = _whole(kept)
+    if whole is not None:
+        return whole
     if not kept:
         return 0
     if kept.keys() == {()}:
@@ -226,6 +229,19 @@ def _normal(terms: list[tuple[Monomial, int]]) -> DimLike:
     # Higher degree first, constants last: the order in which people write them.
     order = sorted(kept.items(), key=lambda item: (-len(item[0]), [str(a) for a in item[0]]))
     return Dim(tuple(order))
+
+
+def _whole(total: Mapping[Monomial, int]) -> DimLike | None:
+    """The sum with ``n//d*d + n%d`` written as ``n``; None where there is no such pair."""
+    for monomial, factor in total.items():
+        atom = monomial[0] if len(monomial) == 1 else None
+        if not (isinstance(atom, Quotient) and atom.remainder and isinstance(atom.denominator, int)):
+            continue
+        quotient = (Quotient(atom.numerator, atom.denominator),)
+        if total.get(quotient) == factor * atom.denominator:
+            rest = [(m, c) for m, c in total.items() if m not in (monomial, quotient)]
+            return _normal([*rest, *((m, c * factor) for m, c in _terms(atom.numerator))])
+    return None
 
 
 def _divide(numerator: DimLike, denominator: DimLike) -> tuple[DimLike, DimLike]:

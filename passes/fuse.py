@@ -16,7 +16,7 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
   ``relu`` the mask, one byte for four (`_Fusion._narrow`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
 
-`tapec.passes.order` then says which kernel runs when.
+`tapec.passes.collapse` first moves changes of shape out of the way; `tapec.passes.order` says which kernel runs when.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.source import Constant, Iota
 from tapec.passes.access import Access, identity, operand_accesses
+from tapec.passes.collapse import collapse
 from tapec.passes.grouping import Group, has_loops, sources
 from tapec.passes.order import ordered
 
@@ -53,6 +54,7 @@ def run(module: Module, options: Options) -> bool:
     """Group the operations of every function."""
     changed = False
     for function in module.functions.values():
+        collapse(function.block)
         _copy_aliases(function)
         if any(not isinstance(op.defn, KernelOp | Return) for op in function.block.ops):
             _Fusion(function, options).rewrite()
@@ -141,13 +143,13 @@ class _Fusion:
         """Find the place of one operation, whose readers all have theirs."""
         if not op.defn.pure or (op.defn.form == "structural" and not isinstance(op.defn, KernelOp)):
             raise TargetError(f"{op.name} has no native code", location=op.location)
-        if not any(r.users for r in op.results):
+        if op in self.homes or not any(r.users for r in op.results):
+            return
+        core = _contraction_of(op)
+        if core is not None and self._join(op, core):
             return
         if isinstance(op.defn, KernelOp) or self._is_view(op):
             self.outside[op] = None
-            return
-        if op.defn.form == "contraction":
-            self._materialise(op, self._readers(op.result))
             return
         if op.defn.form != "index":
             self._open(Group(op.results[0].tensor.shape, core=op), op)
@@ -162,8 +164,8 @@ class _Fusion:
                 self._compute_in(readers, op)
                 return
             in_memory = True
-        if in_memory:
-            self._materialise(op, readers)
+        if in_memory and not self._join(op, None):
+            self._open(self._sibling(value) or Group(()), op)
 
     def _is_free(self, op: Operation) -> bool:
         """Whether computing a value again is no more than reading it."""
@@ -184,31 +186,29 @@ class _Fusion:
             or self._in_memory(op.operands[0])
         )
 
-    def _materialise(self, op: Operation, readers: list[Group]) -> None:
-        """Write the value to memory: with a group that computes it anyway, or that reads the same, or on its own.
+    def _join(self, op: Operation, core: Operation | None) -> bool:
+        """Let a group that reads a value compute it, and write it if others need it; tell whether there is one.
 
-        A contraction whose one reader takes it in is not written at all.
+        ``core`` is the contraction that makes the value, if one does. A contraction whose one reader takes it in is not
+        written at all.
         """
         (value,) = op.results
-        for group in readers:
+        for group in self._readers(value):
             others = self._all_readers(value) - {group}
-            if self._takes(group, op) and not any(other.reaches(group) for other in others):
+            if self._takes(group, op, core) and not any(other.reaches(group) for other in others):
                 self._compute_in([group], op)
-                if op.defn.form == "contraction":
-                    group.core = op
-                in_memory = self._in_memory(value)
-                if in_memory or (others and not self._narrow(value, group, others)):
+                if core is not None and core is not op:
+                    self._compute_in([group], core)
+                group.core = core
+                if self._in_memory(value) or (others and not self._narrow(value, group, others)):
                     group.write(value)
                 group.readers |= others
-                return
-        if op.defn.form == "contraction":
-            self._open(Group(value.tensor.shape, core=op), op)
-        else:
-            self._open(self._sibling(value) or Group(()), op)
+                return True
+        return False
 
-    def _takes(self, group: Group, op: Operation) -> bool:
+    def _takes(self, group: Group, op: Operation, core: Operation | None) -> bool:
         """Whether a group that reads a value can compute and write it."""
-        if op.defn.form != "contraction":
+        if core is None:
             return group.can_write(op.result) and group.fits(op, self.options.max_ops)
         shape = op.result.tensor.shape
         free = group.core is None and not group.has_loops and len(shape) >= 2
@@ -326,6 +326,16 @@ class _Fusion:
         group.recompute(last_first)
         for op in group.ops:
             self.homes.setdefault(op, []).append(group)
+
+
+def _contraction_of(op: Operation) -> Operation | None:
+    """The contraction that an operation is, or whose result it alone reads and gives another shape, rows being rows."""
+    if op.defn.form == "contraction":
+        return op
+    source = op.operands[0].op if isinstance(op.defn, Reshape) else None
+    if source is None or source.defn.form != "contraction" or len(source.result.users) != 1:
+        return None
+    return source if source.result.tensor.shape[-1:] == op.result.tensor.shape[-1:] else None
 
 
 def _dense_values(block: Block) -> set[Value]:

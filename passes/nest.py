@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -11,9 +12,9 @@ from tapec.ir.core import Function, Operation, Value
 from tapec.ir.errors import PassError, TargetError
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Elementwise, Index
-from tapec.ir.ops.movement import Broadcast
+from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
-from tapec.ir.types import BOOL, BufferType, TensorType
+from tapec.ir.types import BOOL, BufferType, Shape, TensorType
 from tapec.passes.access import block_accesses, loops_of
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.schedule import core_of
@@ -21,6 +22,20 @@ from tapec.passes.tiling import Tiling
 
 #: Places where a loop is split, at most.
 _MOST_BREAKS = 6
+
+
+@dataclass
+class _Product:
+    """An element of a contraction, while what follows is computed.
+
+    It has ``index`` in the contraction's result and ``place`` in the kernel's loops. ``elements`` are of other values
+    at the place: the builder cannot tell which turn of the contraction's loops they belong to.
+    """
+
+    index: Index
+    value: Value
+    place: Index
+    elements: dict[Value, Value] = field(default_factory=dict)
 
 
 class KernelWriter:
@@ -34,6 +49,7 @@ class KernelWriter:
         self.op = op
         self.block = op.regions[0].block
         self.core = core_of(op)
+        self.space = loops_of(op)
         self.flat = self._is_flat()
         values = [*op.operands, *op.results]
         firsts = [list(roles).index(n) for n in range(count)]
@@ -45,9 +61,7 @@ class KernelWriter:
         self.inputs = dict(zip(self.block.args, self.buffers, strict=False))
         self.outputs = self.buffers[len(op.operands) :]
         self._arrays: dict[Operation, Value] = {}
-        self._product: tuple[Value, Index, Value] | None = None
-        #: Elements computed behind a contraction, where the builder cannot tell which turn they belong to.
-        self._behind: dict[Value, Value] = {}
+        self._product: _Product | None = None
 
     def write(self) -> Function:
         """Write the loops."""
@@ -90,7 +104,7 @@ class KernelWriter:
 
         Inside of the vectorised loop is the one along which a gathered operand is contiguous. () if there is none.
         """
-        space = loops_of(self.op)
+        space = self.space
         last = len(space) - 1
         accesses = block_accesses(self.block)
         inner = [
@@ -137,7 +151,7 @@ class KernelWriter:
 
     def _is_flat(self) -> bool:
         """Whether every element depends on elements of the same number, so that one loop does for all axes."""
-        space = loops_of(self.op)
+        space = self.space
         if self.core is not None or len(space) < 2 or not all(isinstance(n, int) for n in space):
             return False
         values = [*self.block.args, *(r for op in self.block.ops[:-1] for r in op.results)]
@@ -150,7 +164,13 @@ class KernelWriter:
     def _buffer(self, type: TensorType) -> BufferType:
         if self.flat and type.rank:
             return BufferType(type.dtype, (prod(type.static_shape),))
-        return BufferType(type.dtype, type.shape)
+        return BufferType(type.dtype, self._product_shape(type.shape))
+
+    def _product_shape(self, shape: Shape) -> Shape:
+        """The shape in memory: behind a contraction that is reshaped, that of the contraction."""
+        if self.core is None or self.core.defn.form != "contraction" or shape != self.space:
+            return shape
+        return self.core.results[0].tensor.shape
 
     # ---- loops
 
@@ -162,13 +182,13 @@ class KernelWriter:
         ``breaks`` are where the loop over the last axis is split; ``order`` is that of the loops, if not the axes'.
         """
         k = self._builder()
-        space = loops_of(self.op)
+        space = self.space
         if self.flat:
             space = (TensorType(BOOL, space).size,)
         natural = not order
         order = order or range(len(space))
         place = {axis: n for n, axis in enumerate(order)}
-        last = len(space) - 1
+        last = max((n for n, extent in enumerate(space) if extent != 1), default=len(space) - 1)
 
         def nest(turns: Index) -> None:
             if len(turns) < len(space):
@@ -192,10 +212,17 @@ class KernelWriter:
     def _store(self, k: LoopBuilder, index: Index) -> None:
         """The elements of the results that have as many axes; all are read before the first is written."""
         results = zip(self.block.terminator.operands, self.outputs, strict=True)
-        chosen = [(v, b) for v, b in results if len(b.type.shape) == len(index)]  # type: ignore[union-attr]
+        rank = len(self.space) if self.flat and index else len(index)
+        chosen = [(v, b) for v, b in results if v.tensor.rank == rank]
         elements = [self.element(k, v, index) for v, _ in chosen]
-        for element, (_, buffer) in zip(elements, chosen, strict=True):
-            k.store(element, buffer, index)
+        for element, (value, buffer) in zip(elements, chosen, strict=True):
+            k.store(element, buffer, self._address(value, index))
+
+    def _address(self, value: Value, index: Index) -> Index:
+        """The index into the buffer of a value."""
+        shape = value.tensor.shape
+        memory = self._product_shape(shape)
+        return index if shape == memory else renumber(shape, memory, index)
 
     def _contraction(self) -> None:
         assert self.core is not None
@@ -204,9 +231,10 @@ class KernelWriter:
         contraction = core.defn.contraction(*(o.type for o in operands), **core.parameters)
 
         def write(index: Index, value: Value) -> None:
-            self._product = (core.result, index, value)
-            self._behind = {core.result: value}
-            self._store(k, index)
+            shape = core.result.tensor.shape
+            place = index if shape == self.space else renumber(shape, self.space, index)
+            self._product = _Product(index, value, place)
+            self._store(k, place)
             self._product = None
 
         in_place = any(b in self.inputs.values() for b in self.outputs)
@@ -225,22 +253,27 @@ class KernelWriter:
 
     def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         """An element of a value: loaded, or computed from elements of others."""
-        if self._product is None:
+        product = self._product
+        if product is None:
             return k.once(value, index, lambda: self._element(k, value, index))
-        if index != self._product[1]:
+        if value.op is self.core:
+            if index != product.index:
+                raise PassError(
+                    f"the result of {self.core} is read elsewhere than where it is made"
+                )
+            return product.value
+        if index != product.place:
             return self._element(k, value, index)
-        if value not in self._behind:
-            self._behind[value] = self._element(k, value, index)
-        return self._behind[value]
+        if value not in product.elements:
+            product.elements[value] = self._element(k, value, index)
+        return product.elements[value]
 
     def _element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         op = value.op
         if op is None:
-            return k.load(self.inputs[value], index)
-        if op is self.core:
-            raise PassError(f"{op.name} is read elsewhere than where it is made")
+            return k.load(self.inputs[value], self._address(value, index))
         if isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray):
-            return k.load(self._array(k, op), index)
+            return k.load(self._array(k, op), self._address(value, index))
         operands = [_Operand(self, k, v) for v in op.operands]
         return op.defn.lower(k, index, *operands, **op.parameters)
 

@@ -28,7 +28,7 @@ def ordered(
     """The kernels, and the operations outside of them, in the order in which they run."""
     graph = _Graph(function, [*groups, *outside], position)
     plain, thrifty = graph.sort(thrifty=False), graph.sort(thrifty=True)
-    return thrifty if graph.peak(thrifty) < graph.peak(plain) else plain
+    return thrifty if graph.peak(thrifty) <= graph.peak(plain) else plain
 
 
 class _Graph:
