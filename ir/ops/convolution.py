@@ -1,0 +1,333 @@
+"""Convolution: a contraction in which windows of one operand move over the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.op import (
+    Contraction,
+    Cotangents,
+    Index,
+    Kernel,
+    Op,
+    Sample,
+    require_equal_dims,
+)
+from tapec.ir.ops.arith import conj
+from tapec.ir.ops.movement import is_negative, span
+from tapec.ir.types import F64, TensorType
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+Sizes = dict[str, DimLike]
+
+
+class Conv(Op):
+    """A product summed over shared axes, as in an einsum, where axes of the first operand may be windows.
+
+    ``left``, ``right`` and ``result`` name each axis with a letter. A letter that is not in ``result`` is summed over.
+    ``windows`` are pairs of letters such as ``"hi"``: the first operand's axis ``h`` is read at
+    ``stride * h + dilation * i``, where ``h`` is an axis of the result and ``i`` one of the second operand alone.
+
+    The convolution of images ``[N, H, W, C]`` with filters ``[I, J, C, O]`` is ``left = "nhwc", right = "ijco",
+    result = "nhwo", windows = ("hi", "wj")``. Nothing is padded (`pad` does that), and filters are not mirrored. Groups
+    of channels are an axis that all three share. Both derivatives are convolutions again.
+    """
+
+    name = "conv"
+    form = "contraction"
+
+    def infer(
+        self,
+        *types: Any,
+        left: str,
+        right: str,
+        result: str,
+        windows: tuple[str, ...],
+        strides: tuple[int, ...],
+        dilations: tuple[int, ...],
+    ) -> TensorType:
+        """The axes of ``result``; a window of reach r moves over n elements to (n - r) // stride + 1 places."""
+        x, y = types
+        if x.dtype != y.dtype:
+            raise DTypeError(
+                f"conv: dtypes differ: {x.dtype} and {y.dtype}",
+                hint="convert one of them with cast",
+            )
+        if x.dtype.is_bool:
+            raise DTypeError("conv does not take bool")
+        _check_letters(x, y, left, right, result, windows)
+        if (
+            not len(windows) == len(strides) == len(dilations)
+            or min((*strides, *dilations), default=1) < 1
+        ):
+            raise ShapeError(
+                f"conv: expected {len(windows)} positive strides and dilations, got {list(strides)} and "
+                f"{list(dilations)}"
+            )
+        sizes = _sizes(x, y, left, right, windows, strides, dilations)
+        return TensorType(x.dtype, tuple(sizes[letter] for letter in result))
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """`numpy.einsum` over a view that has an axis for each window. Half precision is summed in single."""
+        x, y = arrays
+        dtype = x.dtype
+        if dtype.itemsize == 2 and dtype.kind not in "iu":
+            x, y = x.astype(np.float32), y.astype(np.float32)
+        left, right, result = attrs["left"], attrs["right"], attrs["result"]
+        for pair, stride, dilation in zip(
+            attrs["windows"], attrs["strides"], attrs["dilations"], strict=True
+        ):
+            axis, count = left.index(pair[0]), y.shape[right.index(pair[1])]
+            reach = span(count, dilation)
+            if x.shape[axis] < reach:
+                shape = [0 if n == axis else size for n, size in enumerate(x.shape)]
+                x = np.zeros((*shape, count), x.dtype)
+            else:
+                view = np.lib.stride_tricks.sliding_window_view(x, reach, axis)
+                before = (slice(None),) * axis
+                x = view[(*before, slice(None, None, stride), ..., slice(None, None, dilation))]
+            left += pair[1]
+        # A sum of products; where no letter is shared by all three, of matrices.
+        found = np.einsum(f"{left},{right}->{result}", x, y, optimize=x.size > 0 and y.size > 0)
+        return np.ascontiguousarray(found).astype(dtype, copy=False)
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """Move mirrored filters over the cotangent; move the cotangent over the first operand.
+
+        The cotangent stands as far apart as the stride was, so stride and dilation change places.
+
+        Source: Dumoulin, Visin, "A guide to convolution arithmetic for deep learning", 2016, chapter 4.
+        """
+        if 0 in op.result.tensor.shape:
+            return tuple(b.full_like(0, v) for v in op.operands)
+        return _left_cotangent(b, op, cts[0]), _right_cotangent(b, op, cts[0])
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """One more letter, of the batched operands and the result."""
+        used = "".join((attrs["left"], attrs["right"], *attrs["windows"]))
+        letter = next(c for c in "zyxvutsrqbaABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in used)
+        names = [letter if has else "" for has in batched]
+        more = {
+            "left": names[0] + attrs["left"],
+            "right": names[1] + attrs["right"],
+            "result": letter + attrs["result"],
+        }
+        return b.conv(*operands, **(attrs | more))
+
+    def contraction(self, *types: Any, **attrs: Any) -> Contraction:
+        """The result's axes, then those of the second operand that are summed over."""
+        result, right = attrs["result"], attrs["right"]
+        sizes = _sizes(
+            *types, *(attrs[name] for name in ("left", "right", "windows", "strides", "dilations"))
+        )
+        summed = [letter for letter in right if letter not in result]
+        letters = (*result, *summed)
+        place = {letter: n for n, letter in enumerate(letters)}
+        steps = _steps(attrs)
+
+        def first(i: Index) -> Index:
+            return tuple(_position(letter, steps, i, place) for letter in attrs["left"])
+
+        def second(i: Index) -> Index:
+            return tuple(i[place[letter]] for letter in right)
+
+        return Contraction(tuple(sizes[c] for c in letters), len(summed), (first, second))
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The sum of products; what a schedule does not tile uses this."""
+        x, y = operands
+        space = self.contraction(x.type, y.type, **attrs)
+        first, second = space.maps
+
+        def product(r: Index) -> Value:
+            return k.mul(x[first((*i, *r))], y[second((*i, *r))])
+
+        extents = space.space[len(space.space) - space.reduced :]
+        return k.reduce("add", extents, x.type.dtype, product)
+
+    def flops(self, op: Operation) -> DimLike:
+        """A multiplication and an addition for each product."""
+        total: DimLike = 2
+        for n in self.contraction(*(v.type for v in op.operands), **op.attrs).space:
+            total = total * n
+        return total
+
+    def samples(self) -> Iterator[Sample]:
+        """One, two and three moving axes; strides, dilations, rests; groups, single channels; no elements."""
+        line: dict[str, Any] = {"left": "nwc", "right": "ico", "result": "nwo", "windows": ("wi",)}
+        image = {"left": "nhwc", "right": "ijco", "result": "nhwo", "windows": ("hi", "wj")}
+        yield _sample((2, 5, 2), (3, 2, 2), line, (1,), (1,))
+        yield _sample((1, 8, 1), (2, 1, 2), line, (3,), (2,))
+        yield _sample((0, 3, 1), (2, 1, 2), line, (1,), (1,))
+        yield _sample((1, 1, 1), (2, 1, 2), line, (1,), (1,))
+        yield _sample((2, 4, 3, 2), (2, 2, 2, 3), image, (2, 1), (1, 1))
+        grouped = image | {"left": "nhwgc", "right": "ijcgo", "result": "nhwgo"}
+        yield _sample((1, 3, 3, 2, 2), (2, 1, 2, 2, 1), grouped, (1, 2), (1, 1))
+        alone = image | {"left": "nhwc", "right": "ijcm", "result": "nhwcm"}
+        yield _sample((1, 3, 4, 2), (2, 2, 2, 1), alone, (1, 1), (1, 2))
+        volume = {
+            "left": "ndhwc",
+            "right": "ijkco",
+            "result": "ndhwo",
+            "windows": ("di", "hj", "wk"),
+        }
+        yield _sample((1, 2, 3, 2, 1), (2, 2, 1, 1, 2), volume, (1, 1, 1), (1, 1, 1))
+
+
+def _check_letters(
+    x: TensorType, y: TensorType, left: str, right: str, result: str, windows: tuple[str, ...]
+) -> None:
+    """Hold every axis to have one letter, and every letter to be where the operation's definition wants it."""
+    text = f"{left},{right}->{result} with windows {list(windows)}"
+    if len(left) != x.rank or len(right) != y.rank:
+        raise ShapeError(f"conv: {text} does not name the axes of {x} and {y}")
+    places = [set(left), set(right), set(result)]
+    partners = {pair[1:] for pair in windows}
+    fits = (
+        all(len(set(names)) == len(names) for names in (left, right, result))
+        and all(len(pair) == 2 and pair.isalpha() for pair in windows)
+        and len(partners) == len(windows) == len({pair[0] for pair in windows})
+        and all(pair[0] in left and pair[0] in result and pair[0] not in right for pair in windows)
+        and all(c in right and c not in left and c not in result for c in partners)
+        and all(sum(c in place for place in places) > 1 for c in set().union(*places) - partners)
+    )
+    if not fits:
+        raise ShapeError(f"conv: {text} is no convolution")
+
+
+def _sizes(
+    x: TensorType,
+    y: TensorType,
+    left: str,
+    right: str,
+    windows: tuple[str, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> Sizes:
+    """The extent of each letter."""
+    message = f"conv: shapes do not fit: {x} as {left} and {y} as {right}"
+    sizes: Sizes = dict(zip(right, y.shape, strict=True))
+    moving = {
+        pair[0]: (pair[1], s, d) for pair, s, d in zip(windows, strides, dilations, strict=True)
+    }
+    for letter, n in zip(left, x.shape, strict=True):
+        if letter in moving:
+            taps, stride, dilation = moving[letter]
+            if sizes[taps] == 0:
+                raise ShapeError(f"conv: a window of no elements along {taps} of {y}")
+            places = (n - span(sizes[taps], dilation)) // stride + 1
+            if is_negative(places):
+                raise ShapeError(
+                    f"conv: a window of {sizes[taps]} elements, {dilation} apart, does not fit into the {n} "
+                    f"elements along {letter} of {x}"
+                )
+            sizes[letter] = places
+        elif letter in sizes:
+            sizes[letter] = require_equal_dims(n, sizes[letter], lambda: message)
+        else:
+            sizes[letter] = n
+    return sizes
+
+
+def _steps(attrs: Mapping[str, Any]) -> dict[str, tuple[str, int, int]]:
+    """For the letter of each moving axis: the letter of the window, stride and dilation."""
+    triples = zip(attrs["windows"], attrs["strides"], attrs["dilations"], strict=True)
+    return {pair[0]: (pair[1], stride, dilation) for pair, stride, dilation in triples}
+
+
+def _position(
+    letter: str, steps: Mapping[str, tuple[str, int, int]], i: Index, place: Mapping[str, int]
+) -> DimLike:
+    """The index into an axis of the first operand."""
+    if letter not in steps:
+        return i[place[letter]]
+    taps, stride, dilation = steps[letter]
+    return i[place[letter]] * stride + i[place[taps]] * dilation
+
+
+def _used(op: Operation) -> dict[str, DimLike]:
+    """For each moving axis how many elements of the first operand windows reach: the rest is not read."""
+    attrs = op.attrs
+    taps = dict(zip(attrs["right"], op.operands[1].tensor.shape, strict=True))
+    places = dict(zip(attrs["result"], op.result.tensor.shape, strict=True))
+    return {
+        own: (places[own] - 1) * stride + (taps[partner] - 1) * dilation + 1
+        for own, (partner, stride, dilation) in _steps(attrs).items()
+    }
+
+
+def _left_cotangent(b: Builder, op: Operation, ct: Value) -> Value:
+    """The mirrored second operand over the cotangent, which stands strides apart amid zeros."""
+    attrs, (x, y) = op.attrs, op.operands
+    steps, used = _steps(attrs), _used(op)
+    taps = dict(zip(attrs["right"], y.tensor.shape, strict=True))
+    edges: list[DimLike] = []
+    between: list[int] = []
+    for letter in attrs["result"]:
+        partner, stride, dilation = steps.get(letter, ("", 1, 1))
+        edges.append((taps[partner] - 1) * dilation if partner else 0)
+        between.append(stride - 1)
+    padding = {"low": tuple(edges), "high": tuple(edges), "interior": tuple(between)}
+    wide = b.pad(ct, value=0.0, **padding) if any(edges) or any(between) else ct
+    axes = tuple(attrs["right"].index(pair[1]) for pair in attrs["windows"])
+    mirrored = b.reverse(conj(b, y), axes=axes)
+    turned = {
+        "left": attrs["result"],
+        "right": attrs["right"],
+        "result": attrs["left"],
+        "windows": attrs["windows"],
+        "strides": (1,) * len(axes),
+        "dilations": attrs["dilations"],
+    }
+    pulled: Value = b.conv(wide, mirrored, **turned)
+    rest = tuple(
+        n - used[c] if c in used else 0 for c, n in zip(attrs["left"], x.tensor.shape, strict=True)
+    )
+    if any(n != 0 for n in rest):
+        zero = (0,) * len(rest)
+        pulled = b.pad(pulled, value=0.0, low=zero, high=rest, interior=zero)
+    return pulled
+
+
+def _right_cotangent(b: Builder, op: Operation, ct: Value) -> Value:
+    """The cotangent over the first operand, with stride and dilation exchanged."""
+    attrs, x = op.attrs, op.operands[0]
+    used = _used(op)
+    sizes = tuple(used.get(c, n) for c, n in zip(attrs["left"], x.tensor.shape, strict=True))
+    if sizes != x.tensor.shape:
+        rank = len(sizes)
+        x = b.slice(x, starts=(0,) * rank, sizes=sizes, strides=(1,) * rank)
+    renamed = attrs["left"].translate(
+        str.maketrans({pair[0]: pair[1] for pair in attrs["windows"]})
+    )
+    turned = {
+        "left": renamed,
+        "right": attrs["result"],
+        "result": attrs["right"],
+        "windows": tuple(pair[::-1] for pair in attrs["windows"]),
+        "strides": attrs["dilations"],
+        "dilations": attrs["strides"],
+    }
+    result: Value = b.conv(conj(b, x), ct, **turned)
+    return result
+
+
+def _sample(
+    x: tuple[int, ...],
+    y: tuple[int, ...],
+    letters: Mapping[str, Any],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> Sample:
+    attrs = {**letters, "strides": strides, "dilations": dilations}
+    return Sample((TensorType(F64, x), TensorType(F64, y)), attrs)
