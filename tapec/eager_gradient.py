@@ -40,8 +40,12 @@ def eager_gradient(
     targets: Sequence[Tensor],
     sources: Sequence[tuple[int, TensorType]],
     seeds: Sequence[Tensor] | None,
+    batched: bool = False,
 ) -> list[Tensor | None]:
-    """Gradients of the targets' sum with respect to the values with these ids; None where there is no path."""
+    """Gradients of the targets' sum with respect to the values with these ids; None where there is no path.
+
+    ``batched`` seeds have a leading axis more than the targets, and so have the gradients then.
+    """
     part = _slice(records, {t.id for t in targets})
     numbering: dict[int, int] = {}
 
@@ -62,10 +66,13 @@ def eager_gradient(
         tuple((number(t.id), t.type) for t in targets),
         tuple((number(i), type) for i, type in sources),
         seeds is not None,
+        seeds[0].type.shape[0] if batched and seeds else None,
     )
     program = _programs.get(structure)
     if program is None:
-        program = _programs[structure] = GradientProgram(part, targets, sources, seeds, numbering)
+        program = _programs[structure] = GradientProgram(
+            part, targets, sources, seeds, numbering, batched
+        )
         if len(_programs) > _CAPACITY:
             _programs.popitem(last=False)
     else:
@@ -100,6 +107,7 @@ class GradientProgram:
         sources: Sequence[tuple[int, TensorType]],
         seeds: Sequence[Tensor] | None,
         numbering: dict[int, int],
+        batched: bool,
     ) -> None:
         """Build, differentiate and simplify."""
         function = Function("gradient")
@@ -122,7 +130,8 @@ class GradientProgram:
         found: Any = ()
         if wanted:
             segments = (len(ends), len(weights), len(wanted), 0)
-            found = builder.emit("gradient", *ends, *weights, *wanted, segments=segments)
+            rows: dict[str, Any] = {"batched": True} if batched else {}
+            found = builder.emit("gradient", *ends, *weights, *wanted, segments=segments, **rows)
         builder.emit("return", *(found if isinstance(found, tuple) else (found,)))
         numbers = {v: numbering[id] for id, v in values.items()}
         self.reads = _simplify(function, forward, numbers, weights)

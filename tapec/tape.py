@@ -14,18 +14,28 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from tapec.cotangents import (
+    batch_cotangents,
+    batch_shape,
+    check_batch,
+    from_batch_rows,
+    from_rows,
+    given_cotangents,
+    unit_cotangents,
+)
 from tapec.eager_gradient import eager_gradient
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import Origin, here
 from tapec.recording import current_trace, push_tape, remove_tape
 from tapec.records import Record, record_call, record_eager
 from tapec.structure import flatten, unflatten
-from tapec.tensor import Tensor, apply, as_tensor, next_id
+from tapec.tensor import Tensor, apply, next_id
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
     from tapec.ir.core import Function, Operation
     from tapec.ir.op import Op
+    from tapec.ir.types import TensorType
 
 _logger = logging.getLogger("tapec")
 
@@ -235,27 +245,124 @@ class GradientTape:
         targets = [_checked(t, "target") for t in _leaves(target)]
         source_leaves, spec = flatten(sources)
         checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(source_leaves)]
-        seeds = _seeds(targets, output_gradients)
+        seeds = given_cotangents(targets, output_gradients)
+        gradients = self._gradients(recording, targets, checked, seeds)
+        if unconnected is UnconnectedGradients.ZERO:
+            gradients = [
+                _zeros(s.type) if g is None else g for g, s in zip(gradients, checked, strict=True)
+            ]
+        return unflatten(spec, gradients)
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The derivative of every element of the target with respect to every element of each source.
+
+        Args:
+            target: a Tensor or Variable.
+            sources: a structure of Tensors and Variables.
+            unconnected_gradients: None or zeros for sources that the target does not depend on.
+            parallel_iterations: without effect: all elements are done at once, as one mapped program.
+            experimental_use_pfor: without effect.
+
+        Returns:
+            A structure like ``sources``: each of shape ``target.shape + source.shape`` and of its source's dtype,
+            or None.
+
+        Raises:
+            RuntimeError: a second call on a tape that is not persistent, or one before it recorded.
+            TypeError: the target is no single Tensor or Variable, or a source is none.
+        """
+        recording = self._take_recording()
+        unconnected = _unconnected(unconnected_gradients)
+        end = _one(target, "target", "jacobian")
+        leaves, spec = flatten(sources)
+        checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(leaves)]
+        shape = end.type.shape
+        rows = self._gradients(recording, [end], checked, [unit_cotangents(end.type)], batched=True)
+        jacobians: list[Tensor | None] = []
+        for source, found in zip(checked, rows, strict=True):
+            if found is not None:
+                jacobians.append(from_rows(found, shape, source.type.shape))
+            elif unconnected is UnconnectedGradients.ZERO:
+                jacobians.append(_zeros(source.type.with_shape((*shape, *source.type.shape))))
+            else:
+                jacobians.append(None)
+        return unflatten(spec, jacobians)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Tensor:
+        """The jacobian of each row of the target with respect to the same row of the source.
+
+        Where rows depend on each other, what they contribute to one another is added up.
+
+        Args:
+            target: a Tensor or Variable ``[batch, …]``.
+            source: a Tensor or Variable ``[batch, …]``, of rank 2 at least.
+            unconnected_gradients: as for `jacobian`; either way it is zeros where there is no path.
+            parallel_iterations: without effect, as for `jacobian`.
+            experimental_use_pfor: without effect.
+
+        Returns:
+            A Tensor ``[batch, …target, …source]`` of the source's dtype.
+
+        Raises:
+            RuntimeError: a second call on a tape that is not persistent, or one before it recorded.
+            TypeError: target or source is no single Tensor or Variable.
+            ValueError: the first axes differ, or there are none.
+        """
+        recording = self._take_recording()
+        _unconnected(unconnected_gradients)
+        end, start = (
+            _one(target, "target", "batch_jacobian"),
+            _one(source, "source", "batch_jacobian"),
+        )
+        shapes = end.type.shape, start.type.shape
+        check_batch(*shapes)
+        seeds = [batch_cotangents(end.type)]
+        (rows,) = self._gradients(recording, [end], [start], seeds, batched=True)
+        if rows is None:
+            return _zeros(start.type.with_shape(batch_shape(*shapes)))
+        return from_batch_rows(rows, *shapes)
+
+    def _gradients(
+        self,
+        recording: Recording,
+        targets: Sequence[Tensor | Variable],
+        sources: Sequence[Tensor | Variable],
+        seeds: Sequence[Tensor] | None,
+        *,
+        batched: bool = False,
+    ) -> list[Tensor | None]:
+        """A gradient for each source; those of what carries none are None. Ends a tape that is not persistent."""
         kept = [i for i, t in enumerate(targets) if t.dtype.is_differentiable]
-        differentiable = [i for i, s in enumerate(checked) if s.dtype.is_differentiable]
-        gradients: list[Tensor | None] = [None] * len(checked)
+        differentiable = [i for i, s in enumerate(sources) if s.dtype.is_differentiable]
+        gradients: list[Tensor | None] = [None] * len(sources)
         if kept and differentiable:
             found = self._answer(
                 recording,
                 [targets[i] for i in kept],
-                [checked[i] for i in differentiable],
+                [sources[i] for i in differentiable],
                 None if seeds is None else [seeds[i] for i in kept],
+                batched,
             )
             for i, gradient in zip(differentiable, found, strict=True):
                 gradients[i] = gradient
-        if unconnected is UnconnectedGradients.ZERO:
-            gradients = [
-                _zeros(s) if g is None else g for g, s in zip(gradients, checked, strict=True)
-            ]
         if not self._persistent:
             self._watched = self.watched_variables()
             self._recording = None
-        return unflatten(spec, gradients)
+        return gradients
 
     def _take_recording(self) -> Recording:
         if self._recording is None:
@@ -285,6 +392,7 @@ class GradientTape:
         targets: Sequence[Tensor | Variable],
         sources: Sequence[Tensor | Variable],
         seeds: Sequence[Tensor] | None,
+        batched: bool,
     ) -> list[Tensor | None]:
         """Gradients of tensors: a Variable stands for all its reads, whose gradients add up."""
         fresh: dict[int, int] = {}
@@ -303,7 +411,7 @@ class GradientTape:
         types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
         trace = current_trace()
         ask = eager_gradient if trace is None else trace.gradient
-        flat = ask(recording.records, target_tensors, list(types.items()), seeds)
+        flat = ask(recording.records, target_tensors, list(types.items()), seeds, batched)
         found = dict(zip(types, flat, strict=True))
         return [_total([found[i] for i in group]) for group in groups]
 
@@ -329,8 +437,18 @@ def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
     return value
 
 
-def _zeros(source: Tensor | Variable) -> Tensor:
-    return apply("constant", value=0, type=source.type)  # type: ignore[no-any-return]
+def _zeros(type: TensorType) -> Tensor:
+    return apply("constant", value=0, type=type)  # type: ignore[no-any-return]
+
+
+def _one(value: Any, what: str, method: str) -> Tensor | Variable:
+    if isinstance(value, list | tuple | dict):
+        raise TypeError(
+            f"{method} takes one Tensor or Variable as {what}, got {type(value).__name__}",
+            location=here(),
+            hint="stack them, or ask for each with a persistent tape",
+        )
+    return _checked(value, what)
 
 
 def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
@@ -350,38 +468,6 @@ def _checked(leaf: Any, what: str) -> Tensor | Variable:
         hint = ".numpy() left the tape; keep the Tensor"
     came = "None" if leaf is None else type(leaf).__name__
     raise TypeError(f"{what} must be a Tensor or Variable, got {came}", location=here(), hint=hint)
-
-
-def _seeds(targets: Sequence[Tensor | Variable], given: Any) -> list[Tensor] | None:
-    """Output gradients as tensors, one for each target; None if none are given."""
-    if given is None:
-        return None
-    leaves = [given] if len(targets) == 1 and not _is_single_list(given) else list(given)
-    if len(leaves) != len(targets):
-        raise ValueError(
-            f"{len(targets)} targets, but {len(leaves)} output_gradients", location=here()
-        )
-    seeds = []
-    for i, (leaf, target) in enumerate(zip(leaves, targets, strict=True)):
-        seed = as_tensor(1 if leaf is None else leaf, target.dtype)
-        if seed.type.shape == () or leaf is None:
-            seed = apply("broadcast", seed, shape=target.type.shape, axes=())
-        if seed.type.shape != target.type.shape:
-            raise ValueError(
-                f"output_gradients[{i}] has shape {seed.shape}, target has {target.shape}",
-                location=here(),
-            )
-        seeds.append(seed)
-    return seeds
-
-
-def _is_single_list(given: Any) -> bool:
-    """Whether it is ``[gradient]``, and not an array written as a list."""
-    return (
-        isinstance(given, list | tuple)
-        and len(given) == 1
-        and (given[0] is None or hasattr(given[0], "dtype"))
-    )
 
 
 def _leaves(structure: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import carries_gradient, reachable
-from tapec.recording import active_tapes
+from tapec.recording import active_tapes, bystanders, overhear
 from tapec.tensor import Array, Tensor, type_of
 
 if TYPE_CHECKING:
@@ -120,8 +120,11 @@ class Trace:
         single = isinstance(results, Value)
         outputs = tuple(TracedTensor(v, self) for v in ((results,) if single else results))
         operation = self.builder.block.ops[-1]
-        for tape in active_tapes():
+        tapes = active_tapes()
+        for tape in tapes:
             tape.record(defn, inputs, attrs, outputs, where, operation)
+        if len(bystanders) > len(tapes):
+            overhear(defn, inputs, outputs)
         return outputs[0] if single else outputs
 
     # -- Variables
@@ -168,6 +171,7 @@ class Trace:
         targets: Sequence[Tensor],
         sources: Sequence[tuple[int, TensorType]],
         seeds: Sequence[Tensor] | None,
+        batched: bool = False,
     ) -> list[Tensor | None]:
         """Append a ``gradient`` operation for what a tape recorded; None where there is no path."""
         recorded = {r.operation for r in records if r.operation is not None}
@@ -185,16 +189,19 @@ class Trace:
         ends = [self._marked.get(v, v) for v in ends]
         weights = [self.value_of(s) for s in seeds or ()]
         operands = [*ends, *weights, *wanted, *stops]
-        segments = (len(ends), len(weights), len(wanted), len(stops))
+        attrs: dict[str, Any] = {
+            "segments": (len(ends), len(weights), len(wanted), len(stops)),
+            **({"batched": True} if batched else {}),
+        }
         where = origin()
         with self.builder.at(resolve(where)):
-            self.builder.emit("gradient", *operands, segments=segments)
+            self.builder.emit("gradient", *operands, **attrs)
         operation = self.builder.block.ops[-1]
         outputs = [TracedTensor(v, self) for v in operation.results]
         # The gradient depends on whatever its targets and seeds depend on.
         heard = [*targets, *(seeds or ())]
         for tape in active_tapes():
-            tape.record(OPS["gradient"], heard, {"segments": segments}, outputs, where, operation)
+            tape.record(OPS["gradient"], heard, attrs, outputs, where, operation)
         left = iter(outputs)
         return [next(left) if has else None for has in reached]
 
