@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tapec.ir.core import Block, Operation, Value
-from tapec.ir.op import AxesRead
+from tapec.ir.op import RUNS, AxesRead
 from tapec.ir.types import Shape
 
 #: As `AxesRead`, with the kernel's loops in place of a result's axes. None: in no simple way.
@@ -71,6 +71,14 @@ def is_own(access: Access, shape: Shape, space: Shape) -> bool:
         and shape == space[: len(shape)]
         and all(a == i or n == 1 for i, (a, n) in enumerate(zip(access, shape, strict=True)))
     )
+
+
+def is_by_rows(access: Access, shape: Shape, space: Shape) -> bool:
+    """Whether elements are read where the loops are that write the value, or all of a row of these by a loop inside."""
+    if access is None or shape != space[: len(shape)]:
+        return False
+    own = next((n for n, axis in enumerate(access) if axis == RUNS), len(access))
+    return set(access[own:]) <= {RUNS} and is_own(access[:own], shape[:own], space)
 
 
 def is_once(access: Access, space: Shape) -> bool:

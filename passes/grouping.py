@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from tapec.ir.core import Operation, Value
 from tapec.ir.op import RUNS
 from tapec.ir.types import Shape
-from tapec.passes.access import Access, identity, is_once, is_own, operand_accesses
+from tapec.passes.access import (
+    Access,
+    identity,
+    is_by_rows,
+    is_once,
+    is_own,
+    operand_accesses,
+)
 
 
 @dataclass(eq=False)
@@ -81,11 +88,15 @@ class Group:
 
     def can_write(self, value: Value) -> bool:
         """Whether a value can be one more output; a contraction's results are all of one shape."""
-        if not self.reads_own(value):
-            return False
-        if self.core is None:
-            return value.tensor.rank > 0 or not self.space
-        return self.core.defn.form == "contraction" and value.tensor.shape == self.space
+        if self.core is not None:
+            fits = self.core.defn.form == "contraction" and value.tensor.shape == self.space
+            return fits and self.reads_own(value)
+        accesses, shape = self.accesses.get(value, ()), value.tensor.shape
+        return (
+            (bool(shape) or not self.space)
+            and any(is_own(a, shape, self.space) for a in accesses)
+            and all(is_by_rows(a, shape, self.space) for a in accesses)
+        )
 
     def fits(self, op: Operation, limit: int) -> bool:
         """Whether it can compute an operation without computing too much twice."""
@@ -106,7 +117,11 @@ class Group:
             return len(accesses) <= 8
         if not op.defn.costly:
             return len(accesses) <= 4
-        return len(accesses) <= 2 and all(is_once(a, self.space) for a in accesses)
+        # What is read by rows waits in scratch: see `tapec.passes.nest`.
+        shape = op.result.tensor.shape
+        return all(is_by_rows(a, shape, self.space) for a in accesses) or (
+            len(accesses) <= 2 and all(is_once(a, self.space) for a in accesses)
+        )
 
 
 def has_loops(op: Operation) -> bool:

@@ -11,17 +11,21 @@ import numpy as np
 from tapec.ir.core import Function, Operation, Value
 from tapec.ir.errors import PassError, TargetError
 from tapec.ir.loop_builder import LoopBuilder
-from tapec.ir.op import OPS, Elementwise, Index
+from tapec.ir.op import OPS, RUNS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
-from tapec.passes.access import block_accesses, loops_of
+from tapec.passes.access import block_accesses, is_by_rows, loops_of
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.schedule import core_of
-from tapec.passes.tiling import Tiling
+from tapec.passes.tiling import Tiling, size
 
 #: Places where a loop is split, at most.
 _MOST_BREAKS = 6
+#: Turns of a loop that threads can share evenly.
+_ENOUGH_TURNS = 8
+#: Bytes of a row that waits in scratch: it should stay in the first cache.
+_LONGEST_ROW = 1 << 14
 
 
 @dataclass
@@ -62,6 +66,8 @@ class KernelWriter:
         self.outputs = self.buffers[len(op.operands) :]
         self._arrays: dict[Operation, Value] = {}
         self._product: _Product | None = None
+        #: Values that wait in memory row by row, with how many loops are around a row.
+        self._rows = self._values_by_rows()
 
     def write(self) -> Function:
         """Write the loops."""
@@ -113,7 +119,7 @@ class KernelWriter:
             for access in accesses.get(arg, ())
             if access and 0 <= access[-1] < last
         ]
-        if not inner or any(r.tensor.shape != space for r in self.op.results):
+        if not inner or self._rows or any(r.tensor.shape != space for r in self.op.results):
             return ()
         return (*(n for n in range(last) if n != max(inner)), last, max(inner))
 
@@ -172,6 +178,28 @@ class KernelWriter:
             return shape
         return self.core.results[0].tensor.shape
 
+    def _values_by_rows(self) -> dict[Value, int]:
+        """Costly values that loops inside read as well: computed once for a row, if that is not too long."""
+        if self.core is not None or self.flat:
+            return {}
+        found = {}
+        accesses = block_accesses(self.block)
+        for op in self.block.ops[:-1]:
+            if not op.defn.costly or op.defn.cheap or op.defn.loops:
+                continue
+            (value,) = op.results
+            shape, read = value.tensor.shape, accesses.get(value, [])
+            if len(read) < 2 or not all(is_by_rows(a, shape, self.space) for a in read):
+                continue
+            loops = min(sum(axis != RUNS for axis in a or ()) for a in read)
+            row = prod(size(n) for n in shape[loops:])
+            short = value.tensor.is_static and row * value.tensor.dtype.bytes <= _LONGEST_ROW
+            # A row that one vector holds stays in a register.
+            in_register = row <= self.op.attrs["lanes"] and self.op.attrs.get("masked", True)
+            if short and not in_register and (loops or not self.op.attrs["parallel"]):
+                found[value] = loops
+        return found
+
     # ---- loops
 
     def _loops(
@@ -190,6 +218,8 @@ class KernelWriter:
         place = {axis: n for n, axis in enumerate(order)}
         last = max((n for n, extent in enumerate(space) if extent != 1), default=len(space) - 1)
 
+        shared = self._shared(space, order)
+
         def nest(turns: Index) -> None:
             if len(turns) < len(space):
                 axis = order[len(turns)]
@@ -199,7 +229,7 @@ class KernelWriter:
                     extent,
                     lambda i: nest((*turns, i)),
                     vector=vector and axis == last and k.lanes > 1,
-                    parallel=bool(self.op.attrs["parallel"]) and not turns,
+                    parallel=axis == shared,
                     splits=inside if axis == last else (),
                 )
             if natural or len(turns) == len(space):
@@ -209,11 +239,26 @@ class KernelWriter:
         k.effect(OPS["return"])
         return k
 
+    def _shared(self, space: Shape, order: Sequence[int]) -> int | None:
+        """The axis whose loop threads share: the outermost with enough turns for all of them."""
+        if not self.op.attrs["parallel"] or not order:
+            return None
+        turns = {axis: size(space[axis]) for axis in order}
+        turns[len(space) - 1] //= self.op.attrs["lanes"]
+        return next(
+            (axis for axis in order if turns[axis] >= _ENOUGH_TURNS),
+            max(order, key=turns.__getitem__),
+        )
+
     def _store(self, k: LoopBuilder, index: Index) -> None:
         """The elements of the results that have as many axes; all are read before the first is written."""
         results = zip(self.block.terminator.operands, self.outputs, strict=True)
         rank = len(self.space) if self.flat and index else len(index)
-        chosen = [(v, b) for v, b in results if v.tensor.rank == rank]
+        chosen = [
+            (v, b)
+            for v, b in results
+            if v.tensor.rank == rank and (v not in self._rows or self._row(k, v, index) is not b)
+        ]
         elements = [self.element(k, v, index) for v, _ in chosen]
         for element, (value, buffer) in zip(elements, chosen, strict=True):
             k.store(element, buffer, self._address(value, index))
@@ -254,6 +299,10 @@ class KernelWriter:
     def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         """An element of a value: loaded, or computed from elements of others."""
         product = self._product
+        if value in self._rows:
+            row = self._row(k, value, index)
+            inner = index if row in self.outputs else index[self._rows[value] :]
+            return k.once(value, index, lambda: k.load(row, inner))
         if product is None:
             return k.once(value, index, lambda: self._element(k, value, index))
         if value.op is self.core:
@@ -268,6 +317,32 @@ class KernelWriter:
             product.elements[value] = self._element(k, value, index)
         return product.elements[value]
 
+    def _row(self, k: LoopBuilder, value: Value, index: Index) -> Value:
+        """The memory that holds the row of a value around an index, with the row in it: its buffer, or scratch."""
+        loops = self._rows[value]
+        shape = value.tensor.shape[loops:]
+        outer = index[:loops]
+
+        def fill() -> Value:
+            results = zip(self.block.terminator.operands, self.outputs, strict=True)
+            buffer = next((b for v, b in results if v is value), None)
+            scratch = buffer is None or buffer in self.inputs.values()
+            if buffer is None or scratch:
+                buffer = k.alloc(BufferType(value.tensor.dtype, shape))
+
+            def axis(inner: Index) -> None:
+                if len(inner) == len(shape):
+                    element = self._element(k, value, (*outer, *inner))
+                    k.store(element, buffer, inner if scratch else (*outer, *inner))
+                    return
+                vector = len(inner) == len(shape) - 1 and k.lanes > 1
+                k.along(shape[len(inner)], lambda i: axis((*inner, i)), vector=vector)
+
+            axis(())
+            return buffer
+
+        return k.once(("row", value), outer, fill)
+
     def _element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         op = value.op
         if op is None:
@@ -275,7 +350,10 @@ class KernelWriter:
         if isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray):
             return k.load(self._array(k, op), self._address(value, index))
         operands = [_Operand(self, k, v) for v in op.operands]
-        return op.defn.lower(k, index, *operands, **op.parameters)
+        saved, k.location = k.location, op.location or k.location
+        element = op.defn.lower(k, index, *operands, **op.parameters)
+        k.location = saved
+        return element
 
     def _array(self, k: LoopBuilder, op: Operation) -> Value:
         """The memory of a constant array."""
