@@ -1,18 +1,26 @@
 """Who is listening when an operation runs: the tapes that record, and the trace that is being made.
 
-Context variables, so that threads and async tasks do not hear each other.
+Context variables, so that threads and async tasks do not hear each other. Beside them stand the tapes that only
+overhear: from its block to its gradient, a tape takes note of what runs where it does not record, for its explanations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from tapec.frames import origin
+
 if TYPE_CHECKING:
+    from tapec.ir.op import Op
     from tapec.tape import GradientTape
+    from tapec.tensor import Tensor
     from tapec.tracing import Trace
+    from tapec.trail import Trail
+    from tapec.variable import Variable
 
 _tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())
 _trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -31,6 +39,49 @@ def push_tape(tape: GradientTape) -> None:
 def remove_tape(tape: GradientTape) -> None:
     """Let a tape record no longer; it need not be the innermost."""
     _tapes.set(tuple(t for t in _tapes.get() if t is not tape))
+
+
+#: The memories of tapes that wait for their gradient, in all threads, by ``id``: more than record here are overhearing.
+bystanders: dict[int, weakref.ref[Trail]] = {}
+
+
+def attend(trail: Trail) -> None:
+    """Let a tape overhear what it does not record, until it is gone or `leave` is called."""
+    key = id(trail)
+    if key not in bystanders:
+        bystanders[key] = weakref.ref(trail, lambda _: bystanders.pop(key, None))
+
+
+def leave(trail: Trail) -> None:
+    """Let a tape overhear no longer."""
+    bystanders.pop(id(trail), None)
+
+
+def _overhearing() -> list[Trail]:
+    """The memories of the tapes that wait for their gradient and do not record here."""
+    recorded = [tape.trail for tape in active_tapes()]
+    waiting = [reference() for reference in list(bystanders.values())]
+    return [t for t in waiting if t is not None and not any(t is r for r in recorded)]
+
+
+def overhear(defn: Op, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """Tell the tapes that do not record here of an operation."""
+    where = origin()
+    for trail in _overhearing():
+        trail.overhear(defn, inputs, [y.id for y in outputs], where)
+
+
+def overhear_read(variable: Variable, value: Tensor) -> None:
+    """Tell the tapes that do not record here of a read."""
+    for trail in _overhearing():
+        trail.overhear_read(variable, value)
+
+
+def announce_gradient(targets: Sequence[int], outputs: Sequence[int]) -> None:
+    """Tell all tapes that wait for theirs of a gradient that was taken."""
+    where = origin()
+    for trail in [*(tape.trail for tape in active_tapes()), *_overhearing()]:
+        trail.gradient_taken(tuple(targets), tuple(outputs), where)
 
 
 @contextmanager

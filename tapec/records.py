@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tapec.frames import Origin
@@ -14,7 +14,9 @@ from tapec.ir.types import TensorType
 from tapec.passes.adjoint import vjp_reads
 
 if TYPE_CHECKING:
+    from tapec.ir.dims import DimLike
     from tapec.tensor import Array, Tensor
+    from tapec.variable import Variable
 
 
 @dataclass(slots=True)
@@ -22,7 +24,9 @@ class Record:
     """One operation on a tape; values are told apart by the ids of their tensors.
 
     ``saved`` holds the arrays of operands and results that the derivative reads, by id. ``operation`` is the
-    operation itself where it was traced, ``callee`` the program where a compiled function was called.
+    operation itself where it was traced, ``callee`` the program where a compiled function was called. ``pull`` is the
+    user's own derivative: from the cotangents of the outputs (None where there is none; with a leading axis of a
+    size, if that is not None) to those of the inputs.
     """
 
     defn: Op
@@ -34,6 +38,17 @@ class Record:
     saved: dict[int, Array]
     operation: Operation | None = None
     callee: Function | None = None
+    pull: Callable[[list[Tensor | None], DimLike | None], list[Tensor | None]] | None = None
+
+
+@dataclass
+class Recording:
+    """What a tape knows: operations in order, ids of values that depend on something watched, Variables read."""
+
+    records: list[Record] = field(default_factory=list)
+    active: set[int] = field(default_factory=set)
+    #: Variables by ``id``, each with the ids of what its reads gave.
+    variables: dict[int, tuple[Variable, list[int]]] = field(default_factory=dict)
 
 
 def record_eager(

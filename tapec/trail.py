@@ -1,0 +1,230 @@
+"""What a tape remembers besides its recording, so that it can say why a gradient is None.
+
+Operations that it did not follow, reads that left it, assignments, where it began and stopped. Ids stand for tensors,
+and no array is kept. Ids grow with time, so that they also say what came first. Everything is bounded: the oldest
+goes first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tapec.frames import Origin, origin
+from tapec.recording import attend, current_trace
+from tapec.tensor import Tensor, next_id
+
+if TYPE_CHECKING:
+    from tapec.ir.core import Function, Operation
+    from tapec.ir.location import Location
+    from tapec.ir.op import Op
+    from tapec.ir.types import TensorType
+    from tapec.records import Recording
+    from tapec.variable import Variable
+
+#: How many steps, and how many events of each other kind, a tape remembers.
+CAPACITY = 4096
+
+#: How many operations after its block a tape still listens to.
+AFTERWARDS = 256
+
+
+class State(Enum):
+    """What a tape did with an operation."""
+
+    FOLLOWED = "followed"
+    UNFOLLOWED = "nothing it followed was used"
+    STOPPED = "under stop_recording"
+    AFTER = "after the block"
+    RESET = "before reset"
+    ELSEWHERE = "in another thread"
+
+
+class Step(NamedTuple):
+    """One operation; of a followed one, also what its derivative rule may be asked with."""
+
+    defn: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    origin: Origin | Location | None
+    state: State
+    attrs: Mapping[str, Any] | None = None
+    input_types: tuple[TensorType, ...] = ()
+    callee: Function | None = None
+    operation: Operation | None = None
+
+
+class Departure(NamedTuple):
+    """A read of elements by Python or NumPy: ``.numpy()``, ``float()``, ``numpy.asarray`` and the like."""
+
+    thing: int | Variable
+    how: str
+    time: int
+    origin: Origin | None
+
+
+class Assignment(NamedTuple):
+    """A value, by id, that went into a Variable."""
+
+    variable: Variable
+    value: int
+    time: int
+    origin: Origin | None
+
+
+class Answer(NamedTuple):
+    """A call of some tape's ``gradient``: ids of targets and of gradients."""
+
+    targets: tuple[int, ...]
+    outputs: tuple[int, ...]
+    origin: Origin | None
+    state: State
+
+
+class Mark(NamedTuple):
+    """Recording began or ended, a value was watched, the tape was reset."""
+
+    time: int
+    origin: Origin | None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A source or target without its elements: a Variable, or a Tensor's id."""
+
+    thing: int | Variable
+    type: TensorType
+
+
+class Trail:
+    """The memory of one tape.
+
+    Attributes:
+        watches_variables: whether the tape watches trainable Variables by itself.
+        state: what the tape does now with operations that it does not record.
+        steps: operations that the tape did not follow.
+        past: operations that it followed, once they are needed for nothing else.
+        reads: ids of what reads of Variables gave, where those were not watched.
+        watches: when what was first watched, by tensor id or ``id`` of a Variable.
+        departures, assignments, answers: see their classes.
+        starts, stops, resets: when the tape began to record, ceased to, and forgot.
+    """
+
+    def __init__(self, watches_variables: bool) -> None:
+        """Nothing happened yet."""
+        self.watches_variables = watches_variables
+        self.state = State.AFTER
+        self.steps: deque[Step] = deque(maxlen=CAPACITY)
+        self.past: Recording | None = None
+        self.reads: dict[int, tuple[Variable, deque[int]]] = {}
+        self.watches: dict[int, Mark] = {}
+        self.departures: deque[Departure] = deque(maxlen=CAPACITY)
+        self.assignments: deque[Assignment] = deque(maxlen=CAPACITY)
+        self.answers: deque[Answer] = deque(maxlen=CAPACITY)
+        self.starts: deque[Mark] = deque(maxlen=CAPACITY)
+        self.stops: deque[Mark] = deque(maxlen=CAPACITY)
+        self.resets: deque[Mark] = deque(maxlen=CAPACITY)
+        self._room = AFTERWARDS
+        self._trace = 0
+
+    # -- while the tape records
+
+    def begin(self) -> None:
+        """Hear that the tape records from now on."""
+        self.state = State.ELSEWHERE
+        self.starts.append(mark())
+        self._trace = id(current_trace())
+        attend(self)
+
+    def end(self, state: State) -> None:
+        """Hear that the tape records no longer."""
+        self.state = state
+        self.stops.append(Mark(next_id(), None))
+
+    def step(
+        self,
+        defn: Op,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[int],
+        where: Origin | None,
+        state: State = State.UNFOLLOWED,
+    ) -> None:
+        """Remember an operation that the tape does not follow."""
+        self.steps.append(Step(defn, tuple([x.id for x in inputs]), tuple(outputs), where, state))
+
+    def read(self, variable: Variable, value: Tensor) -> None:
+        """Remember the read of a Variable that is not watched."""
+        known = self.reads.get(id(variable))
+        if known is None:
+            known = self.reads[id(variable)] = (variable, deque(maxlen=CAPACITY))
+        known[1].append(value.id)
+
+    def watch(self, key: int) -> None:
+        """Remember when something was first watched."""
+        if key not in self.watches:
+            self.watches[key] = mark()
+
+    def depart(self, thing: Tensor | Variable, how: str) -> None:
+        """Remember that elements were taken off the tape."""
+        key = thing.id if isinstance(thing, Tensor) else thing
+        self.departures.append(Departure(key, how, next_id(), origin()))
+
+    def assign(self, variable: Variable, value: Tensor) -> None:
+        """Remember that a Variable got a value."""
+        self.assignments.append(Assignment(variable, value.id, next_id(), origin()))
+
+    def reset(self, recording: Recording) -> None:
+        """Keep what a tape is about to forget, as steps that it does not follow."""
+        self.resets.append(mark())
+        self.watches.clear()
+        for record in recording.records[-CAPACITY:]:
+            self.steps.append(
+                Step(record.defn, record.inputs, record.outputs, record.origin, State.RESET)
+            )
+        for variable, ids in recording.variables.values():
+            known = self.reads.setdefault(id(variable), (variable, deque(maxlen=CAPACITY)))
+            known[1].extend(ids)
+
+    def keep(self, recording: Recording) -> None:
+        """Keep a recording that has given its gradient, without the arrays."""
+        del recording.records[:-CAPACITY]
+        for record in recording.records:
+            record.saved = {}
+        self.past = recording
+
+    # -- while it does not
+
+    def overhear(
+        self, defn: Op, inputs: Sequence[Tensor], outputs: Sequence[int], where: Origin | None
+    ) -> None:
+        """Hear of an operation that the tape does not record."""
+        if self._listens():
+            self.step(defn, inputs, outputs, where, self.state)
+
+    def overhear_read(self, variable: Variable, value: Tensor) -> None:
+        """Hear of a read of a Variable that the tape does not record."""
+        if self._listens():
+            self.read(variable, value)
+
+    def gradient_taken(
+        self, targets: tuple[int, ...], outputs: tuple[int, ...], where: Origin | None
+    ) -> None:
+        """Hear that a tape, perhaps this one, gave a gradient."""
+        if self._listens():
+            self.answers.append(Answer(targets, outputs, where, self.state))
+
+    def _listens(self) -> bool:
+        """Whether it is the same program that the tape recorded, and not long after."""
+        if id(current_trace()) != self._trace:
+            return False
+        if self.state is State.AFTER:
+            self._room -= 1
+        return self._room >= 0
+
+
+def mark() -> Mark:
+    """Now, at the user's line."""
+    return Mark(next_id(), origin())
