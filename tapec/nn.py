@@ -1,4 +1,4 @@
-"""Activations, losses and normalisations of neural networks.
+"""The namespace ``tapec.nn``: activations, losses, normalisations, convolutions, pooling.
 
 Formulas that would overflow or cancel are written so that they do not, and so that derivatives of
 any order are right. At kinks gradients are TensorFlow's.
@@ -31,6 +31,14 @@ from tapec.arithmetic import (
 )
 from tapec.broadcasting import as_float, axis_of, converted, like, may_equal, misfit, wrong_dtype
 from tapec.clipping import clip_by_norm
+from tapec.convolution import conv1d as conv1d
+from tapec.convolution import conv1d_transpose as conv1d_transpose
+from tapec.convolution import conv2d as conv2d
+from tapec.convolution import conv2d_transpose as conv2d_transpose
+from tapec.convolution import conv3d as conv3d
+from tapec.convolution import conv3d_transpose as conv3d_transpose
+from tapec.convolution import depthwise_conv2d as depthwise_conv2d
+from tapec.convolution import separable_conv2d as separable_conv2d
 from tapec.elementary import erf, exp, expm1, log, log1p, rsqrt
 from tapec.elementary import sigmoid as sigmoid
 from tapec.elementary import softplus as softplus
@@ -42,6 +50,14 @@ from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, TensorType
 from tapec.known import as_shape, dim_tensor
 from tapec.ordering import top_k as top_k
+from tapec.pooling import avg_pool as avg_pool
+from tapec.pooling import avg_pool1d as avg_pool1d
+from tapec.pooling import avg_pool2d as avg_pool2d
+from tapec.pooling import avg_pool3d as avg_pool3d
+from tapec.pooling import max_pool as max_pool
+from tapec.pooling import max_pool1d as max_pool1d
+from tapec.pooling import max_pool2d as max_pool2d
+from tapec.pooling import max_pool3d as max_pool3d
 from tapec.random import uniform
 from tapec.rearrangement import concat, expand_dims, reshape
 from tapec.recording import current_trace
