@@ -11,6 +11,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Operation, Value, clone_operation
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import NotDifferentiableError
+from tapec.ir.op import repeated
 
 
 def batch_operations(
@@ -51,13 +52,6 @@ def _refuse_captures(op: Operation, batched: set[Value]) -> None:
             location=op.location,
             hint="hand the value to the operation as an operand",
         )
-
-
-def repeated(b: Builder, value: Value, size: DimLike) -> Value:
-    """A value that is the same for every index of a new leading axis."""
-    shape = (size, *value.tensor.shape)
-    result: Value = b.broadcast(value, shape=shape, axes=tuple(range(1, len(shape))))
-    return result
 
 
 def batched_results(

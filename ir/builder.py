@@ -8,39 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-from tapec.ir.core import Block, Function, Operation, Region, Value
-from tapec.ir.dims import DimLike
-from tapec.ir.errors import ShapeError
+from tapec.ir.core import Block, Operation, Region, Value
 from tapec.ir.location import Location
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import DType, Shape, TensorType, Type
-
-_guards: ContextVar[list[tuple[str, str]] | None] = ContextVar("guards", default=None)
-
-
-def assume_equal(m: DimLike, n: DimLike, message: Callable[[], str]) -> None:
-    """Record that two dims must be equal at run time; an error where no function is being built to hold the guard."""
-    guards = _guards.get()
-    if guards is None:
-        raise ShapeError(f"{message()}; nothing says that {m} = {n}")
-    guard = (str(m), str(n))
-    if guard not in guards:
-        guards.append(guard)
-
-
-@contextmanager
-def recording_guards(function: Function) -> Iterator[None]:
-    """Let type inference add what it assumes about symbolic dims to ``function.guards``."""
-    token = _guards.set(function.guards)
-    try:
-        yield
-    finally:
-        _guards.reset(token)
 
 
 class Builder:
@@ -121,16 +96,3 @@ class Builder:
             x = self.reshape(x, shape=tuple(source[a] for a in kept))
         result: Value = self.broadcast(x, shape=shape, axes=tuple(a + lead for a in kept))
         return result
-
-    def sum_to(self, x: Value, shape: Shape) -> Value:
-        """Sum the axes along which NumPy's rule would have repeated ``shape``: the transpose of `broadcast_to`."""
-        source = x.tensor.shape
-        if source == shape:
-            return x
-        lead = len(source) - len(shape)
-        axes = tuple(range(lead)) + tuple(
-            a + lead for a, n in enumerate(shape) if n == 1 and source[a + lead] != 1
-        )
-        if axes:
-            x = self.sum(x, axes=axes)
-        return x if x.tensor.shape == shape else self.reshape(x, shape=shape)

@@ -6,12 +6,11 @@ the Builder, so any order of derivative follows), vectorised mapping (`batch`), 
 (`samples`) from which the generic tests, the documentation table and random programs are made. The class docstring
 documents the operation. Subclassing with a ``name`` registers the one instance.
 
-Lowering takes one of four forms (`Form`):
+Lowering takes one of three forms (`Form`):
 
 * ``index``: `lower` returns the value of the result at index ``i``; fusion is composition of these.
 * ``nest``: `lower_nest` writes the loops that fill the result's buffers.
-* ``contraction``: `contraction` describes iteration space and operand maps; the schedule writes the loops.
-* ``extern``: `extern` names a routine with a C interface; never fused.
+* ``contraction``: `contraction` describes iteration space and operand maps; the schedule chooses the loops.
 
 ``structural`` marks operations that passes expand (gradient, kernel, return …).
 """
@@ -26,6 +25,7 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError, TapecError
+from tapec.ir.guards import assume_equal
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import (
     BOOL,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tapec.ir.builder import Builder
     from tapec.ir.core import Operation, Value
 
-Form = Literal["index", "nest", "contraction", "extern", "structural"]
+Form = Literal["index", "nest", "contraction", "structural"]
 Index = tuple[DimLike, ...]
 Cotangents = tuple["Value | None", ...]
 
@@ -160,7 +160,10 @@ class Op:
     pure: ClassVar[bool] = True
     #: Passes must keep it apart until the adjoint has run: it marks what a tape watched.
     marks_path: ClassVar[bool] = False
+    #: It ends a block.
     terminator: ClassVar[bool] = False
+    #: Its regions read no value from outside: their arguments are its operands.
+    isolated: ClassVar[bool] = False
     #: One element takes so many instructions that fusion should not compute it often.
     costly: ClassVar[bool] = True
     #: One element of the result takes a loop (index form): reductions.
@@ -168,7 +171,7 @@ class Op:
     #: Cheap enough that fusion may compute it twice rather than store it.
     cheap: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
-    #: Order derivatives are checked to by the generic tests; 0 for operations without derivative.
+    #: It has a derivative, which the generic tests check to the third order.
     differentiable: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -380,12 +383,15 @@ def sample_dtype(kinds: frozenset[str]) -> DType:
 def spread(b: Builder, operands: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
     """Give every operand the leading batch axis of those that have one."""
     size = next(v.tensor.shape[0] for v, has in zip(operands, batched, strict=True) if has)
-    return [
-        v
-        if has
-        else b.broadcast(v, shape=(size, *v.tensor.shape), axes=tuple(range(1, v.tensor.rank + 1)))
-        for v, has in zip(operands, batched, strict=True)
-    ]
+    pairs = zip(operands, batched, strict=True)
+    return [v if has else repeated(b, v, size) for v, has in pairs]
+
+
+def repeated(b: Builder, value: Value, size: DimLike) -> Value:
+    """A value that is the same for every index of a new leading axis."""
+    shape = (size, *value.tensor.shape)
+    result: Value = b.broadcast(value, shape=shape, axes=tuple(range(1, len(shape))))
+    return result
 
 
 def require_same_shape(name: str, a: TensorType | VectorType, b: TensorType | VectorType) -> None:
@@ -405,8 +411,6 @@ def require_equal_dims(m: DimLike, n: DimLike, message: Callable[[], str]) -> Di
         return m
     if isinstance(m, int) and isinstance(n, int):
         raise ShapeError(message())
-    from tapec.ir.builder import assume_equal
-
     assume_equal(m, n, message)
     return m if isinstance(m, int) else n
 

@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir.builder import recording_guards
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.dims import Symbol
 from tapec.ir.errors import ParseError, TapecError
+from tapec.ir.guards import recording_guards
 from tapec.ir.lexer import Source, Token, shown
 from tapec.ir.literal_parser import Dense, LiteralParser
 from tapec.ir.location import Location

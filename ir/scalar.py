@@ -273,5 +273,3 @@ WHERE = Scalar(
     | {"complex": "complex"},
     "({1} if {0} else {2})",
 )
-
-SCALARS: Mapping[str, Scalar] = {v.name: v for v in list(vars().values()) if isinstance(v, Scalar)}

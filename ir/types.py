@@ -14,7 +14,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
-from tapec.ir.dims import Dim, DimLike, Symbol, substitute, symbols
+from tapec.ir.dims import DimLike, Symbol, substitute, symbols
 
 Kind = Literal["float", "int", "uint", "bool", "complex", "index"]
 
@@ -276,8 +276,3 @@ class VectorType:
 
 
 Type = TensorType | BufferType | VectorType
-
-
-def is_static_dim(dim: DimLike) -> bool:
-    """True for a plain number."""
-    return not isinstance(dim, Dim)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tapec.ir.batching import batch_operations, batched_results
-from tapec.ir.builder import Builder, recording_guards
+from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import PassError
+from tapec.ir.guards import recording_guards
 
 
 @dataclass(frozen=True)

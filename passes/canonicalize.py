@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir.builder import Builder, recording_guards
+from tapec.ir.builder import Builder
 from tapec.ir.core import Module, Operation, Value
+from tapec.ir.guards import recording_guards
 from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.source import Constant

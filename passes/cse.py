@@ -51,7 +51,7 @@ def _merge(block: Block, seen: Seen, ordered: bool) -> bool:
             changed = True
             continue
         for region in op.regions:
-            outer: Seen = {} if getattr(op.defn, "isolated", False) else seen
+            outer: Seen = {} if op.defn.isolated else seen
             for inner in region.blocks:
                 changed |= _merge(inner, ChainMap({}, outer), ordered)
         kept.append(op)

@@ -42,7 +42,6 @@ def test_is_complete(defn: Op) -> None:
         "index": "lower",
         "nest": "lower_nest",
         "contraction": "contraction",
-        "extern": "extern",
     }
     for method in ("infer", "evaluate", promised[defn.form]):
         assert getattr(type(defn), method) is not getattr(Op, method, None), method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,10 +144,7 @@ class MatMul(Op):
     def flops(self, op: Operation) -> DimLike:
         """A multiplication and an addition for each product."""
         space = self.contraction(*(v.type for v in op.operands), **op.attrs).space
-        total: DimLike = 2
-        for n in space:
-            total = total * n
-        return total
+        return 2 * prod(space)
 
     def samples(self) -> Iterator[Sample]:
         """Each combination of transpositions, stacks, vectors as matrices, zero-size."""

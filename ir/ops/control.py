@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
 from tapec.ir.op import AxesRead, Cotangents, Index, Kernel, Op, Sample
@@ -62,8 +62,7 @@ class KernelOp(Op):
 
     name = "kernel"
     form = "structural"
-    #: The region reads no value from outside.
-    isolated: ClassVar[bool] = True
+    isolated = True
 
     def result_types(self, op: Operation) -> tuple[Type, ...]:
         """What the region yields."""

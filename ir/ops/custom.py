@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tapec.ir.batching import batch_operations, batched_results
+from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Region, clone_operation
 from tapec.ir.errors import ShapeError
 from tapec.ir.op import Cotangents, Op, spread
 from tapec.ir.types import Type
 
 if TYPE_CHECKING:
-    from tapec.ir.builder import Builder
     from tapec.ir.core import Operation, Value
 
 
@@ -26,8 +26,7 @@ class Custom(Op):
 
     name = "custom"
     form = "structural"
-    #: The region reads no value from outside.
-    isolated: ClassVar[bool] = True
+    isolated = True
 
     def infer(self, *types: Any, outputs: int, flows: tuple[int, ...]) -> tuple[Type, ...]:
         """The types of the outputs."""
@@ -64,8 +63,6 @@ class Custom(Op):
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
         """Outputs and region mapped: every operand gets the axis."""
-        from tapec.ir.builder import Builder
-
         (region,) = attrs.pop("regions")
         operands = spread(b, operands, batched)
         old, new = region.block, Block([v.type for v in operands])

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError, TapecError
-from tapec.ir.op import OPS, Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
+from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
 from tapec.ir.types import F64, I32, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ class Gather(Op):
     def infer(self, *types: Any, axis: int, batch_dims: int = 0) -> TensorType:
         """The operand's shape with ``axis`` replaced by the indices' own axes."""
         x, indices = types
-        _check(self.name, x, indices, axis, batch_dims)
-        return TensorType(
-            x.dtype, (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :])
-        )
+        return _gathered(self.name, x, indices, axis, batch_dims)
 
     def evaluate(self, *arrays: Any, axis: int, batch_dims: int = 0) -> Any:
         """NumPy's fancy indexing, which an index outside of the axis stops.
@@ -74,13 +71,7 @@ class Gather(Op):
 
     def samples(self) -> Iterator[Sample]:
         """Rows, columns, scalars, stacks of indices, shared leading axes."""
-        yield _gather_sample((5, 3), (2,), 0, 0)
-        yield _gather_sample((3, 5), (2,), 1, 0)
-        yield _gather_sample((5,), (), 0, 0)
-        yield _gather_sample((5, 2), (2, 3), 0, 0)
-        yield _gather_sample((2, 5, 3), (2, 4), 1, 1)
-        yield _gather_sample((2, 3, 5), (2,), 2, 1)
-        yield _gather_sample((5, 3), (0,), 0, 0)
+        return _gather_samples()
 
 
 class ScatterAdd(Op):
@@ -96,7 +87,7 @@ class ScatterAdd(Op):
         """``shape``; the updates have the shape that `gather` would give."""
         indices, updates = types
         result = TensorType(updates.dtype, tuple(shape))
-        gathered: Any = _GATHER.infer(result, indices, axis=axis, batch_dims=batch_dims)
+        gathered = _gathered(self.name, result, indices, axis, batch_dims)
         if gathered.rank != updates.rank:
             raise ShapeError(f"scatter_add: expected updates {gathered}, got {updates}")
         for m, n in zip(gathered.shape, updates.shape, strict=True):
@@ -152,16 +143,21 @@ class ScatterAdd(Op):
 
     def samples(self) -> Iterator[Sample]:
         """The shapes of `gather`, with indices that meet."""
-        for sample in _GATHER.samples():
+        for sample in _gather_samples():
             x, indices = sample.types
-            updates: Any = _GATHER.infer(x, indices, **sample.attrs)
+            updates = _gathered(self.name, x, indices, **sample.attrs)
             yield Sample((indices, updates), {"shape": x.shape, **sample.attrs}, integers=(0, 5))
 
 
-_GATHER = OPS[Gather.name]
+def _gathered(
+    name: str, x: TensorType, indices: TensorType, axis: int, batch_dims: int
+) -> TensorType:
+    """The type of what `gather` reads.
 
-
-def _check(name: str, x: TensorType, indices: TensorType, axis: int, batch_dims: int) -> None:
+    Raises:
+        DTypeError: the indices are no integers.
+        ShapeError: axes or shapes do not fit.
+    """
     if not indices.dtype.is_integer:
         raise DTypeError(f"{name}: indices must be integers, got {indices.dtype}")
     if not 0 <= axis < x.rank:
@@ -172,6 +168,7 @@ def _check(name: str, x: TensorType, indices: TensorType, axis: int, batch_dims:
         )
     for m, n in zip(x.shape[:batch_dims], indices.shape[:batch_dims], strict=True):
         require_equal_dims(m, n, lambda: f"{name}: leading axes of {x} and {indices} differ")
+    return TensorType(x.dtype, (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :]))
 
 
 def _numpy_index(
@@ -208,8 +205,15 @@ def _refuse_outside(name: str, indices: Any, size: DimLike) -> None:
         raise TapecError(f"{name}: indices{where} = {indices[place]} is not in [0, {size})")
 
 
-def _gather_sample(
-    x: tuple[int, ...], indices: tuple[int, ...], axis: int, batch_dims: int
-) -> Sample:
-    types = (TensorType(F64, x), TensorType(I32, indices))
-    return Sample(types, {"axis": axis, "batch_dims": batch_dims}, integers=(0, 5))
+def _gather_samples() -> Iterator[Sample]:
+    for x, indices, axis, batch_dims in (
+        ((5, 3), (2,), 0, 0),
+        ((3, 5), (2,), 1, 0),
+        ((5,), (), 0, 0),
+        ((5, 2), (2, 3), 0, 0),
+        ((2, 5, 3), (2, 4), 1, 1),
+        ((2, 3, 5), (2,), 2, 1),
+        ((5, 3), (0,), 0, 0),
+    ):
+        types = (TensorType(F64, x), TensorType(I32, indices))
+        yield Sample(types, {"axis": axis, "batch_dims": batch_dims}, integers=(0, 5))

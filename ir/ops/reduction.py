@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -155,9 +156,7 @@ class ReduceProd(Reduction):
         shape = x.tensor.shape
         order = (*(a for a in range(x.tensor.rank) if a not in axes), *sorted(axes))
         kept = tuple(shape[a] for a in order[: len(order) - len(axes)])
-        count: DimLike = 1
-        for a in axes:
-            count = count * shape[a]
+        count = prod(shape[a] for a in axes)
         rows = b.reshape(b.transpose(x, permutation=order), shape=(*kept, count))
         axis = len(kept)
         before = b.cumprod(rows, axis=axis, exclusive=True, reverse=False)
