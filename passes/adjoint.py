@@ -24,9 +24,10 @@ from functools import cache
 from typing import Any
 
 from tapec.ir.batching import batch_operations, batched_results
-from tapec.ir.builder import Builder, recording_guards
+from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
 from tapec.ir.errors import NotDifferentiableError, PassError, underline
+from tapec.ir.guards import recording_guards
 from tapec.ir.op import OPS, Cotangents, Op, require_equal_dims
 from tapec.ir.ops.control import Gradient, Identity
 from tapec.ir.types import TensorType, Type

@@ -13,9 +13,10 @@ import numpy as np
 
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
-from tapec.ir.builder import Builder, recording_guards
+from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Value
 from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.guards import recording_guards
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
 from tapec.ir.types import TensorType
