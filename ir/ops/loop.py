@@ -6,7 +6,7 @@
     entry    ::= func @f(%x: &f32[8,4], …, %result: &f32[8], %arena: &u8[4096]) { (view | launch)* return }
     kernel   ::= kernel @k(%a: &f32[8,4], …) { statement* return }
     statement::= %i = constant 0 : index
-               | for %lo, %hi, %init… {step = 16, parallel = true} { ^(%i: index, %acc: f32, …): … yield %acc }
+               | for %lo, %hi, %init… {step = 16, unroll = 4} { ^(%i: index, %acc: f32, …): … yield %acc }
                | if %condition { … yield %x } { … yield %y }
                | %v = load %buffer, %i, %j {lanes = 16} : f32x16        (no lanes: one element)
                | %v = load %buffer, %i, %j, %n {lanes = 16, masked = true}   (only the first %n lanes; others are 0)
@@ -14,15 +14,16 @@
                | store %v, %buffer, %i, %j      (… %n {masked = true})
                | %b = alloc : &f32[64]                                  (scratch of this kernel, on the stack)
                | %b = view %buffer {offset = 64} : &f32[8]              (part of another buffer, offset in bytes)
-               | %v = splat %s {lanes = 16} · %v = lanes {lanes = 16} : i32x16 · %s = reduce_lanes %v {combine = "add"}
+               | %v = splat %s {lanes = 16} · %v = lanes : i32x16 · %s = reduce_lanes %v {combine = "add"}
                | %v = shuffle %a, %b {mask = [0, 16, 1, 17]}
                | %s = <any elementwise operation> on scalars or vectors, without promotion
                | launch %a, %b {kernel = "k"}
 
 An entry takes the function's arguments, then a buffer for each result that updates no argument, then the arena if
-there is one. Indices are ``index`` scalars, one for each axis. A ``for`` runs while ``lo <= i < hi``; ``parallel``
-promises that iterations are independent. Kernels read and write only their arguments; two arguments of a kernel
-never overlap (a buffer updated in place is passed once).
+there is one. Indices are ``index`` scalars, one for each axis. A ``for`` runs while ``lo <= i < hi``; ``unroll`` asks
+for that many copies of its body in a turn, ``parallel = true`` promises that iterations are independent (then nothing
+is carried). Kernels read and write only their arguments; two arguments of a kernel never overlap (a buffer updated in
+place is passed once).
 """
 
 from __future__ import annotations

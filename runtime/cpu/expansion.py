@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from tapec.runtime.cpu import spelling
 
 _FLOATS = ("float", "double")
-Operand = "Reg | float | int"
 
 
 @dataclass(frozen=True, eq=False)

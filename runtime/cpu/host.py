@@ -1,7 +1,8 @@
 """What compiled programs get from the process around them, and how their images get into memory.
 
-A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall``
-one of the C library's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32`` and ``none`` objects.
+A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall`` one
+of the C library's, ``numpy:PyArray_Empty`` one of NumPy's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32`` and
+``none:`` objects.
 """
 
 from __future__ import annotations

@@ -46,10 +46,6 @@ class JitCompiler:
         module = self.optimised(text)
         return bytes(self.machine.emit_object(module))
 
-    def assembly(self, text: str) -> str:
-        """Return the native code for a module's text in readable form."""
-        return str(self.machine.emit_assembly(self.optimised(text)))
-
     def optimised(self, text: str) -> Any:
         """Parse, check and optimise."""
         try:

@@ -3,7 +3,7 @@
 Every kernel becomes an internal function whose pointer arguments do not alias; the entry calls them. What an
 elementwise operation does is spelled by its scalar record (`tapec.ir.scalar`), so only the structural operations are
 known here, by class. The text names no target and needs no library: whatever comes from outside is fetched from
-the table ``@tapec.host`` (`HOST`), which the loader fills.
+the table ``@tapec.host``, which the loader fills.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ModuleWriter:
         return found.split(" ", 1)[0]
 
     def host_slot(self, name: str) -> str:
-        """The address of the table entry for something from outside, such as ``function:PyErr_NoMemory``."""
+        """The address of the table entry for something from outside; names: `tapec.runtime.cpu.host`."""
         if name not in self.host:
             self.host.append(name)
         return f"getelementptr (ptr, ptr @tapec.host, i64 {self.host.index(name)})"

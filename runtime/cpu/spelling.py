@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.errors import TargetError
-from tapec.ir.types import BF16, F16, F32, F64, DType, TensorType, Type, VectorType
+from tapec.ir.types import F32, F64, DType, TensorType, Type, VectorType
 
 _REGISTER = {
     "f16": "i16",
@@ -111,6 +111,3 @@ def bytes_literal(array: np.ndarray[Any, Any]) -> str:
 def float_of(name: str) -> DType:
     """The dtype of LLVM's ``float`` or ``double``."""
     return {"float": F32, "double": F64}[name]
-
-
-SMALL_FLOATS = (F16, BF16)

@@ -89,7 +89,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "two_over_pi.32": lambda: large_angles.table(32),
     "two_over_pi.64": lambda: large_angles.table(64),
 }
-_ARITY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
+_BINARY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
 
 
 class MathLibrary:
@@ -121,7 +121,7 @@ class MathLibrary:
 def expand(name: str, kind: str, lanes: int) -> tuple[str, list[tuple[str, str]]]:
     """One function as LLVM text, and what it calls."""
     f = Expansion(kind, lanes)
-    arguments = [Reg(f, f"%x{i}", kind) for i in range(2 if name in _ARITY else 1)]
+    arguments = [Reg(f, f"%x{i}", kind) for i in range(2 if name in _BINARY else 1)]
     result = EXPANSIONS[name](f, *arguments)
     t, r = f.type(kind), f.type(result.kind)
     listed = ", ".join(f"{t} {x.name}" for x in arguments)
