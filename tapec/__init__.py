@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tapec import operators as operators
-from tapec.arrays import shape as shape  # over the module tapec.shape, which import put here
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import clipping as clipping
@@ -40,10 +39,10 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.rearrangement import *  # noqa: F403
     from tapec.reductions import *  # noqa: F403
     from tapec.scattering import *  # noqa: F403
-    from tapec.shape import TensorShape as TensorShape
     from tapec.tape import GradientTape as GradientTape
     from tapec.tape import UnconnectedGradients as UnconnectedGradients
     from tapec.tensor import Tensor as Tensor
+    from tapec.tensor_shape import TensorShape as TensorShape
     from tapec.variable import Variable as Variable
 
     function = compile
@@ -73,9 +72,9 @@ _TABLE = {
         reduce_mean reduce_min reduce_prod reduce_sum""",
     "scattering": """scatter_nd searchsorted tensor_scatter_nd_add tensor_scatter_nd_sub
         tensor_scatter_nd_update""",
-    "shape": "TensorShape",
     "tape": "GradientTape UnconnectedGradients",
     "tensor": "Tensor",
+    "tensor_shape": "TensorShape",
     "variable": "Variable",
 }
 
@@ -99,7 +98,7 @@ _ELSEWHERE = {
     "placeholder": "arguments of a tapec.compile function play this role",
     "py_function": "eager code is plain Python; a compiled function cannot call back",
     "ragged": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
-    "saved_model": "save arrays with numpy.savez; `tapec build` compiles ahead of time",
+    "saved_model": "save arrays with numpy.savez",
     "sparse": "tapec has dense tensors only: tapec.gather and scatter replace many sparse ones",
     "strings": "tapec has no string tensors: use Python strings",
     "summary": "tapec writes no summaries: log Python numbers",

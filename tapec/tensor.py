@@ -19,7 +19,7 @@ from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
 from tapec.recording import active_tapes, current_trace
-from tapec.shape import TensorShape
+from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from tapec.operators import Operators

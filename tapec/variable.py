@@ -17,7 +17,6 @@ from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, current_trace, tracing
-from tapec.shape import TensorShape
 from tapec.tensor import (
     Array,
     Reference,
@@ -29,6 +28,7 @@ from tapec.tensor import (
     next_id,
     type_of,
 )
+from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from tapec.operators import Operators
