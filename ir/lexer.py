@@ -108,6 +108,10 @@ class Cursor:
             self.token = self.tokens[self.index]
         return token
 
+    def peek(self, ahead: int) -> Token:
+        """The token so many places on; beyond the end it is the end."""
+        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
+
     def skip_to(self, position: int) -> None:
         """Go on to the first token that starts at or behind a position in the text."""
         while self.token.start < position and self.token.kind != "end":

@@ -93,16 +93,14 @@ class LiteralParser(Cursor):
         """Whether a brace opens attributes and not a region: ``{name =``."""
         if self.token.text != "{":
             return False
-        after, next_but_one = self.tokens[self.index + 1], self.tokens[self.index + 2]
-        return next_but_one.text == "=" and after.kind in ("name", "type")
+        return self.peek(2).text == "=" and self.peek(1).kind in ("name", "type")
 
     def literal(self) -> Any:
         """An attribute value; a `Dense` where its type stands elsewhere."""
         token = self.token
         match token.kind:
             case "string":
-                self.advance()
-                return json.loads(token.text)
+                return self.string()
             case "float":
                 self.advance()
                 return float(token.text)
@@ -120,7 +118,7 @@ class LiteralParser(Cursor):
             items: list[Any] = []
             self.list_until("]", lambda: items.append(self.literal()))
             return tuple(items)
-        if token.text == "complex" and self.tokens[self.index + 1].text == "(":
+        if token.text == "complex" and self.peek(1).text == "(":
             self.advance()
             self.advance()
             real = self.number()
@@ -129,6 +127,17 @@ class LiteralParser(Cursor):
             self.expect(")")
             return complex(real, imag)
         return self.dim()
+
+    def string(self, what: str = "a string") -> str:
+        """``"text"`` with the escapes of JSON."""
+        return self.unquoted(self.expect_kind("string", what))
+
+    def unquoted(self, token: Token) -> str:
+        """What stands between the quotes of a token, behind any ``@``."""
+        try:
+            return str(json.loads(token.text.removeprefix("@")))
+        except ValueError as error:
+            raise self.error(f"not a string: {error}", token) from None
 
     def number(self) -> float:
         """A float, or an integer meant as one."""

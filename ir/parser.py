@@ -20,7 +20,6 @@ is written, so a program that parses is well typed; the other invariants are
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -178,6 +177,8 @@ class _Parser(LiteralParser):
     ) -> None:
         """Hold the header to what the body returns, and note which arguments are updated."""
         inputs = function.attrs.get("inputs", len(function.args))
+        if not isinstance(inputs, int):
+            raise self.error(f"inputs must be a number, got {inputs}", self.tokens[self.index - 1])
         for i, (_, promised, target) in enumerate(written):
             if target is not None and (promised is not None or target.index < inputs):
                 function.updates[i] = target.index
@@ -302,12 +303,12 @@ class _Parser(LiteralParser):
         """``loc("train.py":14 in "softmax")``."""
         self.expect("loc")
         self.expect("(")
-        file = json.loads(self.expect_kind("string", "a file").text)
+        file = self.string("a file")
         self.expect(":")
         line = int(self.expect_kind("int", "a line number").text)
         composite = None
         if self.take("in"):
-            composite = json.loads(self.expect_kind("string", "a name").text)
+            composite = self.string("a name")
         self.expect(")")
         return Location(file, line, composite)
 
@@ -326,8 +327,8 @@ class _Parser(LiteralParser):
 
     def symbol_name(self) -> str:
         """``@step`` or ``@"<lambda>"``."""
-        text = self.expect_kind("symbol", "the name of a function, such as @f").text[1:]
-        return str(json.loads(text)) if text.startswith('"') else text
+        token = self.expect_kind("symbol", "the name of a function, such as @f")
+        return self.unquoted(token) if '"' in token.text else token.text[1:]
 
 
 def _own_name(token: Token) -> str | None:

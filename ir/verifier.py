@@ -238,9 +238,12 @@ class _Verifier:
             return
         if self.module is None:
             return
-        callee = self.module.functions.get(op.attrs[key])
+        name = op.attrs.get(key)
+        if not isinstance(name, str):
+            raise _error(8, op, f"its attribute {key} names no function")
+        callee = self.module.functions.get(name)
         if callee is None:
-            raise _error(8, op, f"the module has no function @{op.attrs[key]}")
+            raise _error(8, op, f"the module has no function @{name}")
         if (callee.kind == "kernel") is called:
             raise _error(8, op, f"@{callee.name} is a {callee.kind}")
         takes = tuple(a.type for a in callee.args)
@@ -297,7 +300,7 @@ class _Verifier:
         function = self.function
         inputs = function.attrs.get("inputs", len(function.args))
         updated = list(function.updates.values())
-        if not 0 <= inputs <= len(function.args):
+        if not isinstance(inputs, int) or not 0 <= inputs <= len(function.args):
             raise _function_error(9, function, f"{inputs} inputs of {len(function.args)} arguments")
         for arg in updated:
             if not 0 <= arg < inputs:

@@ -18,7 +18,7 @@ from tapec.ir import Builder, Function, Location, Module, TensorType
 from tapec.ir.compare import difference, structurally_equal
 from tapec.ir.core import clone_module
 from tapec.ir.dims import Dim, DimLike, Symbol, symbol
-from tapec.ir.errors import ParseError, TapecError, underline
+from tapec.ir.errors import ParseError, TapecError, VerifyError, underline
 from tapec.ir.literals import literal
 from tapec.ir.op import Op, Sample
 from tapec.ir.parser import parse_module, read_module
@@ -358,3 +358,45 @@ def test_differences_are_named(old: str, new: str, says: str) -> None:
     assert found is not None
     assert found.startswith(says)
     assert structurally_equal(base, clone_module(base))
+
+
+# ---- robustness
+
+
+def corpus() -> list[str]:
+    """The programs of the golden files, without their comments."""
+    texts = []
+    for path in sorted((Path(__file__).parent / "golden" / "ir").glob("*.tir")):
+        for part in path.read_text().split("// -----"):
+            lines = [line for line in part.splitlines() if not line.startswith("//")]
+            texts.append("\n".join(line for line in lines if line.strip()))
+    return texts
+
+
+CORPUS = corpus()
+PIECES = [*'()[]{}<>,:=^*%-@"#', "->", "dense", "dense[1]", "f32", "%x", "0", "loc(", "in", "nan"]
+
+
+def must_be_refused_or_valid(text: str) -> None:
+    """Whatever stands in a text, the error is one of ours."""
+    try:
+        module = parse_module(text)
+        verify(module)
+        print_module(module)
+    except (ParseError, VerifyError):
+        pass
+
+
+@given(st.sampled_from(CORPUS), st.data())
+def test_a_damaged_text(text: str, data: Any) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        stop = start + data.draw(st.integers(0, 6))
+        text = text[:start] + data.draw(st.sampled_from(["", *PIECES])) + text[stop:]
+    must_be_refused_or_valid(text)
+
+
+@pytest.mark.parametrize("text", CORPUS[:: max(1, len(CORPUS) // 12)])
+def test_a_text_that_ends_early(text: str) -> None:
+    for stop in range(0, len(text), 7 if len(text) > 1000 else 1):
+        must_be_refused_or_valid(text[:stop])
