@@ -57,6 +57,8 @@ class Lifetime:
 
     def shares_bytes(self, other: Lifetime) -> bool:
         """Whether the two occupy a byte in common; symbolic sizes are only compared for place."""
+        if 0 in (self.bytes, other.bytes):
+            return False
         if self.place == other.place:
             return True
         if not self.place.kind == other.place.kind == "arena":

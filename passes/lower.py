@@ -73,10 +73,11 @@ class _Entry:
             self._places[result] = place
         values = [*op.operands, *op.results]
         slots = [self._places[home(v)] for v in values]
-        # Where a result replaces an operand, both are one argument of the kernel, the operand's.
+        # Where a result replaces an operand, both are one argument of the kernel, the operand's. What has no elements
+        # replaces nothing, wherever it is.
         written = set(slots[len(op.operands) :])
         keys = [
-            (slot, slot if slot in written else value)
+            (slot, slot if slot in written and value.tensor.size != 0 else value)
             for slot, value in zip(slots, values, strict=True)
         ]
         order = list(dict.fromkeys(keys))
