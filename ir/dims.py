@@ -134,6 +134,15 @@ def symbols(dim: DimLike) -> Iterator[Symbol]:
                 yield from symbols(atom.denominator)
 
 
+def plain_symbol(dim: DimLike) -> str | None:
+    """The name of a dim that is just a symbol."""
+    if isinstance(dim, Dim) and len(dim.terms) == 1:
+        (monomial, factor) = dim.terms[0]
+        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            return monomial[0].name
+    return None
+
+
 def substitute(dim: DimLike, values: Mapping[str, DimLike]) -> DimLike:
     """Replace symbols by name; with a number for each symbol the result is an ``int``."""
     if isinstance(dim, int):
@@ -235,7 +244,9 @@ def _whole(total: Mapping[Monomial, int]) -> DimLike | None:
     """The sum with ``n//d*d + n%d`` written as ``n``; None where there is no such pair."""
     for monomial, factor in total.items():
         atom = monomial[0] if len(monomial) == 1 else None
-        if not (isinstance(atom, Quotient) and atom.remainder and isinstance(atom.denominator, int)):
+        if not (
+            isinstance(atom, Quotient) and atom.remainder and isinstance(atom.denominator, int)
+        ):
             continue
         quotient = (Quotient(atom.numerator, atom.denominator),)
         if total.get(quotient) == factor * atom.denominator:

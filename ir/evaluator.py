@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.core import Block, Function, Module, Operation, Value
-from tapec.ir.dims import Dim, DimLike, Symbol, substitute
+from tapec.ir.dims import Dim, DimLike, plain_symbol, substitute
 from tapec.ir.errors import TapecError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import control, loop
+from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Shape, TensorType, Type, VectorType
 
 Array = Any
@@ -80,6 +81,7 @@ def evaluate_function(
             raise TapecError(f"{what} is {arg.type}, got an array of {array.dtype}")
         if isinstance(arg.type, BufferType) and not array.flags.c_contiguous:
             raise TapecError(f"{what} is a buffer, got an array that is not contiguous")
+    run.dims.hold(function)
     return run.block(function.block, given)
 
 
@@ -95,12 +97,21 @@ class Dims:
         wanted = (promised.lanes,) if isinstance(promised, VectorType) else promised.shape
         if len(wanted) == len(shape):
             for dim, size in zip(wanted, shape, strict=True):
-                name = _plain(dim)
+                name = plain_symbol(dim)
                 if name is not None:
                     self.values.setdefault(name, size)
         if tuple(substitute(dim, self.values) for dim in wanted) != shape:
             known = "".join(f", {name} is {size}" for name, size in self.values.items())
             raise TapecError(f"{what} is {promised}, got shape {list(shape)}{known}")
+
+    def hold(self, function: Function) -> None:
+        """Check what type inference assumed about the function's symbols."""
+        for left, right in function.guards:
+            sizes = [substitute(parse_dim(text), self.values) for text in (left, right)]
+            if sizes[0] != sizes[1] and all(isinstance(size, int) for size in sizes):
+                raise TapecError(
+                    f"@{function.name} needs {left} == {right}, got {sizes[0]} and {sizes[1]}"
+                )
 
     def static(self, value: Any) -> Any:
         """An attribute or a type with numbers for the symbols."""
@@ -113,15 +124,6 @@ class Dims:
         if isinstance(value, TensorType | BufferType):
             return type(value)(value.dtype, self.static(value.shape))
         return value
-
-
-def _plain(dim: DimLike) -> str | None:
-    """The name of a dim that is just a symbol."""
-    if isinstance(dim, Dim) and len(dim.terms) == 1:
-        (monomial, factor) = dim.terms[0]
-        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
-            return monomial[0].name
-    return None
 
 
 def _unwritten(buffer_type: BufferType) -> Array:

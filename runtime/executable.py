@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.core import Module
-from tapec.ir.dims import DimLike, Symbol, substitute
+from tapec.ir.dims import DimLike, Symbol, plain_symbol, substitute
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.type_text import parse_type
 from tapec.ir.types import U8, BufferType, TensorType
-from tapec.runtime.symbols import plain_symbol
 
 Array = Any
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapec.ir.core import Function
-from tapec.ir.dims import Dim, Symbol
+from tapec.ir.dims import plain_symbol
 from tapec.ir.errors import TargetError
 from tapec.ir.types import BufferType, Type
 
@@ -19,15 +19,6 @@ def symbols_of(function: Function) -> list[str]:
             for symbol in sorted(arg.type.tensor.symbols(), key=str):
                 found[symbol.name] = None
     return list(found)
-
-
-def plain_symbol(dim: Any) -> str | None:
-    """The name of a dim that is just a symbol."""
-    if isinstance(dim, Dim) and len(dim.terms) == 1:
-        (monomial, factor) = dim.terms[0]
-        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
-            return monomial[0].name
-    return None
 
 
 def bind_symbols(function: Function, types: Sequence[Type]) -> list[Any]:

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapec.ir.core import Block, Function, Module, Operation
+from tapec.ir.dims import plain_symbol
 from tapec.ir.errors import TargetError
 from tapec.ir.ops import loop
 from tapec.ir.types import BufferType, Type
 from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
-from tapec.runtime.symbols import plain_symbol, symbols_of
+from tapec.runtime.symbols import symbols_of
 
 MISMATCH = "an argument is not of the type that the program was compiled for"
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
