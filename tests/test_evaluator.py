@@ -90,6 +90,18 @@ def test_symbols_take_the_arrays_sizes() -> None:
         evaluate_module(module, [np.ones((3, 2), np.float32), np.ones(5, np.float32)])
 
 
+def test_what_inference_assumed_must_hold() -> None:
+    """NumPy would repeat the one element of ``y``; the program says nothing like it."""
+    module = parse_module("""
+        func @f(%x: f32[N], %y: f32[M]) -> f32[N] where N == M {
+          %0 = add %x, %y : f32[N]
+          return %0
+        }""")
+    assert evaluate_module(module, arrays([1, 2], [3, 4]))[0].tolist() == [4, 6]
+    with pytest.raises(TapecError, match="@f needs N == M, got 2 and 1"):
+        evaluate_module(module, arrays([1, 2], [3]))
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
