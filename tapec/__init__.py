@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.clipping import clip_by_norm as clip_by_norm
     from tapec.compiled import compile as compile
+    from tapec.custom_gradient import custom_gradient as custom_gradient
+    from tapec.custom_gradient import grad_pass_through as grad_pass_through
+    from tapec.custom_gradient import recompute_grad as recompute_grad
     from tapec.debugging import Assert as Assert
     from tapec.debugging import executing_eagerly as executing_eagerly
     from tapec.dtypes import *  # noqa: F403
@@ -36,13 +39,14 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.ordering import argsort as argsort
     from tapec.ordering import sort as sort
     from tapec.products import *  # noqa: F403
+    from tapec.program_gradient import gradients as gradients
     from tapec.rearrangement import *  # noqa: F403
     from tapec.reductions import *  # noqa: F403
     from tapec.scattering import *  # noqa: F403
     from tapec.tape import GradientTape as GradientTape
-    from tapec.tape import UnconnectedGradients as UnconnectedGradients
     from tapec.tensor import Tensor as Tensor
     from tapec.tensor_shape import TensorShape as TensorShape
+    from tapec.unconnected import UnconnectedGradients as UnconnectedGradients
     from tapec.variable import Variable as Variable
 
     function = compile
@@ -58,6 +62,7 @@ _TABLE = {
         rank sequence_mask shape size zeros zeros_like""",
     "clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
+    "custom_gradient": "custom_gradient grad_pass_through recompute_grad",
     "debugging": "Assert executing_eagerly",
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64
         half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
@@ -66,15 +71,17 @@ _TABLE = {
     "indexing": "boolean_mask gather gather_nd strided_slice",
     "ordering": "argsort sort",
     "products": "einsum matmul tensordot",
+    "program_gradient": "gradients",
     "rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad repeat reshape
         reverse roll slice split squeeze stack tile transpose unstack""",
     "reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp reduce_max
         reduce_mean reduce_min reduce_prod reduce_sum""",
     "scattering": """scatter_nd searchsorted tensor_scatter_nd_add tensor_scatter_nd_sub
         tensor_scatter_nd_update""",
-    "tape": "GradientTape UnconnectedGradients",
+    "tape": "GradientTape",
     "tensor": "Tensor",
     "tensor_shape": "TensorShape",
+    "unconnected": "UnconnectedGradients",
     "variable": "Variable",
 }
 
@@ -91,7 +98,6 @@ _ELSEWHERE = {
     "Session": "tapec runs eagerly; decorate a function with tapec.compile",
     "data": "tapec has no input pipelines: iterate over NumPy arrays, or over any Python iterable",
     "distribute": "tapec runs on one device",
-    "gradients": "use tapec.GradientTape",
     "keras": "optimizers are in tapec.optimizers, activations and losses in tapec.nn; a layer is a "
     "function of tensors and tapec.Variable",
     "io": "tapec reads no files: use NumPy or Python",

@@ -25,6 +25,7 @@ from tapec.passes.adjoint import reachable
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.recording import active_tapes
 from tapec.records import Record
+from tapec.stretches import gradient_in_stretches
 from tapec.tensor import Array, Tensor, apply
 
 _DIFFERENTIATE = parse_pipeline("adjoint")
@@ -47,6 +48,8 @@ def eager_gradient(
     ``batched`` seeds have a leading axis more than the targets, and so have the gradients then.
     """
     part = _slice(records, {t.id for t in targets})
+    if any(r.pull is not None for r in part):
+        return gradient_in_stretches(eager_gradient, part, targets, sources, seeds, batched)
     numbering: dict[int, int] = {}
 
     def number(id: int) -> int:

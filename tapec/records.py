@@ -96,6 +96,22 @@ def record_call(
     )
 
 
+def record_custom(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], pull: Any, origin: Origin | None
+) -> Record:
+    """Note outputs whose derivative is the user's own."""
+    return Record(
+        OPS["custom"],
+        {},
+        tuple([x.id for x in inputs]),
+        tuple([y.id for y in outputs]),
+        tuple([x.type for x in inputs]),
+        origin,
+        {},
+        pull=pull,
+    )
+
+
 def _reads(
     defn: Op, types: tuple[TensorType, ...], attrs: Mapping[str, Any], wanted: tuple[int, ...]
 ) -> Collection[int]:

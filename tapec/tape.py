@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tapec.cotangents import (
@@ -27,9 +26,10 @@ from tapec.eager_gradient import eager_gradient
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import Origin, here
 from tapec.recording import current_trace, push_tape, remove_tape
-from tapec.records import Record, record_call, record_eager
+from tapec.records import Record, record_call, record_custom, record_eager
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, apply, next_id
+from tapec.unconnected import UnconnectedGradients
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     from tapec.ir.types import TensorType
 
 _logger = logging.getLogger("tapec")
-
-
-class UnconnectedGradients(Enum):
-    """What `GradientTape.gradient` gives for a source that the target does not depend on."""
-
-    NONE = "none"
-    ZERO = "zero"
 
 
 @dataclass
@@ -215,6 +208,20 @@ class GradientTape:
             recording.records.append(record_call(callee, inputs, outputs, origin))
             recording.active.update(outputs)
 
+    def record_custom(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        pull: Any,
+        origin: Origin | None,
+    ) -> None:
+        """Hear of outputs whose derivative is the user's own; see `tapec.records.Record`."""
+        recording = self._recording
+        assert recording is not None
+        if not recording.active.isdisjoint([x.id for x in inputs]):
+            recording.records.append(record_custom(inputs, outputs, pull, origin))
+            recording.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
+
     # -- what it answers
 
     def gradient(
@@ -241,7 +248,7 @@ class GradientTape:
             ValueError: output_gradients do not fit the targets.
         """
         recording = self._take_recording()
-        unconnected = _unconnected(unconnected_gradients)
+        unconnected = UnconnectedGradients.of(unconnected_gradients)
         targets = [_checked(t, "target") for t in _leaves(target)]
         source_leaves, spec = flatten(sources)
         checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(source_leaves)]
@@ -279,7 +286,7 @@ class GradientTape:
             TypeError: the target is no single Tensor or Variable, or a source is none.
         """
         recording = self._take_recording()
-        unconnected = _unconnected(unconnected_gradients)
+        unconnected = UnconnectedGradients.of(unconnected_gradients)
         end = _one(target, "target", "jacobian")
         leaves, spec = flatten(sources)
         checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(leaves)]
@@ -323,7 +330,7 @@ class GradientTape:
             ValueError: the first axes differ, or there are none.
         """
         recording = self._take_recording()
-        _unconnected(unconnected_gradients)
+        UnconnectedGradients.of(unconnected_gradients)
         end, start = (
             _one(target, "target", "batch_jacobian"),
             _one(source, "source", "batch_jacobian"),
@@ -449,15 +456,6 @@ def _one(value: Any, what: str, method: str) -> Tensor | Variable:
             hint="stack them, or ask for each with a persistent tape",
         )
     return _checked(value, what)
-
-
-def _unconnected(value: UnconnectedGradients | str) -> UnconnectedGradients:
-    try:
-        return UnconnectedGradients(value)
-    except Exception:
-        raise ValueError(
-            f"Unknown value for unconnected_gradients: {value!r}", location=here()
-        ) from None
 
 
 def _checked(leaf: Any, what: str) -> Tensor | Variable:

@@ -50,9 +50,10 @@ class Trace:
     ``states`` maps captured Variables (by ``id``) to the value they have at this point of the program.
     """
 
-    def __init__(self, name: str) -> None:
-        """Start with an empty program."""
+    def __init__(self, name: str, parent: Trace | None = None) -> None:
+        """Start with an empty program; what it reads of a ``parent`` that goes on around it are captures too."""
         self.function = Function(name)
+        self.parent = parent
         self.builder = Builder(self.function.block)
         self.captures: list[Any] = []
         self.states: dict[int, Value] = {}
@@ -60,6 +61,8 @@ class Trace:
         self._captured: dict[int, Value] = {}
         #: Values that a `watch` operation stands for from now on: see `_mark`.
         self._marked: dict[Value, Value] = {}
+        #: What the reads of each Variable gave, by ``id``.
+        self._reads: dict[int, list[Value]] = {}
 
     # -- values
 
@@ -73,7 +76,7 @@ class Trace:
         Raises:
             RuntimeError: the tensor belongs to another trace, which it left.
         """
-        if isinstance(tensor, TracedTensor):
+        if isinstance(tensor, TracedTensor) and not self._is_inside(tensor.trace):
             if tensor.trace is not self:
                 raise RuntimeError(
                     f"a tensor ({tensor.type}) of another compiled function was used here: it left that "
@@ -83,6 +86,12 @@ class Trace:
                 )
             return self._marked.get(tensor.value, tensor.value)
         return self._capture(tensor, tensor.type, None)
+
+    def _is_inside(self, trace: Trace) -> bool:
+        parent = self.parent
+        while parent is not None and parent is not trace:
+            parent = parent.parent
+        return parent is not None
 
     def _capture(self, thing: Any, type: TensorType, name: str | None) -> Value:
         value = self._captured.get(id(thing))
@@ -146,7 +155,9 @@ class Trace:
     def read(self, variable: Variable) -> Tensor:
         """Read a Variable: a value of its own for each read, since a tape tells reads apart."""
         with self.builder.at(here()):
-            return TracedTensor(self.builder.read(self.state(variable)), self)
+            value = self.builder.read(self.state(variable))
+        self._reads.setdefault(id(variable), []).append(value)
+        return TracedTensor(value, self)
 
     def assign(self, variable: Variable, value: Tensor) -> None:
         """Give a Variable its next value."""
@@ -176,10 +187,28 @@ class Trace:
     ) -> list[Tensor | None]:
         """Append a ``gradient`` operation for what a tape recorded; None where there is no path."""
         recorded = {r.operation for r in records if r.operation is not None}
-        ends = [self.value_of(t) for t in targets]
         starts = self._source_values(records, targets, sources)
         known = [v for v in starts if v is not None]
-        stops = _boundary(ends, known, recorded)
+        stops = _boundary([self.value_of(t) for t in targets], known, recorded)
+        return self.walk_back(targets, starts, stops, seeds, batched)
+
+    def values_behind(self, source: Tensor | Variable) -> list[Value]:
+        """The values that a source of gradients stands for: a Variable's are all its reads so far."""
+        if isinstance(source, Tensor):
+            return [self.value_of(source)]
+        return list(self._reads.get(id(source), ()))
+
+    def walk_back(
+        self,
+        targets: Sequence[Tensor],
+        starts: Sequence[Value | None],
+        stops: Sequence[Value],
+        seeds: Sequence[Tensor] | None,
+        batched: bool = False,
+    ) -> list[Tensor | None]:
+        """Append a ``gradient`` operation from targets to starts and stops; None where there is no path."""
+        ends = [self.value_of(t) for t in targets]
+        known = [v for v in starts if v is not None]
         flows = iter(reachable(ends, known, stops))
         reached = [v is not None and next(flows) for v in starts]
         wanted = [v for v, has in zip(starts, reached, strict=True) if has and v is not None]
