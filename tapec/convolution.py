@@ -85,6 +85,22 @@ def conv3d(
     return _convolved(3, input, filters, strides, padding, data_format, dilations)
 
 
+def convolution(
+    input: TensorLike,
+    filters: TensorLike,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """`conv1d`, `conv2d` or `conv3d`, by the number of the filters' axes; strides are 1 if None."""
+    x, w = converted(input, filters)
+    count = w.type.rank - 2
+    if not 1 <= count <= 3:
+        raise misfit(f"expected filters with one to three axes and two of channels, got {w.shape}")
+    return _convolved(count, x, w, strides, padding, data_format, dilations)
+
+
 def depthwise_conv2d(
     input: TensorLike,
     filter: TensorLike,

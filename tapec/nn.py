@@ -37,6 +37,7 @@ from tapec.convolution import conv2d as conv2d
 from tapec.convolution import conv2d_transpose as conv2d_transpose
 from tapec.convolution import conv3d as conv3d
 from tapec.convolution import conv3d_transpose as conv3d_transpose
+from tapec.convolution import convolution as convolution
 from tapec.convolution import depthwise_conv2d as depthwise_conv2d
 from tapec.convolution import separable_conv2d as separable_conv2d
 from tapec.elementary import erf, exp, expm1, log, log1p, rsqrt

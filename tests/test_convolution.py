@@ -133,6 +133,11 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...]
         lambda x, w: convolution(x, w, (2,), ((0, 1),), (1,)),
         (random(2, 6, 2), random(3, 2, 2)),
     ),
+    "convolution": (
+        lambda x, w: nn.convolution(x, w, dilations=2),
+        lambda x, w: convolution(x, w, (1,), ((0, 0),), (2,)),
+        (random(1, 5, 2), random(2, 2, 1)),
+    ),
     "conv3d": (
         lambda x, w: nn.conv3d(x, w, [1, 1, 1, 2, 1], "VALID"),
         lambda x, w: convolution(x, w, (1, 1, 2), ((0, 0),) * 3, (1, 1, 1)),

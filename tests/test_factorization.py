@@ -125,6 +125,22 @@ def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_gradients(slope, arrays, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["cholesky_solve", "solve", "det of 5", "slogdet", "lstsq"])
+def test_gradients_in_a_compiled_function(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", "0")
+    ours, _, arrays = CASES[name]
+
+    def slopes(*operands: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(operands)
+            y = tapec.reduce_sum(tapec.square(ours(*operands)))
+        return tape.gradient(y, operands)
+
+    operands = [tapec.constant(a) for a in arrays]
+    for found, expected in zip(tapec.compile(slopes)(*operands), slopes(*operands), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+
+
 def test_factors_make_up_the_matrix() -> None:
     packed, order = linalg.lu(STACK)
     lower = linalg.band_part(linalg.set_diag(packed, tapec.ones([2, 2], tapec.float64)), -1, 0)
