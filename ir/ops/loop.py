@@ -3,11 +3,12 @@
 ::
 
     module   ::= entry kernel*
-    entry    ::= func @f(%x: &f32[8,4], …, %result: &f32[8], %arena: &u8[4096]) { (view | launch)* return }
+    entry    ::= func @f(%x: &f32[8,4], …, %result: &f32[8], %arena: &u8[4096]) -> (%result, %x)
+                 {arena = 4096, inputs = 1} { (view | launch)* return }
     kernel   ::= kernel @k(%a: &f32[8,4], …) { statement* return }
-    statement::= %i = constant 0 : index
-               | for %lo, %hi, %init… {step = 16, unroll = 4} { ^(%i: index, %acc: f32, …): … yield %acc }
-               | if %condition { … yield %x } { … yield %y }
+    statement::= %i = constant {value = 0} : index
+               | %v = for %lo, %hi, %init… {step = 16, unroll = 4} : f32 { ^(%i: index, %acc: f32, …): … yield %acc }
+               | %v = if %condition : f32 { … yield %x } { … yield %y }
                | %v = load %buffer, %i, %j {lanes = 16} : f32x16        (no lanes: one element)
                | %v = load %buffer, %i, %j, %n {lanes = 16, masked = true}   (only the first %n lanes; others are 0)
                | %v = load_at %buffer, %offsets : f32x16                (a lane from each element offset)
@@ -20,10 +21,10 @@
                | launch %a, %b {kernel = "k"}
 
 An entry takes the function's arguments, then a buffer for each result that updates no argument, then the arena if
-there is one. Indices are ``index`` scalars, one for each axis. A ``for`` runs while ``lo <= i < hi``; ``unroll`` asks
-for that many copies of its body in a turn, ``parallel = true`` promises that iterations are independent (then nothing
-is carried). Kernels read and write only their arguments; two arguments of a kernel never overlap (a buffer updated in
-place is passed once).
+there is one; its header names the arguments that receive the results. Indices are ``index`` scalars, one for each
+axis. A ``for`` runs while ``lo <= i < hi``; ``unroll`` asks for that many copies of its body in a turn, ``parallel =
+true`` promises that iterations are independent (then nothing is carried). Kernels read and write only their arguments;
+two arguments of a kernel never overlap (a buffer updated in place is passed once).
 """
 
 from __future__ import annotations
