@@ -175,9 +175,7 @@ class Program:
             v.tensor for i, v in enumerate(function.returns) if i not in function.updates
         ]
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
-        #: 1: the result is one tensor; 2: a tuple of tensors; 0: anything else.
-        self._shape = 1 if traced == [True] and self._spec is None else 0
-        self._first_capture = first
+        self._is_single = traced == [True] and self._spec is None
 
     def run(self, inputs: Sequence[Tensor]) -> Any:
         """Run the program on tensors of the traced types."""
@@ -188,7 +186,7 @@ class Program:
         if self.captures:
             arrays += map(_captured_array, self.captures, self._updates)
         results = self.executable(*arrays)
-        if self._shape == 1:
+        if self._is_single:
             return Tensor(results[0], self._output_types[0])
         return self._wrap([Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)])
 

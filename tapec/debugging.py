@@ -302,17 +302,11 @@ def compute_gradient(
 
 def _jacobian(f: Callable[..., Tensor], arguments: list[Tensor], which: int) -> Array:
     x = arguments[which]
-    with GradientTape(persistent=True) as tape:
+    with GradientTape() as tape:
         tape.watch(x)
         y = as_tensor(f(*arguments))
-    size = y.array.size
-    rows = np.zeros((size, x.array.size), x.dtype.numpy)
-    for i in range(size):
-        seed = np.zeros(y.array.shape, y.dtype.numpy)
-        seed.reshape(-1)[i] = 1
-        row = tape.gradient(y, x, output_gradients=as_tensor(seed))
-        if row is not None:
-            rows[i] = row.array.reshape(-1)
+    found = tape.jacobian(y, x, unconnected_gradients="zero")
+    rows: Array = found.array.reshape(y.array.size, x.array.size)
     return rows
 
 

@@ -234,14 +234,6 @@ def polygamma(a: int, x: TensorLike) -> Tensor:
     return result
 
 
-def lbeta(x: TensorLike) -> Tensor:
-    """``sum(lgamma(x)) - lgamma(sum(x))`` over the last axis: the logarithm of the multivariate beta function."""
-    from tapec.reductions import reduce_sum  # which itself needs this module
-
-    x = as_tensor(x)
-    return subtract(reduce_sum(lgamma(x), axis=-1), lgamma(reduce_sum(x, axis=-1)))
-
-
 def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     """``x * log(y)``, and 0 with gradient 0 where ``x`` is 0, whatever ``y`` is."""
     x, y = broadcast_pair(x, y)

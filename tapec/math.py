@@ -56,7 +56,6 @@ from tapec.elementary import erfc as erfc
 from tapec.elementary import erfinv as erfinv
 from tapec.elementary import exp as exp
 from tapec.elementary import expm1 as expm1
-from tapec.elementary import lbeta as lbeta
 from tapec.elementary import lgamma as lgamma
 from tapec.elementary import log as log
 from tapec.elementary import log1p as log1p
@@ -87,6 +86,7 @@ from tapec.reductions import argmin as argmin
 from tapec.reductions import count_nonzero as count_nonzero
 from tapec.reductions import cumprod as cumprod
 from tapec.reductions import cumsum as cumsum
+from tapec.reductions import lbeta as lbeta
 from tapec.reductions import reduce_all as reduce_all
 from tapec.reductions import reduce_any as reduce_any
 from tapec.reductions import reduce_euclidean_norm as reduce_euclidean_norm

@@ -37,8 +37,7 @@ from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
 
 Rate = float | Variable | LearningRateSchedule | Callable[[], TensorLike]
-
-
+#: What a rule keeps for one variable, by name.
 Slots = dict[str, Variable]
 
 
@@ -110,9 +109,10 @@ class Optimizer:
         else:
             self._rate = Variable(learning_rate, trainable=False, name="learning_rate", dtype=F32)
         #: By the id of each variable: itself, which keeps the id its own, and its slots.
-        self._known: dict[int, tuple[Variable, dict[str, Variable]]] = {}
+        self._known: dict[int, tuple[Variable, Slots]] = {}
         self._undecayed: set[int] = set()
         self._mask: Tensor | None = None
+        self._explained: dict[tuple[int, ...], str] = {}
 
     # -- state
 
@@ -161,7 +161,7 @@ class Optimizer:
         for variable in variables:
             self._slots(variable)
 
-    def _slots(self, variable: Variable) -> dict[str, Variable]:
+    def _slots(self, variable: Variable) -> Slots:
         known = self._known.get(id(variable))
         if known is None:
             slots = {
@@ -194,9 +194,7 @@ class Optimizer:
         """
         return {}
 
-    def update(
-        self, g: Tensor, variable: Variable, slots: dict[str, Variable], rate: Tensor
-    ) -> None:
+    def update(self, g: Tensor, variable: Variable, slots: Slots, rate: Tensor) -> None:
         """Change a variable and its slots, with `set`."""
         raise NotImplementedError("an optimizer defines update")
 
@@ -292,20 +290,31 @@ class Optimizer:
                     "the place of the variable and has no 'assign'",
                     location=here(),
                 )
-        missing = [v.name for g, v in pairs if g is None]
+        missing = [v for g, v in pairs if g is None]
+        names = [v.name for v in missing]
         if len(missing) == len(pairs):
             raise ValueError(
                 "No gradients provided for any variable.",
                 location=here(),
-                hint=f"every gradient is None: {missing}; tape.explain says why",
+                hint=f"every gradient is None: {names}{self._reasons(missing)}",
             )
         if missing:
             warnings.warn(
-                f"Gradients do not exist for variables {missing} when minimizing the loss; they "
-                "are not updated. tape.explain says why.",
+                f"Gradients do not exist for variables {names} when minimizing the loss; they "
+                f"are not updated{self._reasons(missing)}",
                 stacklevel=3,
             )
         return [(g, v) for g, v in pairs if g is not None]
+
+    def _reasons(self, variables: list[Variable]) -> str:
+        """Why their gradients are None, as far as the tapes that said so are still there; found out once."""
+        key = tuple(v.number for v in variables)
+        text = self._explained.get(key)
+        if text is None:
+            found = [v.unanswered.explain(v) for v in variables if v.unanswered is not None]
+            told = [f"\n{explanation}" for explanation in found if explanation is not None]
+            text = self._explained[key] = "".join(told) or "; tape.explain(loss, variable) says why"
+        return text
 
     def _clipped(self, gradients: list[Tensor]) -> list[Tensor]:
         if self.clipnorm is not None:

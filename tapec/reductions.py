@@ -1,4 +1,4 @@
-"""Sums, extrema and other reductions over axes, running sums, and order.
+"""Sums, extrema and other reductions over axes, and running sums.
 
 ``axis`` is None (all axes), a number or a sequence of numbers, negative ones from the end;
 ``keepdims`` leaves axes of size 1 in place. Raises of every function: InvalidArgumentError for an
@@ -27,7 +27,7 @@ from tapec.arithmetic import (
 )
 from tapec.arithmetic import pow as power
 from tapec.broadcasting import as_float, axes_of, axis_of, misfit
-from tapec.elementary import exp, log, sqrt
+from tapec.elementary import exp, lgamma, log, sqrt
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.ir.dims import DimLike
@@ -140,6 +140,12 @@ def reduce_logsumexp(input_tensor: TensorLike, axis: Any = None, keepdims: bool 
     return log(total) + reshape(peak, total.type.shape)
 
 
+def lbeta(x: TensorLike) -> Tensor:
+    """``sum(lgamma(x)) - lgamma(sum(x))`` over the last axis: the logarithm of the multivariate beta function."""
+    x = as_tensor(x)
+    return subtract(reduce_sum(lgamma(x), axis=-1), lgamma(reduce_sum(x, axis=-1)))
+
+
 def count_nonzero(
     input: TensorLike, axis: Any = None, keepdims: bool = False, dtype: Any = I64
 ) -> Tensor:
@@ -190,7 +196,7 @@ def _matrix_norm(x: Tensor, ord: Any, axes: Any, keepdims: bool) -> Tensor:
     return result if keepdims else reshape(result, rest)
 
 
-# -- positions of extrema, running sums, order
+# -- positions of extrema, running sums
 
 
 def argmax(input: TensorLike, axis: Any = None, output_type: Any = I64) -> Tensor:
