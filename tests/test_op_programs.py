@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import Program, op_programs, ops_without_loops
+from sampled_programs import Program, op_programs, ops_without_loops
 
 from tapec.ir.compare import difference
 from tapec.ir.core import clone_module
