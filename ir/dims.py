@@ -64,12 +64,14 @@ class Dim:
         return isinstance(other, Dim) and self.terms == other.terms
 
     def __add__(self, other: DimLike) -> DimLike:
+        if isinstance(other, int):
+            return self._plus(other)
         return _normal([*self.terms, *_terms(other)])
 
     __radd__ = __add__
 
     def __neg__(self) -> DimLike:
-        return _normal([(m, -c) for m, c in self.terms])
+        return Dim(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: DimLike) -> DimLike:
         return self + (-other)
@@ -78,9 +80,19 @@ class Dim:
         return -self + other
 
     def __mul__(self, other: DimLike) -> DimLike:
+        if isinstance(other, int):
+            return Dim(tuple([(m, c * other) for m, c in self.terms])) if other else 0
         return _normal([(m + n, c * d) for m, c in self.terms for n, d in _terms(other)])
 
     __rmul__ = __mul__
+
+    def _plus(self, number: int) -> Dim:
+        """The sum with a number, which stays in normal form: the constant stands last."""
+        monomial, constant = self.terms[-1]
+        if monomial:
+            return Dim((*self.terms, ((), number))) if number else self
+        rest = self.terms[:-1]
+        return Dim((*rest, ((), constant + number)) if constant + number else rest)
 
     def __floordiv__(self, other: DimLike) -> DimLike:
         return _divide(self, other)[0]
@@ -225,7 +237,7 @@ def _terms(dim: DimLike) -> tuple[tuple[Monomial, int], ...]:
 def _normal(terms: list[tuple[Monomial, int]]) -> DimLike:
     total: dict[Monomial, int] = {}
     for monomial, factor in terms:
-        key = tuple(sorted(monomial, key=str))
+        key = monomial if len(monomial) < 2 else tuple(sorted(monomial, key=str))
         total[key] = total.get(key, 0) + factor
     kept = {m: c for m, c in total.items() if c}
     whole = _whole(kept)
@@ -236,7 +248,9 @@ def _normal(terms: list[tuple[Monomial, int]]) -> DimLike:
     if kept.keys() == {()}:
         return kept[()]
     # Higher degree first, constants last: the order in which people write them.
-    order = sorted(kept.items(), key=lambda item: (-len(item[0]), [str(a) for a in item[0]]))
+    order = list(kept.items())
+    if len(order) > 1:
+        order.sort(key=lambda item: (-len(item[0]), [str(a) for a in item[0]]))
     return Dim(tuple(order))
 
 
