@@ -66,8 +66,9 @@ class LoopBuilder(LoopValues):
             attrs = {"lanes": lanes.count, "masked": True}
             return self._load(OPS["load"], buffer, *start, lanes.active, **attrs)
         self.gathers += 1
-        if step == -1 and lanes.active is None:
-            last = (*index[:-1], index[-1] - (lanes.count - 1))
+        moving = [n for n, i in enumerate(index) if coefficient(i, lanes.symbol) != 0]
+        if step == -1 and lanes.active is None and len(moving) == 1:
+            last = tuple(i - (lanes.count - 1) if n in moving else i for n, i in enumerate(index))
             start = tuple(map(self.first_lane, last))
             vector = self._load(OPS["load"], buffer, *start, lanes=lanes.count)
             mask = tuple(reversed(range(lanes.count)))

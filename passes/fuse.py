@@ -32,7 +32,7 @@ from tapec.ir.op import OPS, RUNS, Elementwise
 from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.source import Constant, Iota
-from tapec.passes.access import Access, identity, operand_accesses
+from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.collapse import collapse
 from tapec.passes.grouping import Group, has_loops, sources
 from tapec.passes.order import ordered
@@ -219,19 +219,23 @@ class _Fusion:
         )
 
     def _sibling(self, value: Value) -> Group | None:
-        """A group whose loops read the same memory as those that would make the value."""
+        """A group whose outer loops read the same memory as those that would make the value."""
         shape = value.tensor.shape
         readers = self._all_readers(value)
         read: dict[Value, list[Access]] | None = None
         for group in self.groups:
-            fits = shape == group.space[: len(shape)] and (shape or not group.space)
+            shared = min(len(shape), len(group.space))
+            fits = shape[:shared] == group.space[:shared] and (shared or shape == group.space)
             if not fits or group.core is not None or len(group.ops) >= self.options.max_ops // 2:
                 continue
             if read is None:
                 read = _reads(value)
-            if shape and not _share(value, read, group):
+            if shape and group not in readers and not _share(value, read, group):
                 continue
-            if not any(reader is group or reader.reaches(group) for reader in readers):
+            space = max(shape, group.space, key=len)
+            if not all(is_by_rows(a, shape, space) for a in group.accesses.get(value, ())):
+                continue
+            if not any(reader.reaches(group) for reader in readers if reader is not group):
                 return group
         return None
 
@@ -241,7 +245,7 @@ class _Fusion:
             self.groups.append(group)
         for value in op.results:
             group.write(value)
-            group.readers |= self._all_readers(value)
+            group.readers |= self._all_readers(value) - {group}
         self._compute_in([group], op)
 
     def _compute_in(self, groups: list[Group], op: Operation) -> None:

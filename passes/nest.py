@@ -196,7 +196,9 @@ class KernelWriter:
             short = value.tensor.is_static and row * value.tensor.dtype.bytes <= _LONGEST_ROW
             # A row that one vector holds stays in a register.
             in_register = row <= self.op.attrs["lanes"] and self.op.attrs.get("masked", True)
-            if short and not in_register and (loops or not self.op.attrs["parallel"]):
+            # The loop that is vectorised, and the one that threads share, have to be inside and outside of a row.
+            apart = loops <= _vector_axis(self.space) and (loops or not self.op.attrs["parallel"])
+            if short and not in_register and apart:
                 found[value] = loops
         return found
 
@@ -216,8 +218,7 @@ class KernelWriter:
         natural = not order
         order = order or range(len(space))
         place = {axis: n for n, axis in enumerate(order)}
-        last = max((n for n, extent in enumerate(space) if extent != 1), default=len(space) - 1)
-
+        last = _vector_axis(space)
         shared = self._shared(space, order)
 
         def nest(turns: Index) -> None:
@@ -244,7 +245,7 @@ class KernelWriter:
         if not self.op.attrs["parallel"] or not order:
             return None
         turns = {axis: size(space[axis]) for axis in order}
-        turns[len(space) - 1] //= self.op.attrs["lanes"]
+        turns[_vector_axis(space)] //= self.op.attrs["lanes"]
         return next(
             (axis for axis in order if turns[axis] >= _ENOUGH_TURNS),
             max(order, key=turns.__getitem__),
@@ -363,6 +364,11 @@ class KernelWriter:
             with k.outside(0):
                 (self._arrays[op],) = k.effect(OPS["constant"], value=array, type=type)
         return self._arrays[op]
+
+
+def _vector_axis(space: Shape) -> int:
+    """The axis whose loop is vectorised: the last with more than one turn."""
+    return max((n for n, extent in enumerate(space) if extent != 1), default=len(space) - 1)
 
 
 class _Operand:
