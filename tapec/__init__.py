@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.clipping import clip_by_norm as clip_by_norm
     from tapec.compiled import compile as compile
-    from tapec.custom_gradient import custom_gradient as custom_gradient
-    from tapec.custom_gradient import grad_pass_through as grad_pass_through
-    from tapec.custom_gradient import recompute_grad as recompute_grad
+    from tapec.custom_derivatives import custom_gradient as custom_gradient
+    from tapec.custom_derivatives import grad_pass_through as grad_pass_through
+    from tapec.custom_derivatives import recompute_grad as recompute_grad
     from tapec.debugging import Assert as Assert
     from tapec.debugging import executing_eagerly as executing_eagerly
     from tapec.dtypes import *  # noqa: F403
@@ -62,7 +62,7 @@ _TABLE = {
         rank sequence_mask shape size zeros zeros_like""",
     "clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
-    "custom_gradient": "custom_gradient grad_pass_through recompute_grad",
+    "custom_derivatives": "custom_gradient grad_pass_through recompute_grad",
     "debugging": "Assert executing_eagerly",
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64
         half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",

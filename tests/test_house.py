@@ -14,11 +14,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import types
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import tapec
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,13 +37,10 @@ MAY_IMPORT = {
 # Distributions that take long to import, or that one part alone should know, and who may name them.
 # A place is a file or a folder. Whatever is not listed here comes with Python, NumPy or ml_dtypes.
 HEAVY = {
-    "llvmlite": ["runtime/cpu", "runtime/aot"],  # they turn LLVM text into native code
-    "numba": ["runtime/cuda"],  # the CUDA target renders kernels for numba.cuda
-    "scipy": ["runtime/cpu", "ir/scalar.py"],  # addresses of LAPACK routines; erf and lgamma
-    "networkx": ["passes/rematerialize.py", "tapec/cli"],  # minimum cut; pictures
+    "llvmlite": ["runtime/cpu/jit.py"],  # turns LLVM text into native code
+    "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "click": ["tapec/cli"],
-    "rich": ["tapec/cli"],
 }
 LIGHT = {"numpy", "ml_dtypes", "tapec"}
 NOT_AT_START = ["numba", "click", "llvmlite", "scipy", "networkx", "rich"]
@@ -193,6 +193,21 @@ def test_distributions_are_imported_in_listed_places() -> None:
     complain(wrong)
 
 
+def test_listed_places_import_what_they_are_listed_for() -> None:
+    """What no longer needs a distribution is not let to it."""
+    users = {
+        (name.split(".")[0], short(path)) for _, path in sources() for _, name in imported(path)
+    }
+    complain(
+        [
+            f"{place} does not import {top}: take it off the list"
+            for top, places in HEAVY.items()
+            for place in places
+            if not any(top == name and within(ROOT / file, [place]) for name, file in users)
+        ]
+    )
+
+
 def test_import_is_light() -> None:
     """Importing tapec loads none of the heavy distributions."""
     code = f"import sys, tapec; print([m for m in {NOT_AT_START} if m in sys.modules])"
@@ -250,6 +265,18 @@ def test_functions_stay_small() -> None:
 
 def test_names_say_something() -> None:
     complain([short(path) for path in own_files() if path.stem.strip("_") in VAGUE_NAMES])
+
+
+def test_no_module_is_named_like_a_public_name() -> None:
+    """Importing ``tapec.shape`` would put the module in the place of the function."""
+    complain(
+        [
+            f"{short(path)}: tapec.{path.stem} is a public name"
+            for path in sorted((ROOT / "tapec").glob("*.py"))
+            if path.stem in dir(tapec)
+            and not isinstance(getattr(tapec, path.stem), types.ModuleType)
+        ]
+    )
 
 
 def test_passes_know_no_op_by_name() -> None:
