@@ -19,14 +19,15 @@ def origin() -> Origin | None:
     frame: FrameType | None = sys._getframe(1)
     composite = ""
     while frame is not None:
-        if not _is_ours(frame.f_globals.get("__name__", "")):
+        if not is_ours(frame.f_globals.get("__name__", "")):
             return frame.f_code, frame.f_lasti, composite
         composite = frame.f_code.co_name
         frame = frame.f_back
     return None
 
 
-def _is_ours(module: str) -> bool:
+def is_ours(module: str) -> bool:
+    """Whether a module is part of tapec."""
     return module == "tapec" or module.startswith("tapec.")
 
 

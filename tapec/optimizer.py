@@ -112,6 +112,8 @@ class Optimizer:
         self._known: dict[int, tuple[Variable, Slots]] = {}
         self._undecayed: set[int] = set()
         self._mask: Tensor | None = None
+        #: Explanations of gradients that are None, by the user's line and numbers of Variables.
+        self._explained: dict[tuple[str | int, ...], str] = {}
 
     # -- state
 
@@ -289,20 +291,31 @@ class Optimizer:
                     "the place of the variable and has no 'assign'",
                     location=here(),
                 )
-        missing = [v.name for g, v in pairs if g is None]
+        missing = [v for g, v in pairs if g is None]
+        names = [v.name for v in missing]
         if len(missing) == len(pairs):
             raise ValueError(
                 "No gradients provided for any variable.",
                 location=here(),
-                hint=f"every gradient is None: {missing}; tape.explain says why",
+                hint=f"every gradient is None: {names}{self._reasons(missing)}",
             )
         if missing:
             warnings.warn(
-                f"Gradients do not exist for variables {missing} when minimizing the loss; they "
-                "are not updated. tape.explain says why.",
-                stacklevel=3,
+                f"Gradients do not exist for variables {names} when minimizing the loss; they "
+                f"are not updated{self._reasons(missing)}",
+                stacklevel=4,
             )
         return [(g, v) for g, v in pairs if g is not None]
+
+    def _reasons(self, variables: list[Variable]) -> str:
+        """Why their gradients are None, as far as the tapes that said so are still there; found out once."""
+        key = (str(here()), *(v.number for v in variables))
+        text = self._explained.get(key)
+        if text is None:
+            found = [v.unanswered.explain(v) for v in variables if v.unanswered is not None]
+            told = [f"\n{explanation}" for explanation in found if explanation is not None]
+            text = self._explained[key] = "".join(told) or "; tape.explain(loss, variable) says why"
+        return text
 
     def _clipped(self, gradients: list[Tensor]) -> list[Tensor]:
         if self.clipnorm is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tapec.cotangents import (
@@ -24,11 +23,15 @@ from tapec.cotangents import (
 )
 from tapec.eager_gradient import eager_gradient
 from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.explain import explain, note_answer
+from tapec.explanation import Explanation
 from tapec.frames import Origin, here
-from tapec.recording import current_trace, push_tape, remove_tape
-from tapec.records import Record, record_call, record_custom, record_eager
+from tapec.ir.op import OPS
+from tapec.recording import current_trace, leave, push_tape, remove_tape
+from tapec.records import Recording, record_call, record_custom, record_eager
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, apply, next_id
+from tapec.trail import State, Trail
 from tapec.unconnected import UnconnectedGradients
 from tapec.variable import Variable
 
@@ -38,16 +41,6 @@ if TYPE_CHECKING:
     from tapec.ir.types import TensorType
 
 _logger = logging.getLogger("tapec")
-
-
-@dataclass
-class Recording:
-    """What a tape knows: operations in order, ids of values that depend on something watched, Variables read."""
-
-    records: list[Record] = field(default_factory=list)
-    active: set[int] = field(default_factory=set)
-    #: Variables by ``id``, each with the ids of what its reads gave.
-    variables: dict[int, tuple[Variable, list[int]]] = field(default_factory=dict)
 
 
 class GradientTape:
@@ -67,6 +60,8 @@ class GradientTape:
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self._persistent = persistent
         self._watches_variables = watch_accessed_variables
+        #: What it remembers for `explain`.
+        self.trail = Trail(watch_accessed_variables)
         self._recording: Recording | None = None
         self._is_recording = False
         self._was_entered = False
@@ -93,10 +88,12 @@ class GradientTape:
     def _start(self) -> None:
         self._is_recording = True
         push_tape(self)
+        self.trail.begin()
 
-    def _stop(self) -> None:
+    def _stop(self, state: State = State.AFTER) -> None:
         self._is_recording = False
         remove_tape(self)
+        self.trail.end(state)
 
     @contextmanager
     def stop_recording(self) -> Iterator[None]:
@@ -109,7 +106,7 @@ class GradientTape:
             raise RuntimeError(
                 "Trying to stop recording a tape which is not recording.", location=here()
             )
-        self._stop()
+        self._stop(State.STOPPED)
         try:
             yield
         finally:
@@ -123,6 +120,8 @@ class GradientTape:
         """
         if not self._is_recording:
             raise ValueError("Tape is not recording.", location=here())
+        assert self._recording is not None
+        self.trail.reset(self._recording)
         self._recording = Recording()
 
     # -- what it hears
@@ -153,8 +152,10 @@ class GradientTape:
                 )
             if isinstance(leaf, Variable):
                 self._reads(leaf)
+                self.trail.watch(id(leaf))
             else:
                 self._recording.active.add(leaf.id)
+                self.trail.watch(leaf.id)
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """The Variables watched so far, in the order in which they were made; `gradient` leaves them known."""
@@ -170,6 +171,8 @@ class GradientTape:
         if known or (self._watches_variables and variable.trainable):
             self._reads(variable).append(value.id)
             self._recording.active.add(value.id)
+        else:
+            self.trail.read(variable, value)
 
     def _reads(self, variable: Variable) -> list[int]:
         assert self._recording is not None
@@ -188,6 +191,7 @@ class GradientTape:
         recording = self._recording
         assert recording is not None
         if not defn.differentiable or recording.active.isdisjoint([x.id for x in inputs]):
+            self.trail.step(defn, inputs, [y.id for y in outputs], origin)
             return
         recording.records.append(
             record_eager(defn, inputs, attrs, outputs, origin, recording.active, operation)
@@ -207,6 +211,8 @@ class GradientTape:
         if not recording.active.isdisjoint([x.id for x in inputs]):
             recording.records.append(record_call(callee, inputs, outputs, origin))
             recording.active.update(outputs)
+        else:
+            self.trail.step(OPS["call"], inputs, outputs, origin)
 
     def record_custom(
         self,
@@ -343,6 +349,17 @@ class GradientTape:
             return _zeros(start.type.with_shape(batch_shape(*shapes)))
         return from_batch_rows(rows, *shapes)
 
+    def explain(self, target: Any, source: Tensor | Variable) -> Explanation:
+        """Why the gradient of the target with respect to one source is None; before or after `gradient`.
+
+        Raises:
+            RuntimeError: the tape never recorded.
+            TypeError: target or source is no Tensor or Variable.
+        """
+        targets = [_checked(t, "target") for t in _leaves(target)]
+        recording = self._recording or self.trail.past
+        return explain(self.trail, recording, targets, _checked(source, "source"))
+
     def _gradients(
         self,
         recording: Recording,
@@ -353,6 +370,8 @@ class GradientTape:
         batched: bool = False,
     ) -> list[Tensor | None]:
         """A gradient for each source; those of what carries none are None. Ends a tape that is not persistent."""
+        if not self._persistent:
+            leave(self.trail)
         kept = [i for i, t in enumerate(targets) if t.dtype.is_differentiable]
         differentiable = [i for i, s in enumerate(sources) if s.dtype.is_differentiable]
         gradients: list[Tensor | None] = [None] * len(sources)
@@ -369,6 +388,8 @@ class GradientTape:
         if not self._persistent:
             self._watched = self.watched_variables()
             self._recording = None
+            self.trail.keep(recording)
+        note_answer(self.trail, recording, targets, sources, gradients)
         return gradients
 
     def _take_recording(self) -> Recording:

@@ -18,7 +18,7 @@ from tapec.frames import Origin, here, origin
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
-from tapec.recording import active_tapes, current_trace
+from tapec.recording import active_tapes, bystanders, current_trace, overhear
 from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
@@ -93,30 +93,33 @@ class Tensor(Operators):
     def numpy(self) -> Any:
         """The elements as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""
         array = self.array
+        _departs(self, ".numpy()")
         return array.copy() if array.ndim else array[()]
 
     def item(self) -> Any:
         """The one element as a Python number."""
+        _departs(self, ".item()")
         return self.array.item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.array
+        _departs(self, "NumPy (__array__)")
         return array.astype(dtype) if dtype is not None else array.copy()
 
     def __float__(self) -> float:
-        return float(self._scalar())
+        return float(self._scalar("float()"))
 
     def __int__(self) -> int:
-        return int(self._scalar())
+        return int(self._scalar("int()"))
 
     def __index__(self) -> int:
-        value = self._scalar()
+        value = self._scalar("use as an index")
         if not self.dtype.is_integer:
             raise TypeError(f"a {self.dtype.name} tensor is no index", location=here())
         return int(value)
 
     def __complex__(self) -> complex:
-        return complex(self._scalar())
+        return complex(self._scalar("complex()"))
 
     def __bool__(self) -> bool:
         if self._array is None:
@@ -125,10 +128,12 @@ class Tensor(Operators):
                 location=here(),
                 hint="use tapec.where to choose between values",
             )
+        _departs(self, "bool()")
         return bool(self._array)
 
-    def _scalar(self) -> Any:
+    def _scalar(self, how: str) -> Any:
         array = self.array
+        _departs(self, how)
         if array.size != 1:
             raise TypeError(
                 f"only a tensor with one element becomes a number, this one is {self.type}",
@@ -174,6 +179,12 @@ class Tensor(Operators):
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.ndim == 0 else format(str(self), spec)
+
+
+def _departs(tensor: Tensor, how: str) -> None:
+    """Tell the tapes that Python or NumPy gets elements: no gradient flows through what it makes of them."""
+    for tape in active_tapes():
+        tape.trail.depart(tensor, how)
 
 
 class Reference:
@@ -235,6 +246,8 @@ def run_eager(defn: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result_
         where: Origin | None = origin()
         for tape in tapes:
             tape.record(defn, inputs, attrs, outputs, where)
+    if len(bystanders) > len(tapes):
+        overhear(defn, inputs, outputs)
     return outputs[0] if single else outputs
 
 

@@ -98,6 +98,16 @@ class Value:
     thing: int | Variable
     type: TensorType
 
+    @staticmethod
+    def of(value: Tensor | Variable) -> Value:
+        """The same without elements."""
+        return Value(value.id if isinstance(value, Tensor) else value, value.type)
+
+    @property
+    def key(self) -> int:
+        """What tells it apart: a tensor's id, or the ``id`` of a Variable."""
+        return self.thing if isinstance(self.thing, int) else id(self.thing)
+
 
 class Trail:
     """The memory of one tape.
@@ -127,6 +137,8 @@ class Trail:
         self.starts: deque[Mark] = deque(maxlen=CAPACITY)
         self.stops: deque[Mark] = deque(maxlen=CAPACITY)
         self.resets: deque[Mark] = deque(maxlen=CAPACITY)
+        #: Questions that were answered with None: ids of the targets, key of the source.
+        self.unanswered: set[tuple[frozenset[int], int]] = set()
         self._room = AFTERWARDS
         self._trace = 0
 
@@ -180,6 +192,7 @@ class Trail:
         """Keep what a tape is about to forget, as steps that it does not follow."""
         self.resets.append(mark())
         self.watches.clear()
+        self.past = None
         for record in recording.records[-CAPACITY:]:
             self.steps.append(
                 Step(record.defn, record.inputs, record.outputs, record.origin, State.RESET)

@@ -16,7 +16,7 @@ import numpy as np
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import DType, TensorType, as_dtype
-from tapec.recording import active_tapes, current_trace, tracing
+from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
 from tapec.tensor import (
     Array,
     Reference,
@@ -31,6 +31,7 @@ from tapec.tensor import (
 from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
+    from tapec.explain import Unanswered
     from tapec.operators import Operators
 else:
     Operators = object  # tapec.operators adds its methods, as to Tensor
@@ -56,7 +57,16 @@ class Variable(Operators):
         ValueError: no initial value, or one of another shape; created at each call of a compiled function.
     """
 
-    __slots__ = ("__weakref__", "_array", "_name", "_trainable", "constraint", "number", "type")
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_name",
+        "_trainable",
+        "constraint",
+        "number",
+        "type",
+        "unanswered",
+    )
 
     def __init__(
         self,
@@ -91,6 +101,8 @@ class Variable(Operators):
         #: Grows with each Variable made.
         self.number = next_id()
         self.constraint = constraint
+        #: Says why the latest gradient for it is None, where it is and its tape is still known.
+        self.unanswered: Unanswered | None = None
 
     # -- description
 
@@ -129,8 +141,11 @@ class Variable(Operators):
         """The value now, as a Tensor that later assignments do not change."""
         trace = current_trace()
         value = Tensor(self._array, self.type) if trace is None else trace.read(self)
-        for tape in active_tapes():
+        tapes = active_tapes()
+        for tape in tapes:
             tape.variable_read(self, value)
+        if len(bystanders) > len(tapes):
+            overhear_read(self, value)
         return value
 
     def value(self) -> Tensor:
@@ -142,10 +157,20 @@ class Variable(Operators):
         trace = current_trace()
         if trace is not None:
             return trace.read(self).numpy()  # which says that there is no value yet
+        self._departs(".numpy()")
         return self._array.copy() if self._array.ndim else self._array[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.numpy(), dtype=dtype)
+        trace = current_trace()
+        if trace is not None:
+            return np.asarray(trace.read(self), dtype=dtype)  # which says the same
+        self._departs("NumPy (__array__)")
+        return np.array(self._array, dtype=dtype)
+
+    def _departs(self, how: str) -> None:
+        """Tell the tapes that NumPy gets elements: no gradient flows through what it makes of them."""
+        for tape in active_tapes():
+            tape.trail.depart(self, how)
 
     def __float__(self) -> float:
         return float(self.read_value())
@@ -191,6 +216,8 @@ class Variable(Operators):
             self._array = new.array
         else:
             trace.assign(self, new)
+        for tape in active_tapes():
+            tape.trail.assign(self, new)
         return self
 
     def assign_add(

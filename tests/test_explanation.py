@@ -1,0 +1,131 @@
+"""What explanations say, who passes them on, and what they cost in memory."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import tapec
+
+# ---- what an explanation says
+
+
+def test_whole_text() -> None:
+    v = tapec.Variable([1.0, 2.0])
+    with tapec.GradientTape() as tape:
+        a = tapec.stop_gradient(v * v)
+        loss = tapec.reduce_sum(a)
+    found = tape.explain(loss, v)
+    line = found.location.line if found.location else 0
+    assert str(found) == (
+        f"the gradient of loss with respect to v is None: the path v -> mul (line {line}) -> "
+        f"stop_gradient (line {line}) is cut by stop_gradient at line {line}\n"
+        f"  {__file__}:{line}   a = tapec.stop_gradient(v * v)\n"
+        "  remedy: take stop_gradient away if a gradient is to flow here"
+    )
+    assert found.__rich__().startswith("[bold]the gradient of loss")
+
+
+def test_names_in_containers() -> None:
+    weights = [tapec.Variable(1.0), tapec.Variable(2.0)]
+    model = {"bias": tapec.Variable(0.5)}
+    with tapec.GradientTape() as tape:
+        y = weights[0] * 2.0
+    found = tape.explain(y, model["bias"])
+    assert "respect to model['bias'] is None" in found.message
+    assert "y depends on: weights[0]" in found.message
+
+
+def test_several_cuts() -> None:
+    v = tapec.Variable(2.0)
+    with tapec.GradientTape() as tape:
+        a = tapec.round(v)
+        b = tapec.stop_gradient(v)
+        y = a * b
+    found = tape.explain(y, v)
+    assert found.location is not None
+    assert found.cause == "no derivative"
+    assert f"other paths are cut at line {found.location.line + 1}" in found.message
+
+
+def test_connected() -> None:
+    v = tapec.Variable(2.0)
+    with tapec.GradientTape() as tape:
+        y = v * float(v)
+    found = tape.explain(y, v)
+    assert found.cause == "connected"
+    assert "float()" in found.message
+    assert tape.gradient(y, v) is not None
+
+
+def test_refused() -> None:
+    with pytest.raises(tapec.errors.RuntimeError, match="never recorded"):
+        tapec.GradientTape().explain(tapec.constant(1.0), tapec.constant(1.0))
+    with tapec.GradientTape() as tape:
+        pass
+    with pytest.raises(tapec.errors.TypeError, match="source must be a Tensor or Variable"):
+        tape.explain(tapec.constant(1.0), 1.0)  # type: ignore[arg-type]
+
+
+# ---- optimizers
+
+
+def test_optimizer_warns_with_the_explanation() -> None:
+    v, w = tapec.Variable(2.0, name="v"), tapec.Variable(1.0, name="w")
+    optimizer = tapec.optimizers.SGD(0.1)
+
+    def step() -> tapec.Tensor:
+        with tapec.GradientTape() as tape:
+            loss = tapec.stop_gradient(v) * w
+        gradients = tape.gradient(loss, [v, w])
+        optimizer.apply_gradients(zip(gradients, [v, w], strict=True))
+        return loss
+
+    for run in (step, tapec.compile(step)):
+        with pytest.warns(
+            UserWarning, match=r"(?s)for variables \['v:0'\].*cut by stop_gradient at"
+        ):
+            run()
+
+
+def test_optimizer_refuses_with_the_explanation() -> None:
+    v = tapec.Variable(2.0, name="v")
+    with tapec.GradientTape() as tape:
+        loss = tapec.round(v) * 3.0
+    gradient = tape.gradient(loss, v)
+    with pytest.raises(tapec.errors.ValueError, match=r"cut by round at line \d+"):
+        tapec.optimizers.SGD(0.1).apply_gradients([(gradient, v)])
+
+
+def test_optimizer_without_the_tape() -> None:
+    v = tapec.Variable(2.0, name="v")
+    with tapec.GradientTape() as tape:
+        loss = tapec.round(v) * 3.0
+    gradient = tape.gradient(loss, v)
+    del tape
+    gc.collect()
+    with pytest.raises(tapec.errors.ValueError, match=r"explain.loss, variable. says why"):
+        tapec.optimizers.SGD(0.1).apply_gradients([(gradient, v)])
+
+
+# ---- memory
+
+
+def test_nothing_keeps_arrays_or_tapes_alive() -> None:
+    v = tapec.Variable(np.ones(3, np.float32))
+    with tapec.GradientTape() as tape:
+        a = tapec.exp(v)
+        loss = tapec.reduce_sum(tapec.stop_gradient(a) * 2.0) + tapec.reduce_sum(a * a)
+    array = weakref.ref(a.array)
+    trail = weakref.ref(tape.trail)
+    gradient = tape.gradient(loss, tapec.constant(1.0))
+    del a
+    gc.collect()
+    assert gradient is None
+    assert array() is None
+    del tape
+    gc.collect()
+    assert trail() is None
