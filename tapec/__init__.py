@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tapec import operators as operators
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
+    from tapec import autodiff as autodiff
     from tapec import clipping as clipping
     from tapec import config as config
     from tapec import debugging as debugging
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.dtypes import *  # noqa: F403
     from tapec.elementary import *  # noqa: F403
     from tapec.indexing import *  # noqa: F403
+    from tapec.mapping import vectorized_map as vectorized_map
     from tapec.ordering import argsort as argsort
     from tapec.ordering import sort as sort
     from tapec.products import *  # noqa: F403
@@ -69,6 +71,7 @@ _TABLE = {
     "elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin sinh sqrt tan
         tanh""",
     "indexing": "boolean_mask gather gather_nd strided_slice",
+    "mapping": "vectorized_map",
     "ordering": "argsort sort",
     "products": "einsum matmul tensordot",
     "program_gradient": "gradients",
@@ -85,7 +88,7 @@ _TABLE = {
     "variable": "Variable",
 }
 
-_NAMESPACES = "config debugging dtypes errors linalg math nn optimizers random".split()
+_NAMESPACES = "autodiff config debugging dtypes errors linalg math nn optimizers random".split()
 
 _HOMES = {
     name: (module, own or name)

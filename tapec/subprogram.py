@@ -56,15 +56,16 @@ def trace_subprogram(
     """Trace a function of a list of tensors.
 
     Raises:
-        RuntimeError: it assigns a Variable.
+        RuntimeError: it assigns a Variable, or makes one.
     """
     trace = Trace(name, parent=current_trace())
     with tracing(trace):
         leaves, spec = flatten(function([trace.input(t, None) for t in types]))
         trace.finish([leaf for leaf in leaves if isinstance(leaf, Tensor)])
-    if trace.function.updates:
+    if trace.function.updates or trace.created_variables:
         raise RuntimeError(
-            f"a Variable is assigned inside of {name}, which may run for many rows, or not at all",
+            f"a Variable is {'assigned' if trace.function.updates else 'made'} inside of {name}, which may run "
+            "for many rows, or not at all",
             location=here(),
             hint="return the new value, and assign it outside",
         )
@@ -85,7 +86,7 @@ def map_rows(
     """What a function returns for each row of some tensors, with one leading axis more; done for all rows at once.
 
     Raises:
-        RuntimeError: the function assigns a Variable.
+        RuntimeError: the function assigns a Variable, or makes one.
         NotDifferentiableError: it has an operation that cannot be mapped.
     """
     types = [r.type.with_shape(r.type.shape[1:]) for r in rows]
