@@ -279,17 +279,21 @@ def _left_cotangent(b: Builder, op: Operation, ct: Value) -> Value:
         between.append(stride - 1)
     padding = {"low": tuple(edges), "high": tuple(edges), "interior": tuple(between)}
     wide = b.pad(ct, value=0.0, **padding) if any(edges) or any(between) else ct
-    axes = tuple(attrs["right"].index(pair[1]) for pair in attrs["windows"])
-    mirrored = b.reverse(conj(b, y), axes=axes)
+    # Mirrored, it is a copy anyway: with the axes of the result last its vectors are contiguous.
+    letters = "".join(sorted(attrs["right"], key=lambda letter: letter in attrs["left"]))
+    order = tuple(attrs["right"].index(letter) for letter in letters)
+    windows = attrs["windows"]
+    filters = b.transpose(conj(b, y), permutation=order)
+    filters = b.reverse(filters, axes=tuple(letters.index(pair[1]) for pair in windows))
     turned = {
         "left": attrs["result"],
-        "right": attrs["right"],
+        "right": letters,
         "result": attrs["left"],
-        "windows": attrs["windows"],
-        "strides": (1,) * len(axes),
+        "windows": windows,
+        "strides": (1,) * len(windows),
         "dilations": attrs["dilations"],
     }
-    pulled: Value = b.conv(wide, mirrored, **turned)
+    pulled: Value = b.conv(wide, filters, **turned)
     rest = tuple(
         n - used[c] if c in used else 0 for c, n in zip(attrs["left"], x.tensor.shape, strict=True)
     )
