@@ -343,6 +343,13 @@ def _flows(op: Operation, given: tuple[bool, ...]) -> tuple[bool, ...]:
     return tuple(ct is not None for ct in pulled)
 
 
+def flows(
+    defn: Op, operand_types: Sequence[Type], attrs: Mapping[str, Any], results: int
+) -> tuple[bool, ...]:
+    """For each operand, whether the rule gives a cotangent when all ``results`` have one."""
+    return _flows_by_type(defn, tuple(operand_types), _frozen(attrs), (True,) * results)
+
+
 @cache
 def _flows_by_type(
     defn: Op, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...], given: tuple[bool, ...]
