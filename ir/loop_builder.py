@@ -40,6 +40,7 @@ class LoopBuilder(LoopValues):
         #: Whether any loop was vectorised.
         self.vectorised = False
         self._mutable: set[Value] = set()
+        self._addresses: dict[tuple[Value, Index], DimLike] = {}
 
     # ---- memory
 
@@ -101,7 +102,9 @@ class LoopBuilder(LoopValues):
 
     def _step(self, buffer: Value, index: Index, lanes: Lanes) -> int | None:
         """Elements between the addresses of neighbouring lanes; None where that is not one number."""
-        place = address(buffer, index)
+        place = self._addresses.get((buffer, index))
+        if place is None:
+            place = self._addresses[buffer, index] = address(buffer, index)
         if any(s.name in self._varying for s in symbols(place)):
             return None
         return coefficient(place, lanes.symbol)

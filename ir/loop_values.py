@@ -76,6 +76,7 @@ class LoopValues:
         self._fresh = count()
         self._depths: dict[Value, int] = {}
         self._symbols: dict[str, tuple[Value, int]] = {}
+        self._first_lanes: dict[Dim, Value] = {}
         #: Symbols other than a loop's that have a value for each lane.
         self._varying: set[str] = set()
 
@@ -219,7 +220,11 @@ class LoopValues:
         """An index expression as a scalar: what the first lane has."""
         if isinstance(index, int):
             return self.constant(index, INDEX)
-        return self._polynomial(index, lambda s: self._symbol(s)[0])
+        # A symbol belongs to one loop, so what is made of it is known wherever it is asked for.
+        found = self._first_lanes.get(index)
+        if found is None:
+            found = self._first_lanes[index] = self._polynomial(index, lambda s: self._symbol(s)[0])
+        return found
 
     def _vector_index(self, index: DimLike) -> Value:
         lanes = self.active_lanes

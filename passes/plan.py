@@ -7,7 +7,8 @@ function's attributes ``arena`` and ``lower_bound`` tell the bytes taken and the
 
 A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
 later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at
-the end moves it. Places as text: `tapec.ir.placement`.
+the end moves it. A kernel cannot fail, so a step that has begun to write in place runs to its end. Places as text:
+`tapec.ir.placement`.
 """
 
 from __future__ import annotations
