@@ -6,10 +6,13 @@ import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES, README = ROOT / "examples", ROOT / "README.md"
 
 Run = Callable[[str], str]
 
@@ -30,6 +33,17 @@ def number(pattern: str, text: str) -> float:
     match = re.search(pattern, text)
     assert match is not None, f"{pattern!r} is not in:\n{text}"
     return float(match.group(1).replace(",", ""))
+
+
+def test_quickstart() -> None:
+    """The README's program, called with arrays."""
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, str(README), "exec"), names)
+    rng = np.random.default_rng(0)
+    x, y = rng.random((32, 64), np.float32), rng.integers(0, 10, 32, np.int32)
+    losses = [float(names["train_step"](x, y)[0]) for _ in range(20)]
+    assert losses[-1] < losses[0]
 
 
 def test_linear_regression(run: Run) -> None:

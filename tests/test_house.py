@@ -166,6 +166,14 @@ def test_readme_and_ci_run_the_same_commands() -> None:
     assert "bin/pytest" not in script.replace("&& .venv/bin/pytest", "")
 
 
+def test_readme_names_files_that_exist() -> None:
+    """A path is a name with a slash in it that begins with a folder of ours; NAME stands for any."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:ir|passes|runtime|tapec|tests|examples|benchmarks)/[^`\s]*)`", text)
+    assert named
+    complain([name for name in named if "NAME" not in name and not (ROOT / name).exists()])
+
+
 # ---- imports
 
 
