@@ -227,6 +227,8 @@ class GradientTape:
         if not recording.active.isdisjoint([x.id for x in inputs]):
             recording.records.append(record_custom(inputs, outputs, pull, origin))
             recording.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
+        else:
+            self.trail.step(OPS["custom"], inputs, [y.id for y in outputs], origin)
 
     # -- what it answers
 

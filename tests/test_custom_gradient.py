@@ -250,6 +250,14 @@ def test_pass_through() -> None:
     assert tape.gradient(y, w) is None
 
 
+def test_what_was_not_watched_is_explained() -> None:
+    x = tapec.constant(2.0)
+    with tapec.GradientTape() as tape:
+        y = scaled(x) * 2.0
+    assert tape.gradient(y, x) is None
+    assert "never watched" in str(tape.explain(y, x))
+
+
 # ---- recompute
 
 
