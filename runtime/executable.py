@@ -185,4 +185,6 @@ def _exact(array: Array, wanted: TensorType) -> Array:
     good = type(array) is np.ndarray and array.dtype is dtype
     if good and array.flags.c_contiguous and array.flags.aligned:
         return array
-    return np.array(np.asarray(array), dtype=dtype, order="C")
+    exact = np.empty(np.shape(array), dtype)  # of this very dtype: pickle makes equal ones
+    exact[...] = array
+    return exact

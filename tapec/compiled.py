@@ -7,8 +7,12 @@ only called. A call gathers arrays, runs the program and wraps the results; it d
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from numbers import Number
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
@@ -54,8 +58,16 @@ def compile(function: Any = None, *, name: str | None = None) -> Any:
         return functools.partial(compile, name=name)
     if isinstance(function, CompiledFunction):
         return function
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(compile(function.__func__, name=name))
     if not callable(function):
         raise TypeError(f"compile takes a function, got {type(function).__name__}", location=here())
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise TypeError(
+            f"{function.__name__} is a generator or coroutine, whose body runs after its call returned",
+            location=here(),
+            hint="compile a function that returns its results, and call it from there",
+        )
     return CompiledFunction(function, name)
 
 
@@ -64,7 +76,8 @@ class CompiledFunction(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], name: str | None = None) -> None:
         """Nothing is traced before the first call."""
-        functools.update_wrapper(self, function)
+        # Attributes of a callable object are its own affair: copies could hide the methods of this class.
+        functools.update_wrapper(self, function, updated=())
         self.python_function = function
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self._programs: dict[Any, Program] = {}
@@ -94,6 +107,12 @@ class CompiledFunction(Generic[P, R]):
                 if program is None:
                     program = self._programs[key] = self._trace(inputs, spec, bool(kwargs))
         return program.run([i for i in inputs if isinstance(i, Tensor)])
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes of the function."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.python_function, name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Compiled methods: the instance is one of the Python values of the signature."""
@@ -165,6 +184,13 @@ class Program:
         for leaf in self._leaves:
             if isinstance(leaf, TracedTensor):
                 trace.value_of(leaf)  # which refuses tensors of other functions
+            elif isinstance(leaf, Iterator):
+                raise TypeError(
+                    f"a compiled function returned a {type(leaf).__name__}, whose items would be "
+                    "computed after the call",
+                    location=here(),
+                    hint="return a list or a tuple",
+                )
 
     def _prepare(self, function: Function) -> None:
         """Work out what every call would have to find out again."""
@@ -215,7 +241,8 @@ class Program:
             elif isinstance(captured, Tensor):
                 tensors.append(captured)
             else:
-                tensors.append(Tensor(np.array(captured), type_of(captured)))
+                array = as_array(captured)
+                tensors.append(Tensor(array, type_of(array)))
         # The tensors hold the Variables' arrays, so those that are updated move to copies.
         arrays = [x.array for x in inputs]
         arrays += map(_captured_array, self.captures, self._updates)
@@ -235,7 +262,9 @@ class Program:
 def _captured_array(captured: Any, is_updated: bool) -> Array:
     if isinstance(captured, Variable):
         return captured.own_array() if is_updated else captured.array
-    return captured.array if isinstance(captured, Tensor) else captured
+    if isinstance(captured, Tensor):
+        return captured.array
+    return captured if captured.dtype.isnative else as_array(captured)
 
 
 def _as_input(leaf: Any) -> Any:
@@ -249,17 +278,34 @@ def _as_input(leaf: Any) -> Any:
 def _leaf_key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return leaf.type
-    if isinstance(leaf, bool | int | float | complex | np.generic):
-        return type(leaf), leaf  # 1, 1.0 and True are equal, but not the same program
-    try:
-        hash(leaf)
-    except Exception:
-        return _Identity(leaf)
-    return leaf
+    kind = type(leaf)  # 1, 1.0 and True are equal, but not the same program
+    if isinstance(leaf, float | complex | np.floating | np.complexfloating):
+        return kind, repr(leaf)  # -0.0 and 0.0 are equal, NaN is not equal to itself
+    if isinstance(leaf, Number | str | bytes | range | np.generic | np.dtype):
+        return kind, leaf
+    parts = _parts(leaf)
+    return _Identity(leaf) if parts is None else (kind, parts)
+
+
+def _parts(leaf: Any) -> Any:
+    """The keys of what a value is made of; None for an object that is itself, equal to others or not."""
+    if isinstance(leaf, set | frozenset):
+        return frozenset(map(_leaf_key, leaf))
+    if isinstance(leaf, slice):
+        return _leaf_key(leaf.start), _leaf_key(leaf.stop), _leaf_key(leaf.step)
+    if isinstance(leaf, MethodType):  # a new object for each look at it
+        return _Identity(leaf.__self__), leaf.__func__
+    if is_dataclass(leaf) and not isinstance(leaf, type) and _is_frozen(leaf):
+        return tuple([_leaf_key(getattr(leaf, field.name)) for field in fields(leaf)])
+    return None
+
+
+def _is_frozen(leaf: Any) -> bool:
+    return bool(leaf.__dataclass_params__.frozen)
 
 
 class _Identity:
-    """A key for what cannot be hashed, such as a Variable: the object itself, kept alive."""
+    """A key for what is no plain value, such as a Variable or a model: the object itself, kept alive."""
 
     __slots__ = ("thing",)
 

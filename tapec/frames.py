@@ -46,3 +46,11 @@ def resolve(origin: Origin | None) -> Location | None:
 def here() -> Location | None:
     """The user's line that is running now."""
     return resolve(origin())
+
+
+def depth() -> int:
+    """How many frames up the user's line is, as `warnings.warn` counts from its caller."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame, levels = frame.f_back, levels + 1
+    return levels

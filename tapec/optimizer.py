@@ -30,10 +30,10 @@ from tapec.arithmetic import pow as power
 from tapec.broadcasting import misfit
 from tapec.clipping import clip_by_global_norm, clip_by_norm
 from tapec.errors import AttributeError, ValueError
-from tapec.frames import here
+from tapec.frames import depth, here
 from tapec.ir.types import F32, I64, DType
 from tapec.schedules import LearningRateSchedule
-from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
 
 Rate = float | Variable | LearningRateSchedule | Callable[[], TensorLike]
@@ -108,9 +108,9 @@ class Optimizer:
             self._rate = learning_rate
         else:
             self._rate = Variable(learning_rate, trainable=False, name="learning_rate", dtype=F32)
-        #: By the id of each variable: itself, which keeps the id its own, and its slots.
-        self._known: dict[int, tuple[Variable, Slots]] = {}
-        self._undecayed: set[int] = set()
+        #: The slots of each variable. References, not ids: copies of an optimizer refer to copies of variables.
+        self._known: dict[Reference, Slots] = {}
+        self._undecayed: set[Reference] = set()
         self._mask: Tensor | None = None
         #: Explanations of gradients that are None, by the user's line and numbers of Variables.
         self._explained: dict[tuple[str | int, ...], str] = {}
@@ -155,7 +155,7 @@ class Optimizer:
     def variables(self) -> list[Variable]:
         """All state: the count, the rate, then the slots of each variable."""
         own = [self._calls, *([self._rate] if isinstance(self._rate, Variable) else [])]
-        return own + [slot for _, slots in self._known.values() for slot in slots.values()]
+        return own + [slot for slots in self._known.values() for slot in slots.values()]
 
     def build(self, variables: Iterable[Variable]) -> None:
         """Make the slots of these variables now rather than at their first update."""
@@ -163,8 +163,8 @@ class Optimizer:
             self._slots(variable)
 
     def _slots(self, variable: Variable) -> Slots:
-        known = self._known.get(id(variable))
-        if known is None:
+        slots = self._known.get(variable.ref())
+        if slots is None:
             slots = {
                 name: self._slot(variable, name, value)
                 for name, value in self.slots(variable).items()
@@ -173,8 +173,8 @@ class Optimizer:
                 slots["accumulated"] = self._slot(variable, "accumulated", 0.0)
             if self.use_ema:
                 slots["average"] = self._slot(variable, "average", variable.array)
-            known = self._known[id(variable)] = variable, slots
-        return known[1]
+            self._known[variable.ref()] = slots
+        return slots
 
     def _slot(self, variable: Variable, name: str, value: Any) -> Variable:
         start = value if isinstance(value, np.ndarray) else np.full(variable.shape, value)
@@ -184,7 +184,7 @@ class Optimizer:
 
     def exclude_from_weight_decay(self, var_list: Iterable[Variable]) -> None:
         """Spare these variables from `weight_decay`."""
-        self._undecayed |= {id(v) for v in var_list}
+        self._undecayed |= {v.ref() for v in var_list}
 
     # -- what a rule defines
 
@@ -257,7 +257,7 @@ class Optimizer:
         rate = as_tensor(self.learning_rate)
         for gradient, variable in zip(gradients, variables, strict=True):
             own_rate = cast(rate, variable.dtype)
-            if self.weight_decay and id(variable) not in self._undecayed:
+            if self.weight_decay and variable.ref() not in self._undecayed:
                 decay = multiply(multiply(variable, self.weight_decay), own_rate)
                 self.set(variable, subtract(variable, decay))
             self.update(gradient, variable, self._slots(variable), own_rate)
@@ -269,7 +269,7 @@ class Optimizer:
     ) -> Any:
         """`apply_gradients` of two lists; without variables those of `build`, in order."""
         if trainable_variables is None:
-            trainable_variables = [variable for variable, _ in self._known.values()]
+            trainable_variables = [known.deref() for known in self._known]
         return self.apply_gradients(zip(grads, trainable_variables, strict=True))
 
     # -- steps of an update
@@ -303,7 +303,7 @@ class Optimizer:
             warnings.warn(
                 f"Gradients do not exist for variables {names} when minimizing the loss; they "
                 f"are not updated{self._reasons(missing)}",
-                stacklevel=4,
+                stacklevel=depth(),
             )
         return [(g, v) for g, v in pairs if g is not None]
 

@@ -16,7 +16,7 @@ def flatten(structure: Any) -> tuple[list[Any], Any]:
     if isinstance(structure, Tensor | Variable):
         return [structure], None
     if type(structure) is list and all(isinstance(s, Tensor | Variable) for s in structure):
-        return structure, list
+        return list(structure), list
     import optree  # heavy: see above
 
     leaves, spec = optree.tree_flatten(structure, none_is_leaf=True, namespace="tapec")

@@ -6,6 +6,7 @@ trace it appends to the program. `as_tensor` is the one way from a user's object
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
@@ -166,6 +167,9 @@ class Tensor(Operators):
     def __deepcopy__(self, memo: object) -> Tensor:
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self.array,)
+
     def __repr__(self) -> str:
         if self._array is None:
             return f"<tapec.Tensor: {self.type} of a compiled function>"
@@ -185,6 +189,12 @@ def _departs(tensor: Tensor, how: str) -> None:
     """Tell the tapes that Python or NumPy gets elements: no gradient flows through what it makes of them."""
     for tape in active_tapes():
         tape.trail.depart(tensor, how)
+
+
+def _rebuilt(array: Array) -> Tensor:
+    """A pickled Tensor again; no tape knows it, so it has a number of its own."""
+    own = as_array(array)
+    return Tensor(own, type_of(own))
 
 
 class Reference:
@@ -298,13 +308,19 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
         raise ValueError(
             f"cannot make a tensor of {type(value).__name__} {value!r}", location=here()
         )
+    try:
+        own = as_dtype(array.dtype.newbyteorder("=")).numpy
+    except builtins.TypeError as error:
+        raise TypeError(str(error), location=here(), hint="convert it with astype") from None
+    if array.dtype is not own:
+        array = array.astype(own)  # another byte order, or an unpickled array's equal dtype
     from_numpy = isinstance(value, np.ndarray | np.generic)
     if dtype is None:
         if not from_numpy and _python_leaf(value):
             array = array.astype(
                 {"f": F32, "i": I32, "b": BOOL}.get(array.dtype.kind, as_dtype(array.dtype)).numpy
             )
-        return array.copy() if isinstance(value, np.ndarray) and value.flags.writeable else array
+        return array.copy() if _may_change(array, value) else array
     if not from_numpy and array.dtype.kind == "f" and not (dtype.is_floating or dtype.is_complex):
         raise TypeError(
             f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
@@ -314,6 +330,14 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
             f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
         )
     return array.astype(dtype.numpy)
+
+
+def _may_change(array: Array, value: Any) -> bool:
+    """Whether somebody else may write into the memory of an array that was made from ``value``."""
+    if isinstance(value, np.ndarray):
+        return array is value and (value.flags.writeable or value.base is not None)
+    # Whatever shares its memory (buffers, objects of other libraries) may write to it.
+    return not isinstance(value, list | tuple | bool | int | float | complex | np.generic)
 
 
 def _python_leaf(value: Any) -> bool:

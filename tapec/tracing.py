@@ -19,10 +19,10 @@ from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.guards import recording_guards
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
-from tapec.ir.types import TensorType
+from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import carries_gradient, reachable
 from tapec.recording import active_tapes, bystanders, overhear
-from tapec.tensor import Array, Tensor, type_of
+from tapec.tensor import Array, Tensor, as_array, type_of
 
 if TYPE_CHECKING:
     from tapec.records import Record
@@ -59,6 +59,8 @@ class Trace:
         self.states: dict[int, Value] = {}
         self.created_variables = False
         self._captured: dict[int, Value] = {}
+        #: What each captured array (by ``id``) held when it was captured.
+        self._contents: dict[int, Array] = {}
         #: Values that a `watch` operation stands for from now on: see `_mark`.
         self._marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.
@@ -102,17 +104,25 @@ class Trace:
 
     def constant(self, original: Any, array: Array) -> Tensor:
         """A tensor for a literal or a NumPy array."""
-        if isinstance(original, np.ndarray) and array.size > 1:
-            if original.dtype == array.dtype:
-                return TracedTensor(self._capture(original, type_of(array), None), self)
+        if isinstance(original, np.ndarray) and array.size:
+            value = self._array_value(original)
             # The array itself is the input, its conversion part of the program: contents may change.
-            value = self._capture(original, type_of(original), None)
-            return TracedTensor(self.builder.cast(value, dtype=type_of(array).dtype), self)
+            if value.tensor.dtype != as_dtype(array.dtype):
+                value = self.builder.cast(value, dtype=as_dtype(array.dtype))
+            return TracedTensor(value, self)
         if array.size > _LARGEST_LITERAL:
             tensor = Tensor(array, type_of(array))
             return TracedTensor(self._capture(tensor, tensor.type, None), self)
         literal = array.item() if array.ndim == 0 else array
         return TracedTensor(self.builder.emit("constant", value=literal, type=type_of(array)), self)
+
+    def _array_value(self, array: Array) -> Value:
+        """The value of a NumPy array; what it holds now is a constant once the function itself changed it."""
+        now = as_array(array)
+        before = self._contents.setdefault(id(array), now)
+        if before.tobytes() != now.tobytes():
+            return self.value_of(Tensor(now, type_of(now)))
+        return self._capture(array, type_of(now), None)
 
     # -- operations
 
@@ -174,6 +184,10 @@ class Trace:
                 self.function.updates[len(results)] = argument.index
                 results.append(state)
         self.builder.emit("return", *results)
+        for i, captured in enumerate(self.captures):
+            held = self._contents.get(id(captured))
+            if held is not None and held.tobytes() != captured.tobytes():
+                self.captures[i] = Tensor(held, type_of(held))  # the function changed it since
 
     # -- tapes
 

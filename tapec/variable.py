@@ -266,7 +266,8 @@ class Variable(Operators):
         """The array, held by nobody else, contiguous and writable: a compiled step may write into it."""
         array = self._array
         # One reference more than usual: the local name.
-        if sys.getrefcount(array) > _OWN_REFERENCES + 1 or not array.flags.carray:
+        shared = sys.getrefcount(array) > _OWN_REFERENCES + 1 or array.base is not None
+        if shared or not array.flags.carray:
             del array
             self._array = np.array(self._array, order="C")
         return self._array
@@ -287,11 +288,12 @@ class Variable(Operators):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
-        copied = Variable(
-            self._array.copy(), self._trainable, name=self._name, constraint=self.constraint
-        )
-        memo[id(self)] = copied
+        rebuild, state = self.__reduce__()
+        copied = memo[id(self)] = rebuild(*state)
         return copied
+
+    def __reduce__(self) -> tuple[Callable[..., Variable], tuple[Any, ...]]:
+        return _rebuilt, (self._array, self._trainable, self._name, self.constraint)
 
     def __iadd__(self, other: Any) -> NoReturn:
         self._refuse_in_place("+", "assign_add")
@@ -327,6 +329,11 @@ class Variable(Operators):
 
     def __format__(self, spec: str) -> str:
         return format(self.read_value(), spec)
+
+
+def _rebuilt(array: Array, trainable: bool, name: str, constraint: Any) -> Variable:
+    """A Variable of its own like the one that was copied or pickled."""
+    return Variable(array, trainable, name=name, constraint=constraint)
 
 
 def _initial_array(value: Any, dtype: DType | None) -> Array:

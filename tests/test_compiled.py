@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from typing import Any
 
@@ -316,3 +318,166 @@ def test_memory_is_planned() -> None:
     assert (
         0 < entry.attrs["lower_bound"] <= entry.attrs["arena"] <= 1.05 * entry.attrs["lower_bound"]
     )
+
+
+def test_a_variable_owns_what_a_step_writes_to() -> None:
+    """A view that was assigned is not written to, nor are views of the same memory."""
+    x = tapec.constant(np.arange(4, dtype=np.float32))
+    v = tapec.Variable(np.zeros((2, 2), np.float32))
+    v.assign(tapec.reshape(x, (2, 2)))
+    view = tapec.reshape(v, (4,))
+    update = tapec.compile(lambda: v.assign_add(tapec.ones((2, 2))))
+    update()
+    update()
+    np.testing.assert_array_equal(v.numpy(), [[2, 3], [4, 5]])
+    np.testing.assert_array_equal(x.numpy(), [0, 1, 2, 3])
+    np.testing.assert_array_equal(view.numpy(), [0, 1, 2, 3])
+
+
+def test_an_array_that_the_function_changes() -> None:
+    """What the function itself writes into an array counts at the place where it is used."""
+
+    def function(x: tapec.Tensor) -> Any:
+        mask = np.zeros(3, np.float32)
+        total = x * 0.0
+        for i in range(3):
+            mask[:] = 0
+            mask[i] = i + 1
+            total = total + x * mask
+        return total
+
+    x = tapec.constant([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(tapec.compile(function)(x).numpy(), function(x).numpy())
+
+
+def test_arrays_with_one_element_are_inputs_too() -> None:
+    one, scalar = np.array([1.0], np.float32), np.array(1.0, np.float32)
+    function = tapec.compile(lambda x: x * one + scalar)
+    assert function(tapec.constant([1.0])).numpy() == [2.0]
+    one[0], scalar[...] = 5.0, 7.0
+    assert function(tapec.constant([1.0])).numpy() == [12.0]
+
+
+def test_arrays_of_other_byte_order_and_from_pickle() -> None:
+    swapped = np.arange(3, dtype=">f4")
+    pickled = pickle.loads(pickle.dumps(np.arange(3, dtype=np.float32)))
+    for array in (swapped, pickled):
+        function = tapec.compile(lambda x, array=array: x + array)
+        np.testing.assert_array_equal(function(array).numpy(), [0, 2, 4])
+        np.testing.assert_array_equal(function(tapec.constant(array)).numpy(), [0, 2, 4])
+
+
+def test_values_that_are_equal_but_not_the_same() -> None:
+    """Zeros by sign, NaN by its text, objects by identity, sets by what they hold, bound methods by both parts."""
+
+    class Model:
+        def __init__(self, value: float) -> None:
+            self.w = tapec.Variable(value)
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Model)
+
+        def __hash__(self) -> int:
+            return 0
+
+        def scale(self, x: tapec.Tensor) -> tapec.Tensor:
+            return x * self.w
+
+    function = tapec.compile(lambda x, value: tapec.constant(1.0) / (value * tapec.abs(x)))
+    x = tapec.constant(1.0)
+    assert function(x, 0.0).numpy() == np.inf
+    assert function(x, -0.0).numpy() == -np.inf
+    for _ in range(3):
+        function(x, float("nan"))
+    assert len(function.programs) == 3
+
+    step = tapec.compile(lambda model, x: model.scale(x))
+    assert [float(step(Model(v), x)) for v in (1.0, 2.0)] == [1.0, 2.0]
+
+    by_method = tapec.compile(lambda method, x: method(x))
+    model = Model(3.0)
+    assert float(by_method(model.scale, x)) == float(by_method(model.scale, x)) == 3.0
+    assert len(by_method.programs) == 1
+
+    total = tapec.compile(lambda values, x: x * sum(values))
+    values = {2.0}
+    assert float(total(values, x)) == 2.0
+    values.add(3.0)
+    assert float(total(values, x)) == 5.0
+
+
+def test_the_list_that_is_returned_stays_the_functions_own() -> None:
+    history: list[Any] = []
+
+    @tapec.compile
+    def function(x: tapec.Tensor) -> list[Any]:
+        history.append(x * 2)
+        return history
+
+    function(tapec.constant(1.0))
+    history.append("more")
+    assert [float(v) for v in function(tapec.constant(3.0))] == [6.0]
+
+
+def test_callable_objects_keep_their_attributes() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.w = tapec.Variable(2.0)
+            self._call = self.ir = "not the compiler's"
+
+        def __call__(self, x: tapec.Tensor) -> tapec.Tensor:
+            return x * self.w
+
+    model = Model()
+    compiled = tapec.compile(model)
+    assert float(compiled(tapec.constant(3.0))) == 6.0
+    model.w = tapec.Variable(4.0)
+    assert compiled.w is model.w
+
+
+def test_static_and_class_methods() -> None:
+    class Steps:
+        @tapec.compile
+        @staticmethod
+        def double(x: tapec.Tensor) -> tapec.Tensor:
+            return x * 2
+
+        @tapec.compile
+        @classmethod
+        def name(cls, x: tapec.Tensor) -> Any:
+            return cls.__name__, x
+
+    x = tapec.constant(1.0)
+    assert float(Steps().double(x)) == float(Steps.double(x)) == 2.0
+    assert Steps.name(x)[0] == Steps().name(x)[0] == "Steps"
+
+
+def test_what_would_run_after_the_call_is_refused() -> None:
+    with pytest.raises(tapec.errors.TypeError, match="generator or coroutine"):
+
+        @tapec.compile
+        def generator(x: tapec.Tensor) -> Any:
+            yield x * 2
+
+    @tapec.compile
+    def lazy(x: tapec.Tensor) -> Any:
+        return (x * i for i in range(3))
+
+    with pytest.raises(tapec.errors.TypeError, match="returned a generator"):
+        lazy(tapec.constant(1.0))
+
+
+def test_copies_and_pickles_of_variables_and_tensors() -> None:
+    """They have memory and numbers of their own: no tape takes one for the other."""
+    v = tapec.Variable([1.0, 2.0], name="v", trainable=False)
+    for copied in (copy.deepcopy(v), pickle.loads(pickle.dumps(v))):
+        tapec.compile(lambda copied=copied: copied.assign_add([1.0, 1.0]))()
+        np.testing.assert_array_equal(copied.numpy(), [2, 3])
+        assert (copied.name, copied.trainable) == ("v:0", False)
+    np.testing.assert_array_equal(v.numpy(), [1, 2])
+    x = tapec.constant(2.0)
+    again = pickle.loads(pickle.dumps(x))
+    with tapec.GradientTape() as tape:
+        tape.watch(again)
+        y = x * again
+    assert [g if g is None else float(g) for g in tape.gradient(y, [x, again])] == [None, 2.0]

@@ -297,3 +297,23 @@ def test_absent_names_say_what_to_do() -> None:
     with pytest.raises(AttributeError, match=r"did you mean tapec\.nn\.relu"):
         _ = tapec.relu
     assert not hasattr(tapec, "no_such_name")
+
+
+def test_a_tensor_shares_no_memory_that_somebody_may_write_to() -> None:
+    array = np.arange(3, dtype=np.float32)
+    frozen = array.view()
+    frozen.flags.writeable = False
+    buffer = bytearray(array.tobytes())
+    tensors = [
+        tapec.constant(v)
+        for v in (array, frozen, np.broadcast_to(array, (1, 3)), memoryview(buffer).cast("f"))
+    ]
+    array[:] = 7
+    buffer[:] = array.tobytes()
+    for tensor in tensors:
+        np.testing.assert_array_equal(tensor.numpy().reshape(-1), [0, 1, 2])
+
+
+def test_arrays_of_dtypes_that_tapec_has_not() -> None:
+    with pytest.raises(tapec.errors.TypeError, match="is not a dtype of tapec"):
+        tapec.constant(np.zeros(2, "m8[s]"))

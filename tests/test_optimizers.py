@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +274,24 @@ def test_schedules_check_their_arguments() -> None:
         schedules.CosineDecay(1.0, 0)
     with pytest.raises(errors.ValueError, match="2 boundaries need 3 values"):
         schedules.PiecewiseConstantDecay([1, 2], [0.1, 0.2])
+
+
+def test_copies_of_an_optimizer_follow_copies_of_the_variables() -> None:
+    v = tapec.Variable([1.0, 2.0])
+    optimizer = Adam(0.1, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay([v])
+    one = tapec.ones(2)
+    optimizer.apply_gradients([(one, v)])
+    copies = [copy.deepcopy((v, optimizer)), pickle.loads(pickle.dumps((v, optimizer)))]
+    optimizer.apply_gradients([(-one, v)])
+    for w, copied in copies:
+        copied.apply_gradients([(-one, w)])
+        assert len(copied.variables) == len(optimizer.variables)
+        np.testing.assert_array_equal(w.numpy(), v.numpy())
+
+
+def test_the_warning_names_the_users_line() -> None:
+    v, w = tapec.Variable(1.0), tapec.Variable(1.0)
+    with pytest.warns(UserWarning, match="Gradients do not exist") as caught:
+        SGD(0.1).apply_gradients([(tapec.constant(1.0), v), (None, w)])
+    assert caught[0].filename == __file__
