@@ -197,9 +197,10 @@ class _Fusion:
             others = self._all_readers(value) - {group}
             if self._takes(group, op, core) and not any(other.reaches(group) for other in others):
                 self._compute_in([group], op)
-                if core is not None and core is not op:
-                    self._compute_in([group], core)
-                group.core = core
+                if core is not None:
+                    if core is not op:
+                        self._compute_in([group], core)
+                    group.core = core
                 if self._in_memory(value) or (others and not self._narrow(value, group, others)):
                     group.write(value)
                 group.readers |= others

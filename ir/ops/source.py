@@ -29,6 +29,9 @@ class Constant(Op):
         value, target = attrs["value"], attrs["type"]
         if isinstance(value, np.ndarray) and value.shape != target.shape:
             raise ShapeError(f"constant: an array of shape {list(value.shape)} is no {target}")
+        if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
+            hint = "dense[1.0, 2.0] is an array in a program's text"
+            raise ShapeError(f"constant: {value!r} is neither a number nor an array", hint=hint)
         return target
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
