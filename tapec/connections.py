@@ -17,7 +17,8 @@ from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.location import Location
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Gradient, StopGradient
-from tapec.passes.adjoint import carries_gradient, flows
+from tapec.ir.ops.custom import Custom
+from tapec.passes.adjoint import carries_gradient, flows, reachable
 from tapec.records import Record, Recording
 from tapec.trail import State, Step, Trail
 
@@ -95,8 +96,10 @@ class Connections:
         if self.touched.isdisjoint(step.inputs):
             return
         self.touched.update(step.outputs)
+        # A traced custom gradient also reads the outputs that it is attached to.
+        attached = step.attrs["outputs"] if isinstance(step.defn, Custom) and step.attrs else 0
         for i, value in enumerate(step.inputs):
-            if value not in self.reached:
+            if i < attached or value not in self.reached:
                 continue
             cause = self._cut(node, i, value)
             if cause is None:
@@ -123,7 +126,9 @@ class Connections:
         late = watched is not None and 0 <= max(step.outputs) < watched.time
         if step.state is State.UNFOLLOWED or late:
             return "watched after use"
-        return None if _flows(step)[index] else "rule without gradient"
+        if _flows(step)[index]:
+            return None
+        return "custom gradient" if isinstance(step.defn, Custom) else "rule without gradient"
 
     def state_cause(self, node: Node) -> str | None:
         """Why the tape did not record an operation, if not for its operands."""
@@ -134,12 +139,26 @@ class Connections:
 
     def path(self, cut: Cut) -> list[Node]:
         """The operations from a source to a cut, the one that cuts last."""
-        nodes = [cut.node]
-        before = self.reached.get(cut.value)
+        nodes = [cut.node, *self._before(cut.value)]
+        return [n for n in reversed(nodes) if n is cut.node or not n.step.defn.marks_path]
+
+    def custom(self, target: int) -> Cut | None:
+        """The last operation with a derivative of the user's own, on the way from a source to a target."""
+        for node in self._before(target):
+            if isinstance(node.step.defn, Custom):
+                return Cut(
+                    node, next(i for i in node.step.inputs if i in self.reached), "custom gradient"
+                )
+        return None
+
+    def _before(self, value: int) -> list[Node]:
+        """The operations on the way from a source to a value, the last one first."""
+        nodes = []
+        before = self.reached.get(value)
         while before is not None:
             nodes.append(before[0])
             before = self.reached[before[1]]
-        return [n for n in reversed(nodes) if n is cut.node or not n.step.defn.marks_path]
+        return nodes
 
     def users(self, values: Collection[int]) -> list[Node]:
         """The nodes that read any of the values."""
@@ -166,13 +185,15 @@ def _nodes(trail: Trail, recording: Recording) -> list[Node]:
 
 
 def _followed(record: Record, active: Collection[int]) -> Node:
+    # Eager, only the user's function knows whether it gives a gradient.
+    unknown = isinstance(record.defn, Custom) and record.operation is None
     step = Step(
         record.defn,
         record.inputs,
         record.outputs,
         record.origin,
         State.FOLLOWED,
-        record.attrs,
+        None if unknown else record.attrs,
         record.input_types,
         record.callee,
         record.operation,
@@ -216,9 +237,11 @@ def _opened(node: Node, fresh: Iterator[int]) -> Iterator[Node]:
 def _flows(step: Step) -> tuple[bool, ...]:
     """Through which operands a rule passes a derivative; all, where it cannot be asked."""
     everything = (True,) * len(step.inputs)
-    regions = step.operation is not None and step.operation.regions
-    if step.attrs is None or regions or isinstance(step.defn, Gradient):
+    if step.attrs is None or isinstance(step.defn, Gradient):
         return everything
+    op = step.operation
+    if op is not None and op.regions:
+        return tuple(reachable(op.results, op.operands, op.operands))
     try:
         return flows(step.defn, step.input_types, step.attrs, len(step.outputs))
     except NotDifferentiableError:

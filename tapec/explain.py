@@ -32,7 +32,7 @@ from tapec.passes.adjoint import reachable
 from tapec.recording import announce_gradient, bystanders
 from tapec.records import Recording
 from tapec.tensor import Tensor
-from tapec.trail import State, Trail, Value
+from tapec.trail import CAPACITY, State, Trail, Value
 from tapec.variable import Variable
 
 #: The id of the read that a Variable gets as a target.
@@ -86,6 +86,8 @@ def note_answer(
         if gradient is None:
             if noted is None:
                 noted = Unanswered(weakref.ref(trail), list(map(Value.of, targets)))
+            if len(trail.unanswered) >= CAPACITY:
+                trail.unanswered.clear()
             trail.unanswered.add((_keys(noted.targets), Value.of(source).key))
             if isinstance(source, Variable):
                 source.unanswered = noted
@@ -120,7 +122,7 @@ class Question:
                     self.source_ids.add(_FRESH)
         self.ways = Connections(trail, recording, self.source_ids, target_ids)
         self.target_ids = target_ids
-        start = trail.starts[0] if trail.starts else None
+        start = trail.opened
         self.block = start.origin if start else None
         self.opened = resolve(self.block)
         self.began = start.time if start else 0
@@ -200,7 +202,8 @@ class Question:
         if not any(id in self.ways.reached for id in self.target_ids):
             return None
         if not self._is_connected():
-            return self._linear()
+            custom = [c for c in map(self.ways.custom, self.target_ids) if c is not None]
+            return self._linear() or (self._explain_cut(custom) if custom else None)
         message = f"{self.target_name} depends on {self.source_name}: the gradient is not None"
         left = [
             f"{d.how} at {line_of(resolve(d.origin))}"
@@ -236,8 +239,8 @@ class Question:
             return self._watched_late(cut)
         path = path_words(self.ways.path(cut))
         detail = cut_words(cause, node, path, self.describe, self.source_name, value)
-        if cause == "reset":
-            detail += f" at {line_of(resolve(self.trail.resets[-1].origin))}"
+        if cause == "reset" and self.trail.forgot is not None:
+            detail += f" at {line_of(resolve(self.trail.forgot.origin))}"
         elsewhere = dict.fromkeys(line_of(c.node.location) for c in cuts[1:])
         elsewhere.pop(line_of(node.location), None)
         if elsewhere:

@@ -76,6 +76,7 @@ def cut_remedy(cause: str, node: Node) -> str:
         "reset": "call reset() before the operations whose gradient is wanted",
         "other thread": "compute it in the thread that opened the tape",
         "watched after use": "watch it before its first use",
+        "custom gradient": "let the grad function return a gradient for this argument",
         "rule without gradient": "the operation gives no gradient to this operand; compute the value in another way",
     }[cause]
 
@@ -123,6 +124,8 @@ def cut_words(
         )
     if cause == "cast to integers":
         return f"the path {chain} is cut by {name} at {line}{inside}, which makes integers of it"
+    if cause == "custom gradient":
+        return f"the grad function of the custom gradient called at {line} returned None for {describe(value)}"
     if cause == "rule without gradient":
         return f"{name} at {line}{inside} gives no gradient to the operand that comes from {source} ({chain})"
     if cause == "stop_recording":

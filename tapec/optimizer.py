@@ -309,7 +309,7 @@ class Optimizer:
 
     def _reasons(self, variables: list[Variable]) -> str:
         """Why their gradients are None, as far as the tapes that said so are still there; found out once."""
-        key = (str(here()), *(v.number for v in variables))
+        key: tuple[str | int, ...] = (str(here()), *(v.number for v in variables))
         text = self._explained.get(key)
         if text is None:
             found = [v.unanswered.explain(v) for v in variables if v.unanswered is not None]

@@ -79,9 +79,11 @@ def overhear_read(variable: Variable, value: Tensor) -> None:
 
 def announce_gradient(targets: Sequence[int], outputs: Sequence[int]) -> None:
     """Tell all tapes that wait for theirs of a gradient that was taken."""
-    where = origin()
-    for trail in [*(tape.trail for tape in active_tapes()), *_overhearing()]:
-        trail.gradient_taken(tuple(targets), tuple(outputs), where)
+    where, ends, found = origin(), tuple(targets), tuple(outputs)
+    for tape in active_tapes():
+        tape.trail.gradient_taken(ends, found, where, here=True)
+    for trail in _overhearing():
+        trail.gradient_taken(ends, found, where, here=False)
 
 
 @contextmanager

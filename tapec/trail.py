@@ -1,8 +1,7 @@
 """What a tape remembers besides its recording, so that it can say why a gradient is None.
 
 Operations that it did not follow, reads that left it, assignments, where it began and stopped. Ids stand for tensors,
-and no array is kept. Ids grow with time, so that they also say what came first. Everything is bounded: the oldest
-goes first.
+and no array is kept. Ids grow with time, so that they also say what came first. Everything is bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tapec.frames import Origin, origin
@@ -120,7 +120,7 @@ class Trail:
         reads: ids of what reads of Variables gave, where those were not watched.
         watches: when what was first watched, by tensor id or ``id`` of a Variable.
         departures, assignments, answers: see their classes.
-        starts, stops, resets: when the tape began to record, ceased to, and forgot.
+        opened, forgot: when the tape first began to record, and was last reset.
     """
 
     def __init__(self, watches_variables: bool) -> None:
@@ -131,30 +131,31 @@ class Trail:
         self.past: Recording | None = None
         self.reads: dict[int, tuple[Variable, deque[int]]] = {}
         self.watches: dict[int, Mark] = {}
-        self.departures: deque[Departure] = deque(maxlen=CAPACITY)
-        self.assignments: deque[Assignment] = deque(maxlen=CAPACITY)
-        self.answers: deque[Answer] = deque(maxlen=CAPACITY)
-        self.starts: deque[Mark] = deque(maxlen=CAPACITY)
-        self.stops: deque[Mark] = deque(maxlen=CAPACITY)
-        self.resets: deque[Mark] = deque(maxlen=CAPACITY)
+        self.departures: list[Departure] = []
+        self.assignments: list[Assignment] = []
+        self.answers: list[Answer] = []
+        self.opened: Mark | None = None
+        self.forgot: Mark | None = None
         #: Questions that were answered with None: ids of the targets, key of the source.
         self.unanswered: set[tuple[frozenset[int], int]] = set()
         self._room = AFTERWARDS
         self._trace = 0
+        self._thread = 0
 
     # -- while the tape records
 
     def begin(self) -> None:
         """Hear that the tape records from now on."""
         self.state = State.ELSEWHERE
-        self.starts.append(mark())
+        if self.opened is None:
+            self.opened = mark()
         self._trace = id(current_trace())
+        self._thread = get_ident()
         attend(self)
 
     def end(self, state: State) -> None:
         """Hear that the tape records no longer."""
         self.state = state
-        self.stops.append(Mark(next_id(), None))
 
     def step(
         self,
@@ -182,15 +183,17 @@ class Trail:
     def depart(self, thing: Tensor | Variable, how: str) -> None:
         """Remember that elements were taken off the tape."""
         key = thing.id if isinstance(thing, Tensor) else thing
-        self.departures.append(Departure(key, how, next_id(), origin()))
+        if len(self.departures) < CAPACITY:
+            self.departures.append(Departure(key, how, next_id(), origin()))
 
     def assign(self, variable: Variable, value: Tensor) -> None:
         """Remember that a Variable got a value."""
-        self.assignments.append(Assignment(variable, value.id, next_id(), origin()))
+        if len(self.assignments) < CAPACITY:
+            self.assignments.append(Assignment(variable, value.id, next_id(), origin()))
 
     def reset(self, recording: Recording) -> None:
         """Keep what a tape is about to forget, as steps that it does not follow."""
-        self.resets.append(mark())
+        self.forgot = mark()
         self.watches.clear()
         self.past = None
         for record in recording.records[-CAPACITY:]:
@@ -205,7 +208,7 @@ class Trail:
         """Keep a recording that has given its gradient, without the arrays."""
         del recording.records[:-CAPACITY]
         for record in recording.records:
-            record.saved = {}
+            record.saved, record.pull = {}, None
         self.past = recording
 
     # -- while it does not
@@ -223,16 +226,18 @@ class Trail:
             self.read(variable, value)
 
     def gradient_taken(
-        self, targets: tuple[int, ...], outputs: tuple[int, ...], where: Origin | None
+        self, targets: tuple[int, ...], outputs: tuple[int, ...], where: Origin | None, here: bool
     ) -> None:
-        """Hear that a tape, perhaps this one, gave a gradient."""
-        if self._listens():
+        """Hear that a tape, perhaps this one, gave a gradient; ``here`` is where this one records."""
+        if (here or self._listens()) and len(self.answers) < CAPACITY:
             self.answers.append(Answer(targets, outputs, where, self.state))
 
     def _listens(self) -> bool:
         """Whether it is the same program that the tape recorded, and not long after."""
         if id(current_trace()) != self._trace:
             return False
+        if self.state is State.ELSEWHERE and get_ident() == self._thread:
+            return False  # what runs unheard on purpose, inside of a function with a derivative of its own
         if self.state is State.AFTER:
             self._room -= 1
         return self._room >= 0
