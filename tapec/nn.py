@@ -51,6 +51,8 @@ from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, TensorType
 from tapec.known import as_shape, dim_tensor
 from tapec.ordering import top_k as top_k
+from tapec.pixels import depth_to_space as depth_to_space
+from tapec.pixels import space_to_depth as space_to_depth
 from tapec.pooling import avg_pool as avg_pool
 from tapec.pooling import avg_pool1d as avg_pool1d
 from tapec.pooling import avg_pool2d as avg_pool2d
