@@ -13,6 +13,7 @@ from tapec.frames import origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Region
 from tapec.ir.dims import DimLike
+from tapec.ir.types import TensorType
 from tapec.recording import active_tapes, current_trace
 from tapec.tensor import Tensor, apply
 from tapec.tracing import Trace, TracedTensor
@@ -27,10 +28,11 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull) -> l
     if trace is not None:
         return _attach_traced(trace, outputs, inputs, pull)
     results = [Tensor(y.array, y.type) for y in outputs]
+    types = [y.type for y in outputs]  # all that the derivative has to know of them
 
     def pulled(given: Sequence[Tensor | None], size: DimLike | None) -> list[Tensor | None]:
         cotangents = [
-            _zeros(y, size) if ct is None else ct for y, ct in zip(outputs, given, strict=True)
+            _zeros(type, size) if ct is None else ct for type, ct in zip(types, given, strict=True)
         ]
         if size is None:
             return pull(cotangents)
@@ -46,10 +48,9 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull) -> l
     return results
 
 
-def _zeros(like: Tensor, size: DimLike | None) -> Tensor:
+def _zeros(type: TensorType, size: DimLike | None) -> Tensor:
     lead = () if size is None else (size,)
-    type = like.type.with_shape((*lead, *like.type.shape))
-    zeros: Tensor = apply("constant", value=0, type=type)
+    zeros: Tensor = apply("constant", value=0, type=type.with_shape((*lead, *type.shape)))
     return zeros
 
 

@@ -52,6 +52,15 @@ def _is_single_list(given: Any) -> bool:
     )
 
 
+def total(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """The sum of the gradients that there are, in order."""
+    found: Tensor | None = None
+    for part in parts:
+        if part is not None:
+            found = part if found is None else found + part
+    return found
+
+
 def unit_cotangents(target: TensorType) -> Tensor:
     """``[size, *shape]``: in row i, element i of the target counts alone."""
     size = target.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapec.cotangents import given_cotangents
+from tapec.cotangents import given_cotangents, total
 from tapec.errors import RuntimeError, TypeError
 from tapec.frames import here
 from tapec.recording import current_trace
@@ -52,23 +52,15 @@ def gradients(
     ends = [t.read_value() if isinstance(t, Variable) else t for t in targets]
     seeds = given_cotangents(ends, grad_ys)
     groups = [trace.values_behind(s) for s in sources]
-    flat = iter(
-        trace.walk_back(
-            ends,
-            [v for group in groups for v in group],
-            [v for stop in stops for v in trace.values_behind(stop)],
-            seeds,
-        )
-    )
+    starts = [v for group in groups for v in group]
+    walls = [v for stop in stops for v in trace.values_behind(stop)]
+    flat = iter(trace.walk_back(ends, starts, walls, seeds))
     results: list[Tensor | None] = []
     for source, group in zip(sources, groups, strict=True):
-        total: Tensor | None = None
-        for part in [next(flat) for _ in group]:
-            if part is not None:
-                total = part if total is None else total + part
-        if total is None and unconnected is UnconnectedGradients.ZERO:
-            total = apply("constant", value=0, type=source.type)
-        results.append(total)
+        gradient = total([next(flat) for _ in group])
+        if gradient is None and unconnected is UnconnectedGradients.ZERO:
+            gradient = apply("constant", value=0, type=source.type)
+        results.append(gradient)
     return results
 
 

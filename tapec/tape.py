@@ -19,6 +19,7 @@ from tapec.cotangents import (
     from_batch_rows,
     from_rows,
     given_cotangents,
+    total,
     unit_cotangents,
 )
 from tapec.eager_gradient import eager_gradient
@@ -443,15 +444,7 @@ class GradientTape:
         ask = eager_gradient if trace is None else trace.gradient
         flat = ask(recording.records, target_tensors, list(types.items()), seeds, batched)
         found = dict(zip(types, flat, strict=True))
-        return [_total([found[i] for i in group]) for group in groups]
-
-
-def _total(parts: Sequence[Tensor | None]) -> Tensor | None:
-    total = None
-    for part in parts:
-        if part is not None:
-            total = part if total is None else total + part
-    return total
+        return [total([found[i] for i in group]) for group in groups]
 
 
 def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
