@@ -62,7 +62,7 @@ class GradientTape:
         self._persistent = persistent
         self._watches_variables = watch_accessed_variables
         #: What it remembers for `explain`.
-        self.trail = Trail(watch_accessed_variables)
+        self.trail = Trail()
         self._recording: Recording | None = None
         self._is_recording = False
         self._was_entered = False

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from tapec.ir.op import Op
     from tapec.ir.types import TensorType
     from tapec.records import Recording
+    from tapec.tensor import Array
     from tapec.variable import Variable
 
 #: How many steps, and how many events of each other kind, a tape remembers.
 CAPACITY = 4096
+
+_NO_ARRAYS: dict[int, Array] = {}
 
 #: How many operations after its block a tape still listens to.
 AFTERWARDS = 256
@@ -113,7 +116,6 @@ class Trail:
     """The memory of one tape.
 
     Attributes:
-        watches_variables: whether the tape watches trainable Variables by itself.
         state: what the tape does now with operations that it does not record.
         steps: operations that the tape did not follow.
         past: operations that it followed, once they are needed for nothing else.
@@ -123,9 +125,26 @@ class Trail:
         opened, forgot: when the tape first began to record, and was last reset.
     """
 
-    def __init__(self, watches_variables: bool) -> None:
+    __slots__ = (
+        "__weakref__",
+        "_room",
+        "_thread",
+        "_trace",
+        "answers",
+        "assignments",
+        "departures",
+        "forgot",
+        "opened",
+        "past",
+        "reads",
+        "state",
+        "steps",
+        "unanswered",
+        "watches",
+    )
+
+    def __init__(self) -> None:
         """Nothing happened yet."""
-        self.watches_variables = watches_variables
         self.state = State.AFTER
         self.steps: deque[Step] = deque(maxlen=CAPACITY)
         self.past: Recording | None = None
@@ -208,7 +227,7 @@ class Trail:
         """Keep a recording that has given its gradient, without the arrays."""
         del recording.records[:-CAPACITY]
         for record in recording.records:
-            record.saved, record.pull = {}, None
+            record.saved, record.pull = _NO_ARRAYS, None
         self.past = recording
 
     # -- while it does not

@@ -120,3 +120,16 @@ def test_tape_from_scratch(run: Run) -> None:
     out = run("tape_from_scratch")
     assert number(r"f'\(2\) = (\S+),", out) == number(r"2 cos 2 \+ 3 = (\S+)", out)
     assert abs(number(r"slope (\S+) at", out)) < 1e-9
+
+
+def test_none_gradients(run: Run) -> None:
+    out = run("none_gradients")
+    assert out.count("remedy:") == 4
+    for line in (
+        "np.square(v.numpy())",
+        "tape.watch(x)",
+        "slope = inner.gradient",
+        "tapec.round(v)",
+    ):
+        assert line in out
+    assert "variables ['v:0']" in out
