@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native_programs import run_native
 from step_programs import HALVES, WITH_GRADIENTS, arrays, steps
 
 from tapec.ir.core import Module, clone_module
@@ -20,7 +21,6 @@ from tapec.ir.parser import parse_module
 from tapec.ir.verifier import verify
 from tapec.passes import schedule, tiling
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.runtime import compile_module
 
 SIMPLIFYING = ("canonicalize", "cse", "dce")
 TENSOR_LEVEL = "inline,canonicalize,cse,dce,adjoint,prune,canonicalize,cse,dce"
@@ -86,16 +86,6 @@ def agree(module: Module, way: Way) -> None:
                 compare(evaluate_module(lowered, inputs), wanted)
         compare(evaluate_module(lowered, inputs), wanted)
     compare(run_native(lowered, inputs, threads=2 if way.shared else 1), wanted)
-
-
-def run_native(module: Module, inputs: list[Any], threads: int) -> list[Any]:
-    """All results of the native program, those that replace arguments included."""
-    entry = module.entry
-    state = [array.copy() for array in inputs]
-    fresh = iter(compile_module(module, threads=threads)(*state))
-    updated = {entry.args[n]: array for n, array in enumerate(state)}
-    count = entry.attrs["inputs"]
-    return [updated[entry.args[n]] if n < count else next(fresh) for n in entry.result_args]
 
 
 def compare(found: list[Any], wanted: list[Any]) -> None:
