@@ -173,7 +173,13 @@ def _nodes(trail: Trail, recording: Recording) -> list[Node]:
     """Everything that ran, in order; calls of compiled functions are replaced by what is in them."""
     fresh = count(-1, -1)
     nodes = [_followed(record, recording.active) for record in recording.records]
-    nodes += [Node(step, (True,) * len(step.outputs)) for step in trail.steps]
+    # Where a gradient was not recorded, the gradient made it, not the last sum that it took.
+    unheard = {id for a in trail.answers if a.state is not State.ELSEWHERE for id in a.outputs}
+    nodes += [
+        Node(step, (True,) * len(step.outputs))
+        for step in trail.steps
+        if step.state is State.UNFOLLOWED or unheard.isdisjoint(step.outputs)
+    ]
     made = {id for node in nodes for id in node.step.outputs}
     for answer in trail.answers:
         outputs = tuple(id for id in answer.outputs if id not in made)

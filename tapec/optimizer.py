@@ -314,7 +314,9 @@ class Optimizer:
         if text is None:
             found = [v.unanswered.explain(v) for v in variables if v.unanswered is not None]
             told = [f"\n{explanation}" for explanation in found if explanation is not None]
-            text = self._explained[key] = "".join(told) or "; tape.explain(loss, variable) says why"
+            text = self._explained[key] = (
+                ":" * bool(told) + "".join(told) or "; tape.explain(loss, variable) says why"
+            )
         return text
 
     def _clipped(self, gradients: list[Tensor]) -> list[Tensor]:

@@ -28,7 +28,7 @@ from tapec.explain import explain, note_answer
 from tapec.explanation import Explanation
 from tapec.frames import Origin, here
 from tapec.ir.op import OPS
-from tapec.recording import current_trace, leave, push_tape, remove_tape
+from tapec.recording import current_trace, push_tape, remove_tape
 from tapec.records import Recording, record_call, record_custom, record_eager
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, apply, next_id
@@ -373,8 +373,7 @@ class GradientTape:
         batched: bool = False,
     ) -> list[Tensor | None]:
         """A gradient for each source; those of what carries none are None. Ends a tape that is not persistent."""
-        if not self._persistent:
-            leave(self.trail)
+        self.trail.asked(again=self._persistent)
         kept = [i for i, t in enumerate(targets) if t.dtype.is_differentiable]
         differentiable = [i for i, s in enumerate(sources) if s.dtype.is_differentiable]
         gradients: list[Tensor | None] = [None] * len(sources)

@@ -14,7 +14,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tapec.frames import Origin, origin
-from tapec.recording import attend, current_trace
+from tapec.recording import attend, current_trace, leave
 from tapec.tensor import Tensor, next_id
 
 if TYPE_CHECKING:
@@ -176,6 +176,14 @@ class Trail:
         """Hear that the tape records no longer."""
         self.state = state
 
+    def asked(self, again: bool) -> None:
+        """Hear that the tape is to give its gradient, perhaps not for the last time."""
+        if again:
+            self._room = AFTERWARDS
+            attend(self)
+        else:
+            leave(self)
+
     def step(
         self,
         defn: Op,
@@ -259,7 +267,10 @@ class Trail:
             return False  # what runs unheard on purpose, inside of a function with a derivative of its own
         if self.state is State.AFTER:
             self._room -= 1
-        return self._room >= 0
+            if self._room < 0:
+                leave(self)
+                return False
+        return True
 
 
 def mark() -> Mark:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tapec
+from tapec.recording import bystanders
+from tapec.trail import AFTERWARDS, CAPACITY
 
 # ---- what an explanation says
 
@@ -129,3 +131,42 @@ def test_nothing_keeps_arrays_or_tapes_alive() -> None:
     del tape
     gc.collect()
     assert trail() is None
+
+
+def test_a_tape_that_waits_listens_for_a_while() -> None:
+    v = tapec.Variable(2.0)
+    gc.collect()
+    before = len(bystanders)
+    with tapec.GradientTape(persistent=True) as tape:
+        y = v * v
+    assert len(bystanders) == before + 1
+    z = y
+    for _ in range(AFTERWARDS + 1):
+        z = z * 1.0
+    assert len(bystanders) == before
+    g = tape.gradient(y, v)
+    assert tape.explain(g, v).cause == "gradient outside the block"
+    assert len(bystanders) == before + 1
+    del tape
+    gc.collect()
+
+
+def test_a_tape_that_gave_its_gradient_listens_no_longer() -> None:
+    v = tapec.Variable(2.0)
+    gc.collect()
+    before = len(bystanders)
+    with tapec.GradientTape() as tape:
+        y = v * v
+    assert tape.gradient(y, v) is not None
+    assert len(bystanders) == before
+
+
+def test_many_steps_are_bounded() -> None:
+    x = tapec.constant(2.0)
+    with tapec.GradientTape() as tape:
+        y = x
+        for _ in range(CAPACITY + 10):
+            y = y * 1.0
+            y.numpy()
+    assert len(tape.trail.steps) == len(tape.trail.departures) == CAPACITY
+    assert tape.explain(y, x).cause in ("not used", "not watched", "left the tape")
