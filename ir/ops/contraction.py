@@ -28,14 +28,35 @@ if TYPE_CHECKING:
     from tapec.ir.core import Operation, Value
 
 
-class MatMul(Op):
+class SumOfProducts(Op):
+    """The family of products summed over shared axes, which a schedule tiles; a member says its `contraction`."""
+
+    form = "contraction"
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The sum of products; what a schedule does not tile uses this."""
+        x, y = operands
+        contraction = self.contraction(x.type, y.type, **attrs)
+        first, second = contraction.maps
+
+        def product(r: Index) -> Value:
+            return k.mul(x[first((*i, *r))], y[second((*i, *r))])
+
+        extents = contraction.space[len(contraction.space) - contraction.reduced :]
+        return k.reduce("add", extents, x.type.dtype, product)
+
+    def flops(self, op: Operation) -> DimLike:
+        """A multiplication and an addition for each product."""
+        return 2 * prod(self.contraction(*(v.type for v in op.operands), **op.parameters).space)
+
+
+class MatMul(SumOfProducts):
     """``c[…, i, j] = sum over r of a[…, i, r] * b[…, r, j]``, either operand transposed in its last two axes.
 
     Leading axes are equal; the public function broadcasts them.
     """
 
     name = "matmul"
-    form = "contraction"
 
     def infer(
         self, *types: Any, transpose_a: bool = False, transpose_b: bool = False
@@ -129,22 +150,6 @@ class MatMul(Op):
             return (*lead, n, r) if transpose_b else (*lead, r, n)
 
         return Contraction((*result.shape, k), 1, (first, second))
-
-    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
-        """The sum of products; what a schedule does not tile uses this."""
-        a, b = operands
-        space = self.contraction(a.type, b.type, **attrs)
-        first, second = space.maps
-
-        def product(r: Index) -> Value:
-            return k.mul(a[first((*i, *r))], b[second((*i, *r))])
-
-        return k.reduce("add", space.space[-1:], a.type.dtype, product)
-
-    def flops(self, op: Operation) -> DimLike:
-        """A multiplication and an addition for each product."""
-        space = self.contraction(*(v.type for v in op.operands), **op.attrs).space
-        return 2 * prod(space)
 
     def samples(self) -> Iterator[Sample]:
         """Each combination of transpositions, stacks, vectors as matrices, zero-size."""

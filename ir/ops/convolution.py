@@ -9,16 +9,9 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import (
-    Contraction,
-    Cotangents,
-    Index,
-    Kernel,
-    Op,
-    Sample,
-    require_equal_dims,
-)
+from tapec.ir.op import Contraction, Cotangents, Index, Sample, require_equal_dims
 from tapec.ir.ops.arith import conj
+from tapec.ir.ops.contraction import SumOfProducts
 from tapec.ir.ops.movement import is_negative, span
 from tapec.ir.types import F64, TensorType
 
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
 Sizes = dict[str, DimLike]
 
 
-class Conv(Op):
+class Conv(SumOfProducts):
     """A product summed over shared axes, as in an einsum, where axes of the first operand may be windows.
 
     ``left``, ``right`` and ``result`` name each axis with a letter. A letter that is not in ``result`` is summed over.
@@ -42,7 +35,6 @@ class Conv(Op):
     """
 
     name = "conv"
-    form = "contraction"
 
     def infer(
         self,
@@ -142,25 +134,6 @@ class Conv(Op):
             return tuple(i[place[letter]] for letter in right)
 
         return Contraction(tuple(sizes[c] for c in letters), len(summed), (first, second))
-
-    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
-        """The sum of products; what a schedule does not tile uses this."""
-        x, y = operands
-        space = self.contraction(x.type, y.type, **attrs)
-        first, second = space.maps
-
-        def product(r: Index) -> Value:
-            return k.mul(x[first((*i, *r))], y[second((*i, *r))])
-
-        extents = space.space[len(space.space) - space.reduced :]
-        return k.reduce("add", extents, x.type.dtype, product)
-
-    def flops(self, op: Operation) -> DimLike:
-        """A multiplication and an addition for each product."""
-        total: DimLike = 2
-        for n in self.contraction(*(v.type for v in op.operands), **op.attrs).space:
-            total = total * n
-        return total
 
     def samples(self) -> Iterator[Sample]:
         """One, two and three moving axes; strides, dilations, rests; groups, single channels; no elements."""
