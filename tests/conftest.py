@@ -1,4 +1,4 @@
-"""Golden tests: each RUN line of a ``*.tir`` file is a test, run in this process.
+"""What tests share, and golden tests: each RUN line of a ``*.tir`` file is a test, run in this process.
 
 A golden file is a program, the commands to run on it and what they must print::
 
@@ -25,16 +25,26 @@ from pathlib import Path
 import click
 import hypothesis
 import pytest
+from both_ways import Wrap
 from filecheck.finput import FInput
 from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
+
+import tapec
 
 # Derandomised: a failure on one machine is a failure on every machine. No deadline: the first
 # example of a property pays for compilation. `--hypothesis-profile=search` looks further.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("ci")
+
+
+@pytest.fixture(params=["eager", "compiled"])
+def wrap(request: pytest.FixtureRequest) -> Wrap:
+    """Run a function as it is, or compiled: the answers are the same."""
+    return tapec.compile if request.param == "compiled" else lambda f: f
+
 
 RUN = re.compile(
     r"^// RUN: (?P<negated>not )?tapec (?P<argv>.+?) \| filecheck (?P<options>.+)$", re.MULTILINE

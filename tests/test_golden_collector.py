@@ -9,6 +9,9 @@ import click
 import conftest
 import pytest
 
+# Imported here, so that pytester, which forgets what a run of its own imports, does not forget it.
+from tapec import cli
+
 
 @click.command()
 @click.argument("path")
@@ -26,7 +29,7 @@ def echo(path: str, fail: bool, crash: bool) -> None:
 @pytest.fixture
 def golden(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Give an empty project that collects goldens, with `echo` as its command."""
-    monkeypatch.setattr("tapec.cli.main", echo, raising=False)
+    monkeypatch.setattr(cli, "main", echo)
     pytester.makeconftest(Path(conftest.__file__).read_text(encoding="utf-8"))
     return pytester
 

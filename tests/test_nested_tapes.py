@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from both_ways import Wrap, value
 
 import tapec
-
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-@pytest.fixture(params=["eager", "compiled"])
-def wrap(request: pytest.FixtureRequest) -> Wrap:
-    """Run a function as it is, or compiled: the answers are the same."""
-    return tapec.compile if request.param == "compiled" else lambda f: f
-
-
-def value(x: Any) -> Any:
-    """Tensors as NumPy values, structures kept."""
-    if isinstance(x, list | tuple):
-        return type(x)([value(v) for v in x])
-    return x.numpy() if hasattr(x, "numpy") else x
-
 
 # ---- Variables that change
 
