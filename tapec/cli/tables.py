@@ -50,6 +50,9 @@ def _describe(op: Op) -> None:
     ]
     if keywords:
         click.echo(f"attributes  {', '.join(keywords)}")
+    kinds = getattr(op, "kinds", ())
+    if kinds:
+        click.echo(f"dtypes      {', '.join(sorted(kinds))}")
     click.echo(f"results     {_first_line(op.infer)}")
     if _derivative(op) == "yes":
         click.echo(f"vjp         {_first_line(op.vjp)}")
