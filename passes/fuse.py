@@ -137,6 +137,17 @@ class _Fusion:
                 found |= set(self.homes.get(user, ()))
         return found
 
+    def _memory_readers(self, value: Value) -> set[Group]:
+        """Groups that read the value from memory at any place, perhaps in another shape: none of them can make it."""
+        found: set[Group] = set()
+        for user in value.users:
+            if user in self.outside:
+                for result in user.results:
+                    found |= self._all_readers(result)
+            elif user.defn.form != "index":
+                found |= {g for g in self.homes.get(user, ()) if g.core is user}
+        return found
+
     # ---- decisions
 
     def _assign(self, op: Operation) -> None:
@@ -193,7 +204,10 @@ class _Fusion:
         written at all.
         """
         (value,) = op.results
+        unfit = self._memory_readers(value)
         for group in self._readers(value):
+            if group in unfit:
+                continue
             others = self._all_readers(value) - {group}
             if self._takes(group, op, core) and not any(other.reaches(group) for other in others):
                 self._compute_in([group], op)
@@ -223,8 +237,11 @@ class _Fusion:
         """A group whose outer loops read the same memory as those that would make the value."""
         shape = value.tensor.shape
         readers = self._all_readers(value)
+        unfit = self._memory_readers(value)
         read: dict[Value, list[Access]] | None = None
         for group in self.groups:
+            if group in unfit:
+                continue
             shared = min(len(shape), len(group.space))
             fits = shape[:shared] == group.space[:shared] and (shared or shape == group.space)
             if not fits or group.core is not None or len(group.ops) >= self.options.max_ops // 2:

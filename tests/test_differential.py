@@ -143,6 +143,21 @@ PROGRAMS = {
           %4 = mul %2, %3 : f32[8,4]
           return %4, %2
         }""",
+    "a maximum that its own reader could make, but reads in another shape": """
+        func @f(%x: f64[2,1,1]) -> (f64[2,1], f64[2,1], f64[2]) {
+          %0 = sum %x {axes = [2]} : f64[2,1]
+          %1 = reduce_max %0 {axes = [1]} : f64[2]
+          %2 = reshape %1 {shape = [2, 1]} : f64[2,1]
+          %3 = sub %0, %2 : f64[2,1]
+          return %0, %3, %1
+        }""",
+    "a product and what is added to it read the same": """
+        func @f(%x: f32[16,16], %w: f32[16,16]) -> f32[16,16] {
+          %0 = sign %x : f32[16,16]
+          %1 = matmul %0, %w : f32[16,16]
+          %2 = add %1, %0 : f32[16,16]
+          return %2
+        }""",
     "reversed along an axis in front of one of size 1": """
         func @f(%x: f16[33,1]) -> (f16[33,1] into %x, f16[33,1]) {
           %0 = reverse %x {axes = [0]} : f16[33,1]
