@@ -6,11 +6,12 @@
     function ::= ("func" | "kernel") @name ["<" symbol "in" low ".." [high], … ">"] "(" args ")"
                  ["->" results] ["where" dim "==" dim, …] [attrs] "{" operation* "}"
     results  ::= result | "(" result, … ")"
-    result   ::= type ["into" %arg] | %arg                                      (the latter at
-    loop level) operation::= [%name, … "="] name [%operand, …] [attrs] [":" type, …] [location]
-    region* attrs    ::= "{" name "=" literal, … "}" location ::= "loc" "(" "file" ":" line ["in"
-    "composite"] ")" region   ::= "{" ["^" "(" args ")" ":"] operation* "}" args     ::= %name ":"
-    type, …
+    result   ::= type ["into" %arg] | %arg                 (the latter at loop level)
+    operation::= [%name, … "="] name [%operand, …] [attrs] [":" type, …] [location] region*
+    attrs    ::= "{" name "=" literal, … "}"
+    location ::= "loc" "(" "file" ":" line ["in" "composite"] ")"
+    region   ::= "{" ["^" "(" args ")" ":"] operation* "}"
+    args     ::= %name ":" type, …
 
 Operands of an operation stand on its line. Result types are inferred again and compared with what
 is written, so a program that parses is well typed; the other invariants are
