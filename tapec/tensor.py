@@ -68,7 +68,7 @@ class Tensor(Operators):
             raise RuntimeError(
                 f"this tensor ({self.type}) is a value of a compiled function and has no elements here",
                 location=here(),
-                hint="return it from the function, or print it with tapec.print",
+                hint="return it from the function",
             )
         return self._array
 
