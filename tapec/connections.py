@@ -139,19 +139,19 @@ class Connections:
 
     def path(self, cut: Cut) -> list[Node]:
         """The operations from a source to a cut, the one that cuts last."""
-        nodes = [cut.node, *self._before(cut.value)]
+        nodes = [cut.node, *self.before(cut.value)]
         return [n for n in reversed(nodes) if n is cut.node or not n.step.defn.marks_path]
 
     def custom(self, target: int) -> Cut | None:
         """The last operation with a derivative of the user's own, on the way from a source to a target."""
-        for node in self._before(target):
+        for node in self.before(target):
             if isinstance(node.step.defn, Custom):
                 return Cut(
                     node, next(i for i in node.step.inputs if i in self.reached), "custom gradient"
                 )
         return None
 
-    def _before(self, value: int) -> list[Node]:
+    def before(self, value: int) -> list[Node]:
         """The operations on the way from a source to a value, the last one first."""
         nodes = []
         before = self.reached.get(value)

@@ -218,7 +218,8 @@ class Question:
         """Whether a way that leads through gradients is really one."""
         if (_keys(self.targets), self.source.key) in self.trail.unanswered:
             return False
-        if not any(isinstance(n.step.defn, Gradient) for n in self.ways.nodes):
+        way = [n.step for id in self.target_ids for n in self.ways.before(id)]
+        if not any(isinstance(s.defn, Gradient) and s.operation is not None for s in way):
             return True
         values: dict[int, ProgramValue] = {}
         for node in self.ways.nodes:
@@ -226,6 +227,8 @@ class Question:
             if operation is not None:
                 values.update(zip(node.step.inputs, operation.operands, strict=False))
                 values.update(zip(node.step.outputs, operation.results, strict=True))
+            elif node.call is not None and node.step.inputs[0] in values:  # what the call returns
+                values[node.step.outputs[0]] = values[node.step.inputs[0]]
         ends = [values[id] for id in self.target_ids if id in values]
         return any(reachable(ends, [values[id] for id in self.source_ids if id in values]))
 

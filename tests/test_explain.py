@@ -424,6 +424,23 @@ def test_cut_inside_of_a_compiled_function() -> None:
     assert "in detached" in found.message
 
 
+def test_gradient_inside_of_a_compiled_function() -> None:
+    v = tapec.Variable(2.0)
+
+    @tapec.compile
+    def slope(squared: bool) -> Any:
+        with tapec.GradientTape() as tape:
+            y = v * v if squared else 3.0 * v
+        return tape.gradient(y, v)
+
+    for squared, cause in ((True, "connected"), (False, "linear")):
+        with tapec.GradientTape() as outer:
+            dy = slope(squared)
+        before = outer.explain(dy, v).cause
+        assert (outer.gradient(dy, v) is None) == (cause == "linear")
+        assert before == outer.explain(dy, v).cause == cause
+
+
 def test_compiled_function_of_nothing_watched() -> None:
     def program() -> Asked:
         x = tapec.constant(2.0)
