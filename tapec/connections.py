@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from tapec.frames import resolve
+from tapec.frames import Origin, resolve
 from tapec.ir.core import Value as ProgramValue
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.location import Location
@@ -83,6 +83,7 @@ class Connections:
         self.cuts: list[Cut] = []
         for node in self.nodes:
             self._forward(node)
+        self.cuts = self._essential(self.cuts)
 
     def _back(self, targets: Collection[int]) -> set[int]:
         needed = set(targets)
@@ -108,6 +109,14 @@ class Connections:
                         self.reached.setdefault(output, (node, value))
             elif not self.needed.isdisjoint(step.outputs):
                 self.cuts.append(Cut(node, value, cause))
+
+    def _essential(self, cuts: list[Cut]) -> list[Cut]:
+        """The cuts without those inside of calls that let a derivative through: softmax stops one on purpose."""
+        passing = {
+            _public_call(n) for n in self.nodes if any(o in self.reached for o in n.step.outputs)
+        }
+        passing.discard(None)
+        return [cut for cut in cuts if _public_call(cut.node) not in passing] or cuts
 
     def _cut(self, node: Node, index: int, value: int) -> str | None:
         """Why no derivative flows through an operand, or None if it does."""
@@ -167,6 +176,13 @@ class Connections:
     def roots(self) -> list[int]:
         """Needed values that nothing made, as far as the tape knows."""
         return sorted(id for id in self.needed if id not in self.makers)
+
+
+def _public_call(node: Node) -> Origin | Location | None:
+    """The call of a public function that a node is part of; None for operators, which are one operation."""
+    where = node.step.origin
+    name = where.composite if isinstance(where, Location) else where[2] if where else None
+    return None if not name or name.startswith("_") else where
 
 
 def _nodes(trail: Trail, recording: Recording) -> list[Node]:

@@ -53,6 +53,17 @@ def test_several_cuts() -> None:
     assert f"other paths are cut at line {found.location.line + 1}" in found.message
 
 
+def test_what_a_function_stops_inside_is_not_blamed() -> None:
+    v = tapec.Variable([1.0, 2.0])
+    with tapec.GradientTape() as tape:
+        a = tapec.nn.softmax(v)  # stops the gradient of the greatest element, and passes the others
+        b = tapec.round(a)
+        y = tapec.reduce_sum(b)
+    found = tape.explain(y, v)
+    assert found.cause == "no derivative"
+    assert [operation.split()[0] for operation in found.path] == ["softmax", "round"]
+
+
 def test_connected() -> None:
     v = tapec.Variable(2.0)
     with tapec.GradientTape() as tape:
