@@ -8,13 +8,17 @@ A golden file is a program, the commands to run on it and what they must print::
     // WRONG: unknown pass
 
 ``not`` demands that the command fails, and lets its standard error be matched together with its
-output. The syntax is that of LLVM's lit; running in-process is some twenty times faster than lit,
+output. The loops of whole kernels are compared with a file beside them instead, ``| diff %s.out -``; run pytest
+with ``--bless`` to write those files anew, and read what git says has changed.
+
+The syntax is that of LLVM's lit; running in-process is some twenty times faster than lit,
 which starts a Python for each line, and leaves a debugger usable.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import re
 import shlex
@@ -47,8 +51,14 @@ def wrap(request: pytest.FixtureRequest) -> Wrap:
 
 
 RUN = re.compile(
-    r"^// RUN: (?P<negated>not )?tapec (?P<argv>.+?) \| filecheck (?P<options>.+)$", re.MULTILINE
+    r"^// RUN: (?P<negated>not )?tapec (?P<argv>.+?) \| (?P<tool>filecheck|diff) (?P<options>.+)$",
+    re.MULTILINE,
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--bless``."""
+    parser.addoption("--bless", action="store_true", help="write the outputs that are kept whole")
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:
@@ -64,8 +74,8 @@ class GoldenFile(pytest.File):
         runs = list(RUN.finditer(text))
         if len(runs) == 0 or len(runs) != text.count("// RUN:"):
             raise self.CollectError(
-                f"{self.path}: each RUN line must read '// RUN: [not ]tapec … | filecheck %s …', "
-                "and there must be one"
+                f"{self.path}: each RUN line must read '// RUN: [not ]tapec … | filecheck %s …' "
+                "or '… | diff %s.out -', and there must be one"
             )
         for run in runs:
             line = text.count("\n", 0, run.start()) + 1
@@ -80,6 +90,7 @@ class GoldenRun(pytest.Item):
         self.line = line
         self.must_fail = run["negated"] is not None
         self.argv = self.words(run["argv"])
+        self.is_whole = run["tool"] == "diff"
         self.options = self.words(run["options"])
 
     def words(self, text: str) -> list[str]:
@@ -93,6 +104,9 @@ class GoldenRun(pytest.Item):
             failed = run_tapec(self.argv) != 0
         if failed != self.must_fail:
             self.complain("failed" if failed else "succeeded, though it must fail", out, err)
+        if self.is_whole:
+            self.compare(Path(self.options[0]), out, err)
+            return
         options = parse_argv_options(["filecheck", *self.options])
         report = io.StringIO()
         with contextlib.redirect_stderr(report):
@@ -100,6 +114,16 @@ class GoldenRun(pytest.Item):
             mismatch = Matcher(options, output, Parser.from_opts(options)).run() != 0
         if mismatch:
             self.complain(report.getvalue(), out, err)
+
+    def compare(self, kept: Path, out: io.StringIO, err: io.StringIO) -> None:
+        """Hold the whole output to what is kept, or keep it."""
+        if self.config.getoption("--bless"):
+            kept.write_text(out.getvalue(), encoding="utf-8")
+        wanted = kept.read_text(encoding="utf-8") if kept.exists() else ""
+        if out.getvalue() != wanted:
+            lines = wanted.splitlines(), out.getvalue().splitlines()
+            difference = difflib.unified_diff(*lines, str(kept), "output", lineterm="")
+            self.complain("\n".join(["differs (see pytest --bless)", *difference]), out, err)
 
     def complain(self, what: str, out: io.StringIO, err: io.StringIO) -> None:
         """Fail with everything that is needed to see why."""

@@ -44,13 +44,23 @@ def golden(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
         ("RUN: not tapec %s | filecheck %s\n// CHECK: module", "failed", "must fail"),
         ("RUN: not tapec %s --crash | filecheck %s\n// CHECK: bug", "failed", "ZeroDivision"),
         ("RUN: tapec %s | filecheck %s --check-prefix=A\n// A: module", "passed", ""),
+        ("RUN: tapec %s | diff %s.out -", "failed", "+module case"),
         ("RUN: tapec %s | grep x", "errors", "each RUN line must read"),
         ("no command", "errors", "each RUN line must read"),
     ],
-    ids="match mismatch fails must-fail succeeds crash prefix other-tool no-run".split(),
+    ids="match mismatch fails must-fail succeeds crash prefix whole other-tool no-run".split(),
 )
 def test_collector(golden: pytest.Pytester, text: str, outcome: str, says: str) -> None:
     (golden.path / "case.tir").write_text(f"// {text}\n", encoding="utf-8")
     result = golden.runpytest_inprocess("-p", "no:cacheprovider", "case.tir")
     assert result.parseoutcomes() == {outcome: 1}
     result.stdout.re_match_lines([f".*{re.escape(says)}.*"])
+
+
+def test_bless(golden: pytest.Pytester) -> None:
+    """What is kept whole is written once, and then holds."""
+    (golden.path / "case.tir").write_text("// RUN: tapec %s | diff %s.out -\n", encoding="utf-8")
+    for options in (["--bless"], []):
+        result = golden.runpytest_inprocess("-p", "no:cacheprovider", *options, "case.tir")
+        assert result.parseoutcomes() == {"passed": 1}
+    assert (golden.path / "case.tir.out").read_text(encoding="utf-8") == "module case\n"
