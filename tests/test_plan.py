@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tapec import compiled
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, clone_module
 from tapec.ir.evaluator import evaluate_module
@@ -23,6 +26,7 @@ PLAN = parse_pipeline(
     "inline,canonicalize,cse,dce,adjoint,prune,canonicalize,cse,dce,fuse,schedule,plan"
 )
 LOWER = parse_pipeline("lower")
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 @st.composite
@@ -55,6 +59,25 @@ def test_nested_lifetimes_waste_nothing(found: list[Interval]) -> None:
     """A forward pass and its adjoint: what is made first is needed longest."""
     nested = [Interval([], a.bytes, n, 100 - n) for n, a in enumerate(found)]
     assert place(nested)[1] == lower_bound(nested)
+
+
+def random_intervals(rng: np.random.Generator) -> list[Interval]:
+    """Some sixty values of a program, of which a few live long."""
+    found = []
+    for _ in range(60):
+        first = int(rng.integers(0, 80))
+        length = int(rng.geometric(0.2)) if rng.random() < 0.8 else int(rng.integers(0, 80))
+        found.append(Interval([], int(2 ** rng.uniform(4, 14)), first, first + length))
+    return found
+
+
+def test_little_is_wasted() -> None:
+    """The geometric mean of what plans take, over what no plan can do without."""
+    rng = np.random.default_rng(0)
+    cases = [random_intervals(rng) for _ in range(100)]
+    excess = [place(case)[1] / lower_bound(case) for case in cases]
+    assert np.exp(np.mean(np.log(excess))) <= 1.02
+    assert max(excess) <= 1.15
 
 
 def network(depth: int, width: int = 32, batch: int = 16) -> Module:
@@ -168,3 +191,26 @@ def test_old_values_are_read_before_they_are_replaced(results: list[str]) -> Non
     verify(module)
     for got, want in zip(evaluate_module(module, arrays), wanted, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+class Traced(Exception):
+    """A program was traced, and nothing more is wanted of it."""
+
+
+@pytest.mark.parametrize("name", ["dispatch", "mlp_small", "mlp_train", "pinn", "wgan_gp"])
+def test_benchmarks_waste_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The train steps that the benchmarks time: the arena is hardly larger than what is alive at one time."""
+    found: list[Module] = []
+
+    def keep(module: Module) -> None:
+        found.append(module)
+        raise Traced
+
+    monkeypatch.setattr(compiled, "compile_module", keep)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    data = runpy.run_path(str(BENCHMARKS / "workloads" / f"{name}.py"))["make_data"]()
+    built = runpy.run_path(str(BENCHMARKS / "tapec_workloads" / f"{name}.py"))
+    with pytest.raises(Traced):
+        built["build_tapec"](data, 1).step()
+    entry = planned(found[0])
+    assert entry.attrs["arena"] <= 1.02 * entry.attrs["lower_bound"]
