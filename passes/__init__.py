@@ -36,7 +36,11 @@ PASSES = {
         adjoint.run, "tensor", "tensor", "Write the reverse-mode program of gradients."
     ),
     "prune": Pass(
-        prune.run, "tensor", "tensor", "Take the tape's marks down; drop unread adjoints."
+        prune.run,
+        "tensor",
+        "tensor",
+        "Take the tape's marks down; drop unread adjoints.",
+        prune.Options,
     ),
     "batch": Pass(
         batch.run, "tensor", "tensor", "Map functions over a new leading axis.", batch.Options

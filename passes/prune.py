@@ -1,10 +1,13 @@
 """After the adjoint: take down what guided it, and drop the adjoint work that nobody needs.
 
 The marks of the tape (`watch`, `read`, `stop_gradient`, `custom`) become the values that they mark. Rules
-write the cotangents of all that is active on the way; whatever leads to no result goes.
+write the cotangents of all that is active on the way; whatever leads to no result goes. Marks that no derivative
+passes (`read`, `stop_gradient`) stay on request, for a program that will be differentiated again.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tapec.ir.core import Block, Module
 from tapec.ir.errors import PassError
@@ -12,7 +15,14 @@ from tapec.ir.ops.control import Gradient
 from tapec.passes import dce
 
 
-def run(module: Module, options: object = None) -> bool:
+@dataclass(frozen=True)
+class Options:
+    """``keep_cuts``: leave the marks that no derivative passes."""
+
+    keep_cuts: bool = False
+
+
+def run(module: Module, options: Options = Options()) -> bool:
     """Unmark and sweep every function.
 
     Raises:
@@ -20,12 +30,12 @@ def run(module: Module, options: object = None) -> bool:
     """
     changed = False
     for function in module.functions.values():
-        changed |= _unmark(function.block)
+        changed |= _unmark(function.block, options.keep_cuts)
         changed |= dce.sweep(function.block)
     return changed
 
 
-def _unmark(block: Block) -> bool:
+def _unmark(block: Block, keep_cuts: bool) -> bool:
     changed = False
     kept = []
     for op in block.ops:
@@ -35,7 +45,8 @@ def _unmark(block: Block) -> bool:
                 location=op.location,
                 hint="run adjoint before prune",
             )
-        marked = op.defn.stands_for(op)
+        is_kept = keep_cuts and not op.defn.differentiable
+        marked = None if is_kept else op.defn.stands_for(op)
         if marked is not None:
             for result, value in zip(op.results, marked, strict=True):
                 value.name = value.name or result.name
@@ -46,7 +57,7 @@ def _unmark(block: Block) -> bool:
             kept.append(op)
             for region in op.regions:
                 for inner in region.blocks:
-                    changed |= _unmark(inner)
+                    changed |= _unmark(inner, keep_cuts)
     changed |= len(kept) < len(block.ops)
     block.ops = kept
     return changed

@@ -20,9 +20,9 @@ import numpy as np
 from tapec.compiler import Executable, compile_module, lowered
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
-from tapec.ir.core import Function, Module, clone_function
+from tapec.ir.builder import Builder
+from tapec.ir.core import Function, Module, Value, clone_function
 from tapec.ir.op import OPS
-from tapec.ir.ops.control import Read
 from tapec.recording import active_tapes, current_trace, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
@@ -178,7 +178,7 @@ class Program:
         if self.created_variables:
             return  # traced once more before it is compiled: the second trace makes none
         self.executable: Executable = compile_module(self.module)
-        self._prepare(trace.function)
+        self._prepare(trace)
 
     def _check_leaves(self, trace: Trace) -> None:
         for leaf in self._leaves:
@@ -192,8 +192,16 @@ class Program:
                     hint="return a list or a tuple",
                 )
 
-    def _prepare(self, function: Function) -> None:
+    def _prepare(self, trace: Trace) -> None:
         """Work out what every call would have to find out again."""
+        function = trace.function
+        places = {op: i for i, op in enumerate(function.block.ops)}
+        #: Where the program reads Variables, for tapes outside: those captured, each with places in its block.
+        self._reads = {
+            i: [places[value.op] for value in trace.values_behind(v) if value.op is not None]
+            for i, v in enumerate(self.captures)
+            if isinstance(v, Variable)
+        }
         updated = set(function.updates.values())
         first = len(function.args) - len(self.captures)
         self._updates = [first + i in updated for i in range(len(self.captures))]
@@ -223,21 +231,39 @@ class Program:
         return unflatten(self._spec, leaves)
 
     @functools.cached_property
-    def _callee(self) -> Function:
-        """The program as tapes outside differentiate it: what it reads of Variables first is an input to them."""
+    def _callee(self) -> tuple[Function, set[int], list[Variable]]:
+        """The program as tapes outside differentiate it, and how it reads Variables.
+
+        What it reads before it assigns is an input: the captures of which that is so come second. What it reads
+        of a Variable later is a source of its own, and one more result: the Variables of these come third.
+        """
         function = clone_function(self.module.entry)
-        for op in function.block.ops:
-            if isinstance(op.defn, Read) and op.operands[0] in function.args:
-                op.defn = OPS["watch"]
-        return function
+        ops = list(function.block.ops)
+        first: set[int] = set()
+        later: list[tuple[Variable, Value]] = []
+        for index, places in self._reads.items():
+            for op in map(ops.__getitem__, places):
+                if op.operands[0] in function.args:
+                    op.defn = OPS["watch"]
+                    first.add(index)
+                else:
+                    later.append((self.captures[index], op.result))
+        results = [*function.returns, *(value for _, value in later)]
+        function.block.ops.pop().drop()
+        Builder(function.block).emit("return", *results)
+        return function, first, [variable for variable, _ in later]
 
     def _run_on_tape(self, inputs: Sequence[Tensor]) -> Any:
         """Run the program and tell the tapes, which differentiate it as one operation."""
         where = origin()
+        function, first, later = self._callee
         tensors = list(inputs)
-        for captured in self.captures:
+        for index, captured in enumerate(self.captures):
             if isinstance(captured, Variable):
-                tensors.append(captured.read_value())
+                heard = index in first
+                tensors.append(
+                    captured.read_value() if heard else Tensor(captured.array, captured.type)
+                )
             elif isinstance(captured, Tensor):
                 tensors.append(captured)
             else:
@@ -248,13 +274,16 @@ class Program:
         arrays += map(_captured_array, self.captures, self._updates)
         results = self.executable(*arrays)
         outputs = [Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
-        function = self._callee
         returned = iter(outputs)
         all_results = [
             next_id() if i in function.updates else next(returned).id
-            for i in range(len(function.returns))
+            for i in range(len(function.returns) - len(later))
         ]
+        reads = [Tensor(None, variable.type) for variable in later]
+        all_results += [read.id for read in reads]
         for tape in active_tapes():
+            for variable, read in zip(later, reads, strict=True):
+                tape.variable_read(variable, read)
             tape.record_call(function, tensors, all_results, where)
         return self._wrap(outputs)
 

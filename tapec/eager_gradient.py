@@ -23,13 +23,13 @@ from tapec.ir.evaluator import evaluate_function
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import reachable
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.recording import active_tapes
+from tapec.recording import active_tapes, current_trace
 from tapec.records import Record
 from tapec.stretches import gradient_in_stretches
 from tapec.tensor import Array, Tensor, apply
 
 _DIFFERENTIATE = parse_pipeline("adjoint")
-_SIMPLIFY = parse_pipeline("prune,canonicalize,cse,dce")
+_SIMPLIFY = parse_pipeline("prune{keep-cuts=true},canonicalize,cse,dce")
 
 #: Programs kept; the least recently used goes first.
 _CAPACITY = 512
@@ -136,15 +136,20 @@ class GradientProgram:
             rows: dict[str, Any] = {"batched": True} if batched else {}
             found = builder.emit("gradient", *ends, *weights, *wanted, segments=segments, **rows)
         builder.emit("return", *(found if isinstance(found, tuple) else (found,)))
-        numbers = {v: numbering[id] for id, v in values.items()}
+        numbers: dict[Value, int] = {}
+        for (
+            id,
+            v,
+        ) in values.items():  # a program may return what it was given: the first id is the input's
+            numbers.setdefault(v, numbering[id])
         self.reads = _simplify(function, forward, numbers, weights)
         self.function = function
         self._runs = 0
         self._native: Executable | None = None
 
     def run(self, inputs: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tensor | None]:
-        """The gradients; outer tapes hear how they are computed."""
-        if active_tapes():
+        """The gradients; outer tapes, or the trace that goes on, hear how they are computed."""
+        if active_tapes() or current_trace() is not None:
             results = _replay(self.function, [*inputs, *seeds])
         else:
             arrays = self._evaluate([t.array for t in (*inputs, *seeds)])

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tapec.ir.core import Function, Operation
     from tapec.ir.op import Op
     from tapec.ir.types import TensorType
+    from tapec.tracing import Trace
 
 _logger = logging.getLogger("tapec")
 
@@ -64,6 +65,8 @@ class GradientTape:
         #: What it remembers for `explain`.
         self.trail = Trail()
         self._recording: Recording | None = None
+        #: The function that was being compiled when the recording began, if one was.
+        self._home: Trace | None = None
         self._is_recording = False
         self._was_entered = False
         self._watched: tuple[Variable, ...] = ()
@@ -76,8 +79,6 @@ class GradientTape:
                 "Tape is still recording, This can happen if you try to re-enter an already-active tape.",
                 location=here(),
             )
-        if self._recording is None:
-            self._recording = Recording()
         self._was_entered = True
         self._start()
         return self
@@ -87,6 +88,9 @@ class GradientTape:
             self._stop()
 
     def _start(self) -> None:
+        if self._recording is None:
+            self._recording = Recording()
+            self._home = current_trace()
         self._is_recording = True
         push_tape(self)
         self.trail.begin()
@@ -124,6 +128,7 @@ class GradientTape:
         assert self._recording is not None
         self.trail.reset(self._recording)
         self._recording = Recording()
+        self._home = current_trace()
 
     # -- what it hears
 
@@ -209,7 +214,7 @@ class GradientTape:
         """Hear of the call of a compiled function; ``outputs`` are ids for everything its program returns."""
         recording = self._recording
         assert recording is not None
-        if not recording.active.isdisjoint([x.id for x in inputs]):
+        if not recording.active.isdisjoint([*(x.id for x in inputs), *outputs]):
             recording.records.append(record_call(callee, inputs, outputs, origin))
             recording.active.update(outputs)
         else:
@@ -440,7 +445,14 @@ class GradientTape:
         groups = [[i for i in group if i in followed] for group in groups]
         types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
         trace = current_trace()
-        ask = eager_gradient if trace is None else trace.gradient
+        if self._home is not None and (trace is None or not trace.is_within(self._home)):
+            raise RuntimeError(
+                "this tape recorded a function while it was compiled, and was taken out of it",
+                location=here(),
+                hint="ask for the gradient inside of that function, and return it",
+            )
+        # What was recorded before a function is compiled has values, also inside of it.
+        ask = eager_gradient if trace is None or self._home is None else trace.gradient
         flat = ask(recording.records, target_tensors, list(types.items()), seeds, batched)
         found = dict(zip(types, flat, strict=True))
         return [total([found[i] for i in group]) for group in groups]
@@ -452,7 +464,7 @@ def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
     # A Variable as target is one more read of it, which its source part must know.
     trace = current_trace()
     if trace is not None:
-        value = trace.read(target)
+        value = trace.read(target, heard=False)
     else:
         value = Tensor(target.array, target.type, next_id())
     fresh[id(target)] = value.id

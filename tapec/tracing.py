@@ -89,6 +89,10 @@ class Trace:
             return self._marked.get(tensor.value, tensor.value)
         return self._capture(tensor, tensor.type, None)
 
+    def is_within(self, trace: Trace) -> bool:
+        """Whether this is the trace, or goes on inside of it."""
+        return self is trace or self._is_inside(trace)
+
     def _is_inside(self, trace: Trace) -> bool:
         parent = self.parent
         while parent is not None and parent is not trace:
@@ -162,11 +166,15 @@ class Trace:
             self.states[id(variable)] = known
         return known
 
-    def read(self, variable: Variable) -> Tensor:
-        """Read a Variable: a value of its own for each read, since a tape tells reads apart."""
+    def read(self, variable: Variable, heard: bool = True) -> Tensor:
+        """Read a Variable: a value of its own for each read, since a tape tells reads apart.
+
+        ``heard``: whether tapes hear of it.
+        """
         with self.builder.at(here()):
             value = self.builder.read(self.state(variable))
-        self._reads.setdefault(id(variable), []).append(value)
+        if heard:
+            self._reads.setdefault(id(variable), []).append(value)
         return TracedTensor(value, self)
 
     def assign(self, variable: Variable, value: Tensor) -> None:

@@ -253,7 +253,7 @@ class Variable(Operators):
     def _peek(self) -> Tensor:
         """The value, unseen by tapes: an update is no use of the Variable."""
         trace = current_trace()
-        return Tensor(self._array, self.type) if trace is None else trace.read(self)
+        return Tensor(self._array, self.type) if trace is None else trace.read(self, heard=False)
 
     # -- what compiled functions use
 

@@ -348,3 +348,81 @@ def test_stop_gradient_cuts_one_path(wrap: Wrap) -> None:
         return tape.gradient(y, x), tape.gradient(z, x)
 
     assert value(wrap(f)()) == (4.0, None)
+
+
+def test_stop_recording_around_the_gradient(wrap: Wrap) -> None:
+    """A tape whose gradient was taken inside of its block starts anew after it."""
+    x = tapec.Variable(3.0)
+
+    def function() -> Any:
+        with tapec.GradientTape() as tape:
+            y = x * x
+            with tape.stop_recording():
+                gradient = tape.gradient(y, x)
+            z = x * gradient
+        return gradient, tape.gradient(z, x)
+
+    assert [float(v) for v in wrap(function)()] == [6.0, 6.0]
+
+
+def test_a_tape_of_before_is_asked_inside_of_a_compiled_function() -> None:
+    x = tapec.Variable(3.0)
+    with tapec.GradientTape(persistent=True) as tape:
+        y = x**3
+    function = tapec.compile(lambda scale: scale * tape.gradient(y, x))
+    assert float(function(tapec.constant(2.0))) == 54.0
+
+
+def test_a_tape_that_left_its_compiled_function_is_refused() -> None:
+    x = tapec.Variable(3.0)
+    tape = tapec.GradientTape(persistent=True)
+
+    @tapec.compile
+    def function() -> tapec.Tensor:
+        with tape:
+            return x * x
+
+    y = function()
+    with pytest.raises(tapec.errors.RuntimeError, match="taken out of it"):
+        tape.gradient(y, x)
+
+
+def test_second_derivatives_of_a_compiled_function_with_a_cut() -> None:
+    """Its values are computed again for the outer tape, which must not pass a `stop_gradient` then."""
+    function = tapec.compile(lambda x: tapec.stop_gradient(x) * x * x)
+    x = tapec.constant(3.0)
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as inner:
+            inner.watch(x)
+            y = function(x)
+        gradient = inner.gradient(y, x)
+    assert float(gradient) == 18.0
+    assert float(outer.gradient(gradient, x)) == 6.0
+
+
+def test_a_compiled_function_that_returns_its_argument() -> None:
+    function = tapec.compile(lambda a, b: (a, a * b))
+    x = tapec.constant(3.0)
+    with tapec.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        same, product = function(x, x)
+    assert float(tape.gradient(same, x)) == 1.0
+    assert float(tape.gradient([same, product], x)) == 7.0
+
+
+def test_variables_read_after_they_were_assigned(wrap: Wrap) -> None:
+    """Each read is a source; an assignment alone is no read."""
+    v, only_written = tapec.Variable(2.0, name="v"), tapec.Variable(0.0)
+
+    def function(x: tapec.Tensor) -> tapec.Tensor:
+        before = v * x
+        v.assign_add(1.0)
+        only_written.assign_add(x)
+        return before * v
+
+    run = wrap(function)
+    with tapec.GradientTape() as tape:
+        y = run(tapec.constant(3.0))
+    assert float(tape.gradient(y, v)) == 15.0
+    assert [variable.name for variable in tape.watched_variables()] == ["v:0"]
