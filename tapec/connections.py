@@ -25,11 +25,16 @@ from tapec.trail import State, Step, Trail
 
 @dataclass(slots=True)
 class Node:
-    """A step, and which of its results may carry a derivative; ``call`` names the compiled function it is part of."""
+    """A step, and which of its results may carry a derivative; ``call`` is the compiled call that it is part of."""
 
     step: Step
     carries: tuple[bool, ...]
-    call: str | None = None
+    call: Step | None = None
+
+    @property
+    def time(self) -> int:
+        """When it ran, as an id of that time."""
+        return max((self.call or self.step).outputs, default=0)
 
     @property
     def location(self) -> Location | None:
@@ -71,7 +76,7 @@ class Connections:
     ) -> None:
         """Go through all that the tape remembers."""
         self._active = recording.active
-        self._watches = trail.watches
+        self._late = trail.late
         self.nodes = _nodes(trail, recording)
         self.makers = {id: node for node in self.nodes for id in node.step.outputs}
         self.needed = self._back(targets)
@@ -130,9 +135,7 @@ class Connections:
             return "no derivative"
         if not any(node.carries):
             return "cast to integers"
-        watched = self._watches.get(value)
-        # Ids inside of a call are negative: its time is that of its results.
-        late = watched is not None and 0 <= max(step.outputs) < watched.time
+        late = value in self._late and node.time < self._late[value]
         if step.state is State.UNFOLLOWED or late:
             return "watched after use"
         if _flows(step)[index]:
@@ -202,7 +205,7 @@ def _nodes(trail: Trail, recording: Recording) -> list[Node]:
         if outputs:
             step = Step(OPS["gradient"], answer.targets, outputs, answer.origin, answer.state)
             nodes.append(Node(step, (True,) * len(outputs)))
-    nodes.sort(key=lambda node: max(node.step.outputs, default=0))
+    nodes.sort(key=lambda node: node.time)
     return [inner for node in nodes for inner in _opened(node, fresh)]
 
 
@@ -242,7 +245,7 @@ def _opened(node: Node, fresh: Iterator[int]) -> Iterator[Node]:
             tuple(v.tensor for v in op.operands),
             operation=op,
         )
-        yield Node(inner, tuple(carries_gradient(v) for v in op.results), step.callee.name)
+        yield Node(inner, tuple(carries_gradient(v) for v in op.results), step)
     for value, output in zip(step.callee.returns, step.outputs, strict=True):
         result = Step(
             OPS["watch"],
@@ -253,7 +256,7 @@ def _opened(node: Node, fresh: Iterator[int]) -> Iterator[Node]:
             {},
             (value.tensor,),
         )
-        yield Node(result, (carries_gradient(value),), step.callee.name)
+        yield Node(result, (carries_gradient(value),), step)
 
 
 def _flows(step: Step) -> tuple[bool, ...]:

@@ -113,7 +113,8 @@ def cut_words(
     name, line = operation_name(node), line_of(node.location)
     made = describe(node.step.outputs[0])
     chain = " -> ".join([source, *path])
-    inside = f" in {node.call}" if node.call is not None else ""
+    callee = None if node.call is None else node.call.callee
+    inside = "" if callee is None else f" in {callee.name}"
     primitive = node.step.defn.name
     detail = f" ({primitive} in it)" if primitive not in (name, f"reduce_{name}") else ""
     if cause == "stop_gradient":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tapec.frames import Origin
@@ -119,3 +119,21 @@ def _reads(
         return vjp_reads(defn, types, attrs, wanted)
     except NotDifferentiableError:
         return ()  # whoever asks for a gradient through it is told then
+
+
+def with_stand_ins(records: Sequence[Record], watched: Mapping[int, int]) -> Sequence[Record]:
+    """The records, reading stand-ins for tensors that were watched only after the operation ran.
+
+    ``watched`` maps their ids to the time of the watch. What such an operation saved is not enough for them.
+    """
+    if not watched:
+        return records
+    result = []
+    for record in records:
+        late = {i for i in record.inputs if watched.get(i, 0) > max(record.outputs)}
+        if late:
+            inputs = tuple(~i if i in late else i for i in record.inputs)
+            saved = {~i if i in late else i: array for i, array in record.saved.items()}
+            record = replace(record, inputs=inputs, saved=saved)
+        result.append(record)
+    return result

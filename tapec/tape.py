@@ -29,7 +29,7 @@ from tapec.explanation import Explanation
 from tapec.frames import Origin, here
 from tapec.ir.op import OPS
 from tapec.recording import current_trace, push_tape, remove_tape
-from tapec.records import Recording, record_call, record_custom, record_eager
+from tapec.records import Recording, record_call, record_custom, record_eager, with_stand_ins
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, apply, next_id
 from tapec.trail import State, Trail
@@ -160,8 +160,8 @@ class GradientTape:
                 self._reads(leaf)
                 self.trail.watch(id(leaf))
             else:
+                self.trail.watch(leaf.id, self._recording)
                 self._recording.active.add(leaf.id)
-                self.trail.watch(leaf.id)
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """The Variables watched so far, in the order in which they were made; `gradient` leaves them known."""
@@ -453,7 +453,8 @@ class GradientTape:
             )
         # What was recorded before a function is compiled has values, also inside of it.
         ask = eager_gradient if trace is None or self._home is None else trace.gradient
-        flat = ask(recording.records, target_tensors, list(types.items()), seeds, batched)
+        records = with_stand_ins(recording.records, self.trail.late)
+        flat = ask(records, target_tensors, list(types.items()), seeds, batched)
         found = dict(zip(types, flat, strict=True))
         return [total([found[i] for i in group]) for group in groups]
 

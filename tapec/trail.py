@@ -121,6 +121,7 @@ class Trail:
         past: operations that it followed, once they are needed for nothing else.
         reads: ids of what reads of Variables gave, where those were not watched.
         watches: when what was first watched, by tensor id or ``id`` of a Variable.
+        late: when tensors were watched that recorded operations had used before.
         departures, assignments, answers: see their classes.
         opened, forgot: when the tape first began to record, and was last reset.
     """
@@ -134,6 +135,7 @@ class Trail:
         "assignments",
         "departures",
         "forgot",
+        "late",
         "opened",
         "past",
         "reads",
@@ -150,6 +152,7 @@ class Trail:
         self.past: Recording | None = None
         self.reads: dict[int, tuple[Variable, deque[int]]] = {}
         self.watches: dict[int, Mark] = {}
+        self.late: dict[int, int] = {}
         self.departures: list[Departure] = []
         self.assignments: list[Assignment] = []
         self.answers: list[Answer] = []
@@ -202,10 +205,14 @@ class Trail:
             known = self.reads[id(variable)] = (variable, deque(maxlen=CAPACITY))
         known[1].append(value.id)
 
-    def watch(self, key: int) -> None:
-        """Remember when something was first watched."""
-        if key not in self.watches:
-            self.watches[key] = mark()
+    def watch(self, key: int, recording: Recording | None = None) -> None:
+        """Remember when something was first watched, and whether eager operations used the tensor before."""
+        if key in self.watches:
+            return
+        self.watches[key] = mark()
+        if recording is not None and key not in recording.active:
+            if any(key in r.inputs and r.operation is None for r in recording.records):
+                self.late[key] = self.watches[key].time
 
     def depart(self, thing: Tensor | Variable, how: str) -> None:
         """Remember that elements were taken off the tape."""
@@ -222,6 +229,7 @@ class Trail:
         """Keep what a tape is about to forget, as steps that it does not follow."""
         self.forgot = mark()
         self.watches.clear()
+        self.late.clear()
         self.past = None
         for record in recording.records[-CAPACITY:]:
             self.steps.append(

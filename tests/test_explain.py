@@ -394,6 +394,21 @@ def test_gradient_of_a_copy() -> None:
     assert "gradient of c" in found.remedy
 
 
+def test_watched_after_use_with_what_is_followed() -> None:
+    def program() -> Asked:
+        x, w = tapec.constant(2.0), tapec.Variable(3.0)
+        with tapec.GradientTape(persistent=True) as tape:
+            y = x * w
+            tape.watch(x)  # here
+        assert tape.gradient(y, w).numpy() == 2.0
+        with tape:
+            z = y * x
+        assert tape.gradient(z, x).numpy() == 6.0
+        return tape, y, x
+
+    check(ask(program), program, "watched after use", "before its first use")
+
+
 def test_rule_that_gives_none() -> None:
     x = tapec.constant([1.0, 2.0])
     with tapec.GradientTape() as tape:
