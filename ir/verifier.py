@@ -179,7 +179,7 @@ class _Verifier:
 
     def region(self, op: Operation, block: Block) -> None:
         """Check a region; an isolated one starts with nothing visible."""
-        if not getattr(op.defn, "isolated", False):
+        if not op.defn.isolated:
             self.block(block, op)
             return
         if [a.type for a in block.args] != [v.type for v in op.operands]:

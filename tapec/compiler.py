@@ -33,13 +33,15 @@ def compile_module(module: Module) -> Executable:
     folder, threads = config.cache_folder(), config.threads()
     observers = _observers()
     if folder is None or observers:
-        return compile_loops(lowered(module, observers=observers), threads=threads, cache=folder)
+        loops = lowered(module, observers=observers)
+        return compile_loops(loops, threads=threads, cache=folder, apart=True)
     text = print_module(module, full_constants=True)
     key = "\n".join([text, str(_stages(None)), _version()])
     found = find_program(key, threads=threads, cache=folder)
     if found is not None:
         return found
-    return compile_loops(lowered(module), threads=threads, cache=folder, key=key)
+    # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
+    return compile_loops(lowered(module), threads=threads, cache=folder, key=key, apart=True)
 
 
 def lowered(module: Module, after: str | None = None, observers: Sequence[Observer] = ()) -> Module:

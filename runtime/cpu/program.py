@@ -18,15 +18,17 @@ def compile_program(
     threads: int = 1,
     cache: Cache | None = None,
     key: str | None = None,
+    apart: bool = False,
     opt: int = 1,
 ) -> Executable:
     """Compile a module for this process.
 
-    ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool (`threads.is_available`) parallel loops run on
+    ``apart`` is a promise of every caller: no array overlaps one that is updated. It saves a comparison of each with
+    each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool (`threads.is_available`) parallel loops run on
     the calling thread.
     """
     threads = usable_threads(threads)
-    text, host = write_text(module, threads=threads)
+    text, host = write_text(module, threads=threads, apart=apart)
     signature = Signature.of(module)
     # The text alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
     source = "\n".join([text, *host, signature.to_json()]) if key is None else key
@@ -42,9 +44,9 @@ def compile_program(
     return start(image, host, signature, threads, cache)
 
 
-def write_text(module: Module, *, threads: int = 1) -> tuple[str, list[str]]:
+def write_text(module: Module, *, threads: int = 1, apart: bool = False) -> tuple[str, list[str]]:
     """The LLVM text of a module, and what it needs from this process."""
     writer = ModuleWriter(module, threads=threads)
     long = entry.work(module) > entry.LONG_WORK
-    EntryWriter(writer, module.entry, release_gil=long).write()
+    EntryWriter(writer, module.entry, release_gil=long, apart=apart).write()
     return writer.write(), writer.host
