@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.ir.dims import Dim
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Index, Kernel, Op, Sample
-from tapec.ir.types import BOOL, F64, I32, TensorType
+from tapec.ir.types import BOOL, F64, I32, INDEX, TensorType, VectorType
 
 if TYPE_CHECKING:
     from tapec.ir.core import Value
@@ -25,8 +26,16 @@ class Constant(Op):
     cheap = True
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
-        """The given type; an array has its shape."""
+        """The given type; an array has its shape. At loop level a vector lists its lanes, an index may be a dim."""
         value, target = attrs["value"], attrs["type"]
+        if isinstance(value, Dim) and target == TensorType(INDEX):
+            return target
+        if (
+            isinstance(value, tuple)
+            and isinstance(target, VectorType)
+            and len(value) == target.lanes
+        ):
+            return target
         if isinstance(value, np.ndarray) and value.shape != target.shape:
             raise ShapeError(f"constant: an array of shape {list(value.shape)} is no {target}")
         if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
