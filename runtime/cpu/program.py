@@ -24,8 +24,8 @@ def compile_program(
     """Compile a module for this process.
 
     ``apart`` is a promise of every caller: no array overlaps one that is updated. It saves a comparison of each with
-    each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool (`threads.is_available`) parallel loops run on
-    the calling thread.
+    each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool
+    (`threads.is_available`) parallel loops run on the calling thread.
     """
     threads = usable_threads(threads)
     text, host = write_text(module, threads=threads, apart=apart)
