@@ -21,7 +21,7 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
@@ -74,7 +74,7 @@ def _copy_aliases(function: Function) -> None:
             continue
         root = _root(value)
         if root.op is None or not seen.isdisjoint((value, root)):
-            kernel = _kernel_of([value], [value], ())
+            kernel = _kernel_of([value], [value])
             function.block.insert_before(terminator, kernel)
             terminator.set_operand(i, kernel.result)
         seen |= {value, root}
@@ -444,7 +444,7 @@ def _write(function: Function, items: list[Group | Operation]) -> None:
             block.append(item)
             continue
         ops = sorted(item.ops, key=position.__getitem__)
-        kernel = _kernel_of(sources(item), item.outputs, ops)
+        kernel = _kernel_of(sources(item), item.outputs, ops, item.in_memory)
         kernel.set_operands([memory.get(v, v) for v in kernel.operands])
         block.append(kernel)
         for value, result in zip(item.outputs, kernel.results, strict=True):
@@ -459,13 +459,23 @@ def _write(function: Function, items: list[Group | Operation]) -> None:
 
 
 def _kernel_of(
-    inputs: list[Value], outputs: list[Value], ops: list[Operation] | tuple[()]
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    ops: Sequence[Operation] = (),
+    core_reads: Sequence[Value] = (),
 ) -> Operation:
-    """A kernel operation that computes outputs from inputs by copies of the operations."""
+    """A kernel operation that computes outputs from inputs by copies of the operations.
+
+    What reads just ``core_reads`` reads them from inputs, though they are computed inside as well.
+    """
     body = Block([v.type for v in inputs], [v.name for v in inputs])
-    mapping = dict(zip(inputs, body.args, strict=True))
+    arguments = dict(zip(inputs, body.args, strict=True))
+    mapping = dict(arguments)
     for op in ops:
-        body.append(clone_operation(op, mapping))
+        copy = clone_operation(op, mapping)
+        if core_reads and op.operands == core_reads:
+            copy.set_operands([arguments[v] for v in core_reads])
+        body.append(copy)
     Builder(body).emit("yield", *(mapping[v] for v in outputs))
     location = ops[-1].location if ops else None
     types = [v.type for v in outputs]

@@ -76,6 +76,11 @@ class Group:
         return False
 
     @property
+    def in_memory(self) -> tuple[Value, ...]:
+        """What the core reads from memory, though the kernel may compute it for others."""
+        return () if self.core is None else self.core.operands
+
+    @property
     def has_loops(self) -> bool:
         """Whether an operation with loops of its own is inside."""
         return any(has_loops(op) for op in self.ops)
@@ -134,4 +139,5 @@ def sources(op: Operation | Group) -> list[Value]:
     if isinstance(op, Operation):
         return list(dict.fromkeys(op.operands))
     inside = {r for member in op.ops for r in member.results}
-    return list(dict.fromkeys(v for m in op.ops for v in m.operands if v not in inside))
+    read = [v for m in op.ops for v in m.operands if v not in inside]
+    return list(dict.fromkeys([*read, *op.in_memory]))

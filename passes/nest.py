@@ -28,6 +28,10 @@ _ENOUGH_TURNS = 8
 _LONGEST_ROW = 1 << 14
 
 
+#: An element, a buffer, and the index in it.
+_Store = tuple[Value, Value, Index]
+
+
 @dataclass
 class _Product:
     """An element of a contraction, while what follows is computed.
@@ -222,6 +226,11 @@ class KernelWriter:
         shared = self._shared(space, order)
 
         def nest(turns: Index) -> None:
+            stores: Sequence[_Store] = ()
+            if natural or len(turns) == len(space):
+                # Computed before loops inside write over what is read; written after these have read the old values.
+                index = tuple(turns[place[axis]] for axis in range(len(turns)))
+                stores = self._stores(k, index)
             if len(turns) < len(space):
                 axis = order[len(turns)]
                 extent = space[axis]
@@ -233,8 +242,8 @@ class KernelWriter:
                     parallel=axis == shared,
                     splits=inside if axis == last else (),
                 )
-            if natural or len(turns) == len(space):
-                self._store(k, tuple(turns[place[axis]] for axis in range(len(turns))))
+            for store in stores:
+                k.store(*store)
 
         nest(())
         k.effect(OPS["return"])
@@ -251,18 +260,16 @@ class KernelWriter:
             max(order, key=turns.__getitem__),
         )
 
-    def _store(self, k: LoopBuilder, index: Index) -> None:
-        """The elements of the results that have as many axes; all are read before the first is written."""
+    def _stores(self, k: LoopBuilder, index: Index) -> list[_Store]:
+        """Elements of the results that have as many axes, with where they go; all are read before one is written."""
         results = zip(self.block.terminator.operands, self.outputs, strict=True)
         rank = len(self.space) if self.flat and index else len(index)
-        chosen = [
-            (v, b)
-            for v, b in results
-            if v.tensor.rank == rank and (v not in self._rows or self._row(k, v, index) is not b)
+        return [
+            (self.element(k, value, index), buffer, self._address(value, index))
+            for value, buffer in results
+            if value.tensor.rank == rank
+            and (value not in self._rows or self._row(k, value, index) is not buffer)
         ]
-        elements = [self.element(k, v, index) for v, _ in chosen]
-        for element, (value, buffer) in zip(elements, chosen, strict=True):
-            k.store(element, buffer, self._address(value, index))
 
     def _address(self, value: Value, index: Index) -> Index:
         """The index into the buffer of a value."""
@@ -280,7 +287,8 @@ class KernelWriter:
             shape = core.result.tensor.shape
             place = index if shape == self.space else renumber(shape, self.space, index)
             self._product = _Product(index, value, place)
-            self._store(k, place)
+            for store in self._stores(k, place):
+                k.store(*store)
             self._product = None
 
         in_place = any(b in self.inputs.values() for b in self.outputs)

@@ -45,22 +45,29 @@ def _schedule(kernel: Operation, options: Options) -> None:
     if not options.masked:
         kernel.attrs["masked"] = False
     if core is not None and core.defn.form == "contraction":
-        left, right = (v.tensor for v in core.operands)
-        choice = tiling.choose(
-            core.defn.contraction(left, right, **core.parameters),
-            left,
-            right,
-            lanes=_lanes([left.dtype], options),
-            machine=tiling.Machine.of(options.vector_bytes, masked=options.masked),
-            weight=_weight(kernel),
-        )
-        kernel.attrs.update(choice.attrs)
+        kernel.attrs.update(_tiling(kernel, core, options).attrs)
         return
     values = [r for op in block.ops for r in op.results] + list(block.args)
     lanes = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
     kernel.attrs["lanes"] = lanes * _registers(kernel, lanes)
     work: DimLike = sum((op.defn.flops(op) for op in block.ops[:-1]), kernel.results[0].tensor.size)
     kernel.attrs["parallel"] = core is None and isinstance(work, int) and work >= PARALLEL_WORK
+
+
+def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tiling:
+    """How a contraction is cut into tiles."""
+    left, right = (v.tensor for v in core.operands)
+    contraction = core.defn.contraction(left, right, **core.parameters)
+    if 0 in contraction.space:
+        return tiling.Tiling()  # loops that do not turn, in the simplest form
+    return tiling.choose(
+        contraction,
+        left,
+        right,
+        lanes=_lanes([left.dtype], options),
+        machine=tiling.Machine.of(options.vector_bytes, masked=options.masked),
+        weight=_weight(kernel),
+    )
 
 
 def _weight(kernel: Operation) -> int:

@@ -47,6 +47,14 @@ PROGRAMS: dict[str, tuple[int, str]] = {
           return %3, %0, %1
         }""",
     ),
+    "a sum of what is written over": (
+        1,
+        """func @f(%x: f32[ROW,1]) -> (f32[ROW,1] into %x, f32[ROW]) {
+          %0 = neg %x : f32[ROW,1]
+          %1 = sum %x {axes = [1]} : f32[ROW]
+          return %0, %1
+        }""",
+    ),
     "softmax in place": (
         1,
         """func @f(%x: f32[3,ROW]) -> (f32[3,ROW] into %x, f32[3,ROW]) {
