@@ -6,6 +6,7 @@ own folder on the path before it imports this file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 from common import Program, update_norms
 
 import tapec
+
+os.environ["TAPEC_CACHE"] = "off"  # the first call is timed: nothing may be left from another run
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
