@@ -74,7 +74,7 @@ class LoopBuilder(LoopValues):
             vector = self._load(OPS["load"], buffer, *start, lanes=lanes.count)
             mask = tuple(reversed(range(lanes.count)))
             return self.pure(OPS["shuffle"], vector, vector, mask=mask)
-        offsets = self.splat(self.index(address(buffer, index)))
+        offsets = self.splat(self.index(self._address(buffer, index)))
         active = self.active_mask()
         if active is not None:
             offsets = self.where(active, offsets, self.constant(0, INDEX))
@@ -100,11 +100,17 @@ class LoopBuilder(LoopValues):
         else:
             self.effect(OPS["store"], self.splat(value), buffer, *start, lanes.active, masked=True)
 
-    def _step(self, buffer: Value, index: Index, lanes: Lanes) -> int | None:
-        """Elements between the addresses of neighbouring lanes; None where that is not one number."""
+    def _address(self, buffer: Value, index: Index) -> DimLike:
+        """The offset of an index into a buffer, worked out once."""
         place = self._addresses.get((buffer, index))
         if place is None:
-            place = self._addresses[buffer, index] = address(buffer, index)
+            assert isinstance(buffer.type, BufferType)
+            place = self._addresses[buffer, index] = buffer.type.address(index)
+        return place
+
+    def _step(self, buffer: Value, index: Index, lanes: Lanes) -> int | None:
+        """Elements between the addresses of neighbouring lanes; None where that is not one number."""
+        place = self._address(buffer, index)
         if any(s.name in self._varying for s in symbols(place)):
             return None
         return coefficient(place, lanes.symbol)
@@ -276,12 +282,3 @@ class LoopBuilder(LoopValues):
     ) -> Value:
         """Combine the body's values over all indices; see `tapec.ir.loop_reduction` for the order."""
         return loop_reduction.reduce(self, combine, extents, dtype, body)
-
-
-def address(buffer: Value, index: Index) -> DimLike:
-    """The element offset of an index into a buffer."""
-    assert isinstance(buffer.type, BufferType)
-    total: DimLike = 0
-    for i, stride in zip(index, buffer.type.strides, strict=True):
-        total = total + i * stride
-    return total

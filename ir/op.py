@@ -321,6 +321,16 @@ class Elementwise(Op):
     domain: ClassVar[tuple[float, float]] = (0.3, 2.0)
 
 
+class AlongAxis(Op):
+    """The family of operations along the attribute ``axis``."""
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """The axis moves by one; unbatched operands are repeated along the new axis."""
+        return b.emit(self, *spread(b, operands, batched), **(attrs | {"axis": attrs["axis"] + 1}))
+
+
 class Composed(Elementwise):
     """An elementwise operation that no one primitive computes: its `lower` writes it in others."""
 

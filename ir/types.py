@@ -256,6 +256,13 @@ class BufferType:
             step = step * dim
         return tuple(reversed(strides))
 
+    def address(self, index: tuple[DimLike, ...]) -> DimLike:
+        """The offset, in elements, of an index."""
+        total: DimLike = 0
+        for i, stride in zip(index, self.strides, strict=True):
+            total = total + i * stride
+        return total
+
     def __str__(self) -> str:
         return f"&{self.tensor}"
 

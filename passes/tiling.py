@@ -132,7 +132,9 @@ def describe(
     last = len(space) - contraction.reduced
     row, column = (last - 1, last - 2) if swapped else (last - 2, last - 1)
     maps, types = contraction.maps, (left, right)
-    places = [_address(t, m(axes)) for t, m in zip(types, maps, strict=True)]
+    places = [
+        BufferType(t.dtype, t.shape).address(m(axes)) for t, m in zip(types, maps, strict=True)
+    ]
     if swapped:
         places.reverse()
 
@@ -153,13 +155,6 @@ def describe(
         shared=all(stride(1, axis) == 0 for axis in range(last - 2)),
         swapped=swapped,
     )
-
-
-def _address(of: TensorType, index: tuple[DimLike, ...]) -> DimLike:
-    place: DimLike = 0
-    for i, step in zip(index, BufferType(of.dtype, of.shape).strides, strict=True):
-        place = place + i * step
-    return place
 
 
 def choose(

@@ -11,14 +11,13 @@ import numpy as np
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError
 from tapec.ir.op import (
+    AlongAxis,
     Cotangents,
     Index,
     Kernel,
-    Op,
     Sample,
     normal_axes,
     require_same_shape,
-    spread,
 )
 from tapec.ir.ops.arith import conj
 from tapec.ir.types import F64, TensorType
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tapec.ir.core import Operation, Value
 
 
-class Cumulative(Op):
+class Cumulative(AlongAxis):
     """The family: ``exclusive`` leaves the element itself out, ``reverse`` starts at the end."""
 
     form = "nest"
@@ -59,12 +58,6 @@ class Cumulative(Op):
             x = np.concatenate([first, np.delete(x, -1, axis) if x.shape[axis] else x], axis)
         y = type(self).numpy(x, axis=axis, dtype=x.dtype)
         return np.flip(y, axis) if reverse else y
-
-    def batch(
-        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
-    ) -> Any:
-        """The axis moves by one."""
-        return b.emit(self, operands[0], **(attrs | {"axis": attrs["axis"] + 1}))
 
     def lower_nest(
         self,
@@ -143,7 +136,7 @@ class CumProd(Cumulative):
         return (b.mul(conj(b, before), sums),)
 
 
-class LinearScan(Op):
+class LinearScan(AlongAxis):
     """``y[0] = x[0]``, ``y[i] = a[i] * y[i - 1] + x[i]`` along ``axis``, for operands a and x.
 
     ``reverse`` starts at the end. The first element of a is not used.
@@ -183,12 +176,6 @@ class LinearScan(Op):
         factors = shifted(b, conj(b, op.operands[0]), axis, not reverse)
         x_ct = b.linear_scan(factors, cts[0], axis=axis, reverse=not reverse)
         return b.mul(x_ct, conj(b, shifted(b, op.result, axis, reverse))), x_ct
-
-    def batch(
-        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
-    ) -> Any:
-        """The axis moves by one."""
-        return b.emit(self, *spread(b, operands, batched), **(attrs | {"axis": attrs["axis"] + 1}))
 
     def lower_nest(
         self,

@@ -9,15 +9,14 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, TargetError
-from tapec.ir.op import Index, Kernel, Op, Sample, normal_axes
+from tapec.ir.op import AlongAxis, Index, Kernel, Sample, normal_axes
 from tapec.ir.types import F64, I32, I64, DType, TensorType
 
 if TYPE_CHECKING:
-    from tapec.ir.builder import Builder
     from tapec.ir.core import Operation, Value
 
 
-class ArgSort(Op):
+class ArgSort(AlongAxis):
     """The indices, as ``dtype``, that put an axis in order: ``x[y[0]] <= x[y[1]] <= …``.
 
     Equal elements keep their order, also where ``descending``. NaN counts as largest.
@@ -51,12 +50,6 @@ class ArgSort(Op):
             return np.argsort(x, axis=axis, kind="stable").astype(dtype.numpy)
         order = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
         return (x.shape[axis] - 1 - np.flip(order, axis)).astype(dtype.numpy)
-
-    def batch(
-        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
-    ) -> Any:
-        """The axis moves by one."""
-        return b.emit(self, operands[0], **(attrs | {"axis": attrs["axis"] + 1}))
 
     def lower_nest(
         self,

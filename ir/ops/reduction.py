@@ -10,7 +10,17 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import RUNS, AxesRead, Cotangents, Index, Kernel, Op, Sample, normal_axes
+from tapec.ir.op import (
+    RUNS,
+    AlongAxis,
+    AxesRead,
+    Cotangents,
+    Index,
+    Kernel,
+    Op,
+    Sample,
+    normal_axes,
+)
 from tapec.ir.types import BOOL, F64, I64, DType, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -189,7 +199,7 @@ class ReduceAll(ReduceAny):
     numpy = np.all
 
 
-class ArgMax(Op):
+class ArgMax(AlongAxis):
     """The index of the first largest element along ``axis``, as ``dtype``; a NaN counts as largest."""
 
     name = "argmax"
@@ -211,12 +221,6 @@ class ArgMax(Op):
     def evaluate(self, *arrays: Any, axis: int, dtype: DType = I64) -> Any:
         """NumPy's function of the same name."""
         return type(self).numpy(arrays[0], axis=axis).astype(dtype.numpy)
-
-    def batch(
-        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
-    ) -> Any:
-        """The axis moves by one."""
-        return b.emit(self, operands[0], **(attrs | {"axis": attrs["axis"] + 1}))
 
     def lower(self, k: Kernel, i: Index, *operands: Any, axis: int, dtype: DType = I64) -> Value:
         """Go through the elements in order, keeping the best and where it was."""
