@@ -15,7 +15,6 @@ from tapec import operators as operators
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import autodiff as autodiff
-    from tapec import clipping as clipping
     from tapec import config as config
     from tapec import debugging as debugging
     from tapec import errors as errors
@@ -24,31 +23,31 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import nn as nn
     from tapec import optimizers as optimizers
     from tapec import random as random
-    from tapec.arithmetic import *  # noqa: F403
-    from tapec.arrays import *  # noqa: F403
-    from tapec.clipping import clip_by_global_norm as clip_by_global_norm
-    from tapec.clipping import clip_by_norm as clip_by_norm
     from tapec.compiled import compile as compile
-    from tapec.custom_derivatives import custom_gradient as custom_gradient
-    from tapec.custom_derivatives import grad_pass_through as grad_pass_through
-    from tapec.custom_derivatives import recompute_grad as recompute_grad
     from tapec.debugging import Assert as Assert
     from tapec.debugging import executing_eagerly as executing_eagerly
+    from tapec.derivatives.custom import custom_gradient as custom_gradient
+    from tapec.derivatives.custom import grad_pass_through as grad_pass_through
+    from tapec.derivatives.custom import recompute_grad as recompute_grad
+    from tapec.derivatives.program_gradient import gradients as gradients
+    from tapec.derivatives.unconnected import UnconnectedGradients as UnconnectedGradients
     from tapec.dtypes import *  # noqa: F403
-    from tapec.elementary import *  # noqa: F403
-    from tapec.indexing import *  # noqa: F403
-    from tapec.mapping import vectorized_map as vectorized_map
-    from tapec.ordering import argsort as argsort
-    from tapec.ordering import sort as sort
-    from tapec.products import *  # noqa: F403
-    from tapec.program_gradient import gradients as gradients
-    from tapec.rearrangement import *  # noqa: F403
-    from tapec.reductions import *  # noqa: F403
-    from tapec.scattering import *  # noqa: F403
+    from tapec.functions.arithmetic import *  # noqa: F403
+    from tapec.functions.arrays import *  # noqa: F403
+    from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
+    from tapec.functions.clipping import clip_by_norm as clip_by_norm
+    from tapec.functions.elementary import *  # noqa: F403
+    from tapec.functions.indexing import *  # noqa: F403
+    from tapec.functions.mapping import vectorized_map as vectorized_map
+    from tapec.functions.ordering import argsort as argsort
+    from tapec.functions.ordering import sort as sort
+    from tapec.functions.products import *  # noqa: F403
+    from tapec.functions.rearrangement import *  # noqa: F403
+    from tapec.functions.reductions import *  # noqa: F403
+    from tapec.functions.scattering import *  # noqa: F403
     from tapec.tape import GradientTape as GradientTape
     from tapec.tensor import Tensor as Tensor
     from tapec.tensor_shape import TensorShape as TensorShape
-    from tapec.unconnected import UnconnectedGradients as UnconnectedGradients
     from tapec.variable import Variable as Variable
 
     function = compile
@@ -56,35 +55,35 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
 
 #: Where each public name lives. ``name=other`` is a name for what its module calls otherwise.
 _TABLE = {
-    "arithmetic": """abs add add_n cast clip_by_value complex divide equal floor floordiv floormod
-        greater greater_equal identity less less_equal logical_and logical_not logical_or
-        logical_xor maximum minimum multiply negative not_equal pow realdiv=truediv round
-        saturate_cast sign square stop_gradient subtract truediv truncatediv where""",
-    "arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones ones_like range
-        rank sequence_mask shape size zeros zeros_like""",
-    "clipping": "clip_by_global_norm clip_by_norm",
+    "functions.arithmetic": """abs add add_n cast clip_by_value complex divide equal floor
+        floordiv floormod greater greater_equal identity less less_equal logical_and logical_not
+        logical_or logical_xor maximum minimum multiply negative not_equal pow realdiv=truediv
+        round saturate_cast sign square stop_gradient subtract truediv truncatediv where""",
+    "functions.arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones
+        ones_like range rank sequence_mask shape size zeros zeros_like""",
+    "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
-    "custom_derivatives": "custom_gradient grad_pass_through recompute_grad",
+    "derivatives.custom": "custom_gradient grad_pass_through recompute_grad",
     "debugging": "Assert executing_eagerly",
-    "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32 float64
-        half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
-    "elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin sinh sqrt tan
-        tanh""",
-    "indexing": "boolean_mask gather gather_nd strided_slice",
-    "mapping": "vectorized_map",
-    "ordering": "argsort sort",
-    "products": "einsum matmul tensordot",
-    "program_gradient": "gradients",
-    "rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad repeat reshape
-        reverse roll slice split squeeze stack tile transpose unstack""",
-    "reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp reduce_max
-        reduce_mean reduce_min reduce_prod reduce_sum""",
-    "scattering": """scatter_nd searchsorted tensor_scatter_nd_add tensor_scatter_nd_sub
-        tensor_scatter_nd_update""",
+    "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32
+        float64 half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
+    "functions.elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin
+        sinh sqrt tan tanh""",
+    "functions.indexing": "boolean_mask gather gather_nd strided_slice",
+    "functions.mapping": "vectorized_map",
+    "functions.ordering": "argsort sort",
+    "functions.products": "einsum matmul tensordot",
+    "derivatives.program_gradient": "gradients",
+    "functions.rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad
+        repeat reshape reverse roll slice split squeeze stack tile transpose unstack""",
+    "functions.reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp
+        reduce_max reduce_mean reduce_min reduce_prod reduce_sum""",
+    "functions.scattering": """scatter_nd searchsorted tensor_scatter_nd_add
+        tensor_scatter_nd_sub tensor_scatter_nd_update""",
     "tape": "GradientTape",
     "tensor": "Tensor",
     "tensor_shape": "TensorShape",
-    "unconnected": "UnconnectedGradients",
+    "derivatives.unconnected": "UnconnectedGradients",
     "variable": "Variable",
 }
 

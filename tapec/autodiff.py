@@ -9,12 +9,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
+from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.structure import flatten, unflatten
 from tapec.tape import GradientTape
 from tapec.tensor import Tensor, apply, as_tensor
-from tapec.unconnected import UnconnectedGradients
 from tapec.variable import Variable
 
 __all__ = ["ForwardAccumulator", "GradientTape"]

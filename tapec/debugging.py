@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tapec.arithmetic import abs as absolute
-from tapec.arithmetic import (
+from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import abs as absolute
+from tapec.functions.arithmetic import (
     add,
     equal,
     greater,
@@ -25,11 +27,9 @@ from tapec.arithmetic import (
     not_equal,
     subtract,
 )
-from tapec.broadcasting import broadcast_pair, wrong_dtype
-from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
-from tapec.frames import here
+from tapec.functions.broadcasting import broadcast_pair, wrong_dtype
+from tapec.functions.reductions import reduce_all
 from tapec.recording import current_trace
-from tapec.reductions import reduce_all
 from tapec.tape import GradientTape
 from tapec.tensor import Array, Tensor, TensorLike, as_tensor
 

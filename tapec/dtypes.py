@@ -1,8 +1,8 @@
 """The dtypes under TensorFlow's names."""
 
-from tapec.arithmetic import cast as cast
-from tapec.arithmetic import complex as complex
-from tapec.arithmetic import saturate_cast as saturate_cast
+from tapec.functions.arithmetic import cast as cast
+from tapec.functions.arithmetic import complex as complex
+from tapec.functions.arithmetic import saturate_cast as saturate_cast
 from tapec.ir.types import BF16 as bfloat16
 from tapec.ir.types import BOOL as bool
 from tapec.ir.types import C64 as complex64

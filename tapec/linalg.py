@@ -5,33 +5,40 @@ A matrix is the last two axes of a tensor; the axes in front are a batch.
 
 from __future__ import annotations
 
-from tapec.arithmetic import equal, greater_equal, less_equal, logical_and, subtract, where
-from tapec.arrays import eye as eye
-from tapec.broadcasting import like, misfit
-from tapec.clipping import global_norm as global_norm
-from tapec.factorization import cholesky as cholesky
-from tapec.factorization import cholesky_solve as cholesky_solve
-from tapec.factorization import det as det
-from tapec.factorization import inv as inv
-from tapec.factorization import logdet as logdet
-from tapec.factorization import lstsq as lstsq
-from tapec.factorization import lu as lu
-from tapec.factorization import matrices, places
-from tapec.factorization import slogdet as slogdet
-from tapec.factorization import solve as solve
-from tapec.factorization import triangular_solve as triangular_solve
+from tapec.functions.arithmetic import (
+    equal,
+    greater_equal,
+    less_equal,
+    logical_and,
+    subtract,
+    where,
+)
+from tapec.functions.arrays import eye as eye
+from tapec.functions.broadcasting import like, misfit
+from tapec.functions.clipping import global_norm as global_norm
+from tapec.functions.factorization import cholesky as cholesky
+from tapec.functions.factorization import cholesky_solve as cholesky_solve
+from tapec.functions.factorization import det as det
+from tapec.functions.factorization import inv as inv
+from tapec.functions.factorization import logdet as logdet
+from tapec.functions.factorization import lstsq as lstsq
+from tapec.functions.factorization import lu as lu
+from tapec.functions.factorization import matrices, places
+from tapec.functions.factorization import slogdet as slogdet
+from tapec.functions.factorization import solve as solve
+from tapec.functions.factorization import triangular_solve as triangular_solve
+from tapec.functions.known import static_value
+from tapec.functions.products import einsum as einsum
+from tapec.functions.products import main_diagonal
+from tapec.functions.products import matmul as matmul
+from tapec.functions.products import matvec as matvec
+from tapec.functions.products import tensordot as tensordot
+from tapec.functions.products import trace as trace
+from tapec.functions.rearrangement import expand_dims, part, stack, transpose
+from tapec.functions.reductions import norm as norm
 from tapec.ir.dims import Dim, DimLike
-from tapec.known import static_value
 from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import normalize as normalize
-from tapec.products import einsum as einsum
-from tapec.products import main_diagonal
-from tapec.products import matmul as matmul
-from tapec.products import matvec as matvec
-from tapec.products import tensordot as tensordot
-from tapec.products import trace as trace
-from tapec.rearrangement import expand_dims, part, stack, transpose
-from tapec.reductions import norm as norm
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import Any
 
-from tapec.arithmetic import abs as absolute
-from tapec.arithmetic import (
+from tapec.errors import InvalidArgumentError, ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import abs as absolute
+from tapec.functions.arithmetic import (
     add,
     cast,
     divide,
@@ -29,42 +31,48 @@ from tapec.arithmetic import (
     subtract,
     where,
 )
-from tapec.broadcasting import as_float, axis_of, converted, like, may_equal, misfit, wrong_dtype
-from tapec.clipping import clip_by_norm
-from tapec.convolution import conv1d as conv1d
-from tapec.convolution import conv1d_transpose as conv1d_transpose
-from tapec.convolution import conv2d as conv2d
-from tapec.convolution import conv2d_transpose as conv2d_transpose
-from tapec.convolution import conv3d as conv3d
-from tapec.convolution import conv3d_transpose as conv3d_transpose
-from tapec.convolution import convolution as convolution
-from tapec.convolution import depthwise_conv2d as depthwise_conv2d
-from tapec.convolution import separable_conv2d as separable_conv2d
-from tapec.elementary import erf, exp, expm1, log, log1p, rsqrt
-from tapec.elementary import sigmoid as sigmoid
-from tapec.elementary import softplus as softplus
-from tapec.elementary import tanh as tanh
-from tapec.errors import InvalidArgumentError, ValueError
-from tapec.frames import here
-from tapec.indexing import gather
+from tapec.functions.broadcasting import (
+    as_float,
+    axis_of,
+    converted,
+    like,
+    may_equal,
+    misfit,
+    wrong_dtype,
+)
+from tapec.functions.clipping import clip_by_norm
+from tapec.functions.convolution import conv1d as conv1d
+from tapec.functions.convolution import conv1d_transpose as conv1d_transpose
+from tapec.functions.convolution import conv2d as conv2d
+from tapec.functions.convolution import conv2d_transpose as conv2d_transpose
+from tapec.functions.convolution import conv3d as conv3d
+from tapec.functions.convolution import conv3d_transpose as conv3d_transpose
+from tapec.functions.convolution import convolution as convolution
+from tapec.functions.convolution import depthwise_conv2d as depthwise_conv2d
+from tapec.functions.convolution import separable_conv2d as separable_conv2d
+from tapec.functions.elementary import erf, exp, expm1, log, log1p, rsqrt
+from tapec.functions.elementary import sigmoid as sigmoid
+from tapec.functions.elementary import softplus as softplus
+from tapec.functions.elementary import tanh as tanh
+from tapec.functions.indexing import gather
+from tapec.functions.known import as_shape, dim_tensor
+from tapec.functions.ordering import top_k as top_k
+from tapec.functions.pixels import depth_to_space as depth_to_space
+from tapec.functions.pixels import space_to_depth as space_to_depth
+from tapec.functions.pooling import avg_pool as avg_pool
+from tapec.functions.pooling import avg_pool1d as avg_pool1d
+from tapec.functions.pooling import avg_pool2d as avg_pool2d
+from tapec.functions.pooling import avg_pool3d as avg_pool3d
+from tapec.functions.pooling import max_pool as max_pool
+from tapec.functions.pooling import max_pool1d as max_pool1d
+from tapec.functions.pooling import max_pool2d as max_pool2d
+from tapec.functions.pooling import max_pool3d as max_pool3d
+from tapec.functions.rearrangement import concat, expand_dims, reshape
+from tapec.functions.reductions import norm, reduce_max, reduce_mean, reduce_sum
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, TensorType
-from tapec.known import as_shape, dim_tensor
-from tapec.ordering import top_k as top_k
-from tapec.pixels import depth_to_space as depth_to_space
-from tapec.pixels import space_to_depth as space_to_depth
-from tapec.pooling import avg_pool as avg_pool
-from tapec.pooling import avg_pool1d as avg_pool1d
-from tapec.pooling import avg_pool2d as avg_pool2d
-from tapec.pooling import avg_pool3d as avg_pool3d
-from tapec.pooling import max_pool as max_pool
-from tapec.pooling import max_pool1d as max_pool1d
-from tapec.pooling import max_pool2d as max_pool2d
-from tapec.pooling import max_pool3d as max_pool3d
 from tapec.random import uniform
-from tapec.rearrangement import concat, expand_dims, reshape
 from tapec.recording import current_trace
-from tapec.reductions import norm, reduce_max, reduce_mean, reduce_sum
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 # -- activations
@@ -228,7 +236,7 @@ def softmax_cross_entropy_with_logits(
 def sigmoid_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
     """``-z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x))`` for labels ``z`` and logits ``x``.
 
-    Formula: ``max(x, 0) - x z + log1p(e ** -|x|)``; see `tapec.elementary.softplus`.
+    Formula: ``max(x, 0) - x z + log1p(e ** -|x|)``; see `tapec.functions.elementary.softplus`.
 
     Raises:
         ValueError: the shapes differ.

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tapec import arithmetic, elementary, products, rearrangement, reductions
 from tapec.errors import TypeError
 from tapec.frames import here
+from tapec.functions import arithmetic, elementary, products, rearrangement, reductions
 from tapec.recording import active_tapes, current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 

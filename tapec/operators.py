@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapec import arithmetic, indexing, products
+from tapec.functions import arithmetic, indexing, products
 from tapec.numpy_protocol import function as numpy_function
 from tapec.numpy_protocol import ufunc as numpy_ufunc
 from tapec.tensor import Tensor, as_tensor

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tapec.arithmetic import (
+from tapec.errors import ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import (
     add,
     cast,
     floormod,
@@ -24,17 +26,15 @@ from tapec.arithmetic import (
     negative,
     subtract,
 )
-from tapec.broadcasting import like, misfit
-from tapec.elementary import erfinv, log
-from tapec.errors import ValueError
-from tapec.frames import here
-from tapec.indexing import gather
+from tapec.functions.broadcasting import like, misfit
+from tapec.functions.elementary import erfinv, log
+from tapec.functions.indexing import gather
+from tapec.functions.known import as_shape, static_value
+from tapec.functions.ordering import argsort
+from tapec.functions.rearrangement import expand_dims, reshape, stack
+from tapec.functions.reductions import argmax
 from tapec.ir.types import F32, I64, U64, DType, Shape, TensorType, as_dtype
-from tapec.known import as_shape, static_value
-from tapec.ordering import argsort
-from tapec.rearrangement import expand_dims, reshape, stack
 from tapec.recording import tracing
-from tapec.reductions import argmax
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 from tapec.variable import Variable
 

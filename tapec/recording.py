@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from tapec.frames import origin
 
 if TYPE_CHECKING:
+    from tapec.explanations.trail import Trail
     from tapec.ir.op import Op
     from tapec.tape import GradientTape
     from tapec.tensor import Tensor
     from tapec.tracing import Trace
-    from tapec.trail import Trail
     from tapec.variable import Variable
 
 _tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())

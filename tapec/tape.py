@@ -1,8 +1,8 @@
 """GradientTape: what it records, and the questions it answers.
 
 A tape hears of every operation (`record`) and of every read of a Variable (`variable_read`), and keeps those that may
-depend on something watched. `gradient` hands the question to whoever knows the program: `tapec.eager_gradient` builds
-it from the records, `tapec.tracing` has it already. What answers is heard by outer tapes, so nesting gives any order.
+depend on something watched. `gradient` hands the question to whoever knows the program: `tapec.derivatives` builds it
+from the records, `tapec.tracing` has it already. What answers is heard by outer tapes, so nesting gives any order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tapec.cotangents import (
+from tapec.derivatives.cotangents import (
     batch_cotangents,
     batch_shape,
     check_batch,
@@ -22,18 +22,18 @@ from tapec.cotangents import (
     total,
     unit_cotangents,
 )
-from tapec.eager_gradient import eager_gradient
+from tapec.derivatives.eager_gradient import eager_gradient
+from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, TypeError, ValueError
-from tapec.explain import explain, note_answer
-from tapec.explanation import Explanation
+from tapec.explanations.causes import Explanation
+from tapec.explanations.explain import explain, note_answer
+from tapec.explanations.trail import State, Trail
 from tapec.frames import Origin, here
 from tapec.ir.op import OPS
 from tapec.recording import current_trace, push_tape, remove_tape
 from tapec.records import Recording, record_call, record_custom, record_eager, with_stand_ins
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, apply, next_id
-from tapec.trail import State, Trail
-from tapec.unconnected import UnconnectedGradients
 from tapec.variable import Variable
 
 if TYPE_CHECKING:

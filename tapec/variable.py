@@ -31,7 +31,7 @@ from tapec.tensor import (
 from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
-    from tapec.explain import Unanswered
+    from tapec.explanations.explain import Unanswered
     from tapec.operators import Operators
 else:
     Operators = object  # tapec.operators adds its methods, as to Tensor

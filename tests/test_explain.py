@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tapec
-from tapec.explanation import Explanation
+from tapec.explanations.causes import Explanation
 
 #: What a program leaves: the tape, the target, the source.
 Asked = tuple[tapec.GradientTape, Any, Any]

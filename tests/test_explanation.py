@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tapec
+from tapec.explanations.trail import AFTERWARDS, CAPACITY
 from tapec.recording import bystanders
-from tapec.trail import AFTERWARDS, CAPACITY
 
 # ---- what an explanation says
 

@@ -1,0 +1,1 @@
+"""How gradients are made: of eager tapes, with derivatives of the user's own, inside of programs."""

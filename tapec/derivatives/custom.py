@@ -1,0 +1,202 @@
+"""Functions whose derivative the user writes, or that are run again for it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tapec.derivatives.attachment import attach
+from tapec.errors import TypeError, ValueError
+from tapec.frames import here
+from tapec.recording import current_trace, tracing
+from tapec.structure import flatten, unflatten
+from tapec.tape import GradientTape
+from tapec.tensor import Tensor, as_tensor
+from tapec.variable import Variable
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Watcher(GradientTape):
+    """A tape that only hears which Variables are read."""
+
+    def record(self, *args: Any, **kwargs: Any) -> None:
+        """Keep nothing."""
+
+    def record_call(self, *args: Any, **kwargs: Any) -> None:
+        """Keep nothing."""
+
+    def record_custom(self, *args: Any, **kwargs: Any) -> None:
+        """Keep nothing."""
+
+
+def custom_gradient(f: F) -> F:
+    """Decorate a function that returns its result together with the function of its gradient.
+
+    ::
+
+        @tapec.custom_gradient
+        def log1pexp(x):
+            e = tapec.exp(x)
+            return tapec.math.log(1 + e), lambda upstream: upstream * (1 - 1 / (1 + e))
+
+    ``f(*args)`` returns ``(result, grad_fn)``. ``grad_fn`` gets the gradient with respect to each Tensor of the
+    result, in order, and returns one for each argument (or None). If ``f`` reads trainable Variables that are not
+    arguments, ``grad_fn`` has the keyword ``variables`` and returns two lists: for the arguments, for the Variables.
+    Second derivatives follow the operations of ``grad_fn``. In a compiled function it is traced with the call.
+
+    Returns:
+        A function that returns the result alone.
+
+    Raises:
+        TypeError: at a call, if ``f`` returns no such pair, or reads Variables that ``grad_fn`` does not take.
+        ValueError: at a gradient, if ``grad_fn`` returns too few or too many, or of other shapes or dtypes.
+    """
+
+    @functools.wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        return _call(f, args, kwargs)
+
+    return decorated  # type: ignore[return-value]
+
+
+def grad_pass_through(f: F) -> F:
+    """A function like ``f`` whose gradient is that of the identity: the result's, for every argument.
+
+    Example: ``grad_pass_through(tapec.round)(x)`` rounds forwards and lets gradients pass.
+    """
+
+    def passed(*args: Any, **kwargs: Any) -> Any:
+        def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
+            return (upstream, [None] * len(variables)) if variables else upstream
+
+        return f(*args, **kwargs), gradient
+
+    return custom_gradient(functools.wraps(f)(passed))  # type: ignore[return-value]
+
+
+def recompute_grad(f: F) -> F:
+    """A function like ``f`` that is run again for its gradient: tapes keep its arguments, nothing from inside.
+
+    Any order of derivative. Variables that it reads have gradients too, at the values that they have by then. In a
+    compiled function, what is computed twice is merged again: there the plan of memory decides.
+    """
+
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        leaves, _ = flatten([list(args), kwargs])
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+
+        def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
+            with GradientTape() as tape:
+                tape.watch(tensors)
+                result = f(*args, **kwargs)
+            found = tape.gradient(result, [*tensors, *variables], list(upstream))
+            own = iter(found)
+            gradients = [next(own) if isinstance(leaf, Tensor) else None for leaf in leaves]
+            return (gradients, list(own)) if variables else gradients
+
+        return f(*args, **kwargs), gradient
+
+    @functools.wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        return _call(recomputed, args, kwargs, unheard=True)
+
+    return decorated  # type: ignore[return-value]
+
+
+def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = False) -> Any:
+    """Call ``f`` and attach its gradient; ``unheard``, no tape records what happens inside."""
+    leaves, spec = flatten([list(args), kwargs])
+    leaves = [as_tensor(v) if isinstance(v, Variable | np.ndarray) else v for v in leaves]
+    positional, named = unflatten(spec, leaves)
+    with tracing(current_trace()) if unheard else nullcontext(), _Watcher() as watcher:
+        returned = f(*positional, **named)
+    if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+        raise TypeError(
+            f"{_name(f)} must return (result, grad_fn), got {type(returned).__name__}",
+            location=here(),
+            hint="custom_gradient: return y, lambda upstream: ...",
+        )
+    result, grad_fn = returned
+    variables = watcher.watched_variables()
+    if variables and not _takes_variables(grad_fn):
+        raise TypeError(
+            "@tapec.custom_gradient grad_fn must accept keyword argument 'variables', since function uses "
+            f"variables: {list(variables)}",
+            location=here(),
+            hint="def grad_fn(*upstream, variables=None): ... return gradients, variable_gradients",
+        )
+    reads = [variable.read_value() for variable in variables]
+    outputs, result_spec = flatten(result)
+    inputs = [*(v for v in leaves if isinstance(v, Tensor)), *reads]
+
+    def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
+        return _pull(grad_fn, leaves, variables, cotangents)
+
+    return unflatten(result_spec, attach([as_tensor(y) for y in outputs], inputs, pull))
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return str(getattr(f, "__name__", type(f).__name__))
+
+
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(grad_fn).parameters
+    return "variables" in parameters or any(
+        p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
+    )
+
+
+def _pull(
+    grad_fn: Callable[..., Any],
+    leaves: Sequence[Any],
+    variables: Sequence[Variable],
+    cotangents: Sequence[Tensor],
+) -> list[Tensor | None]:
+    """Call the user's function: a gradient for each Tensor among the arguments, then for each Variable."""
+    own: Any = ()
+    if variables:
+        found = grad_fn(*cotangents, variables=list(variables))
+        if not (isinstance(found, tuple | list) and len(found) == 2):
+            raise ValueError(
+                "grad_fn must return (gradients, variable_gradients), since the function uses variables",
+                location=here(),
+            )
+        found, own = found
+    else:
+        found = grad_fn(*cotangents)
+    gradients, _ = flatten(list(found) if isinstance(found, tuple) else found)
+    if len(gradients) != len(leaves):
+        raise ValueError(
+            f"custom_gradient function expected to return {len(leaves)} gradients, but returned "
+            f"{len(gradients)} instead.",
+            location=here(),
+        )
+    if len(own) != len(variables):
+        raise ValueError(
+            f"Must return gradient for each variable from @custom_gradient grad_fn: {len(variables)} "
+            f"variables, {len(own)} gradients",
+            location=here(),
+        )
+    pairs: list[tuple[Any, Tensor | Variable]] = [
+        (g, v) for g, v in zip(gradients, leaves, strict=True) if isinstance(v, Tensor)
+    ]
+    pairs += zip(own, variables, strict=True)
+    return [_fitted(gradient, source) for gradient, source in pairs]
+
+
+def _fitted(gradient: Any, source: Tensor | Variable) -> Tensor | None:
+    if gradient is None or not source.dtype.is_differentiable:
+        return None
+    result = as_tensor(gradient, source.dtype)
+    if result.type.shape != source.type.shape:
+        raise ValueError(
+            f"grad_fn returned a gradient of shape {result.shape} for an argument of shape {source.shape}",
+            location=here(),
+        )
+    return result

@@ -1,0 +1,243 @@
+"""Gradients of an eager tape: its records become a program, the program is differentiated once, then only run.
+
+Programs are kept by structure (operations, types, how they hang together), so a loop that repeats itself builds its
+gradient once, and from a set repetition on runs it as native code. The program holds no forward operation: what the
+adjoint reads of them, the records saved.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec import config
+from tapec.compiler import Executable, compile_module
+from tapec.derivatives.stretches import gradient_in_stretches
+from tapec.frames import resolve
+from tapec.ir.builder import Builder
+from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, clone_function
+from tapec.ir.errors import TargetError
+from tapec.ir.evaluator import evaluate_function
+from tapec.ir.types import TensorType
+from tapec.passes.adjoint import reachable
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.recording import active_tapes, current_trace
+from tapec.records import Record
+from tapec.tensor import Array, Tensor, apply
+
+_DIFFERENTIATE = parse_pipeline("adjoint")
+_SIMPLIFY = parse_pipeline("prune{keep-cuts=true},canonicalize,cse,dce")
+
+#: Programs kept; the least recently used goes first.
+_CAPACITY = 512
+_programs: OrderedDict[Any, GradientProgram] = OrderedDict()
+
+
+def eager_gradient(
+    records: Sequence[Record],
+    targets: Sequence[Tensor],
+    sources: Sequence[tuple[int, TensorType]],
+    seeds: Sequence[Tensor] | None,
+    batched: bool = False,
+) -> list[Tensor | None]:
+    """Gradients of the targets' sum with respect to the values with these ids; None where there is no path.
+
+    ``batched`` seeds have a leading axis more than the targets, and so have the gradients then.
+    """
+    part = _slice(records, {t.id for t in targets})
+    if any(r.pull is not None for r in part):
+        return gradient_in_stretches(eager_gradient, part, targets, sources, seeds, batched)
+    numbering: dict[int, int] = {}
+
+    def number(id: int) -> int:
+        return numbering.setdefault(id, len(numbering))
+
+    structure = (
+        tuple(
+            (
+                r.defn if r.callee is None else r.callee,
+                tuple(r.attrs.items()),
+                tuple([number(i) for i in r.inputs]),
+                r.input_types,
+                tuple([number(o) for o in r.outputs]),
+            )
+            for r in part
+        ),
+        tuple((number(t.id), t.type) for t in targets),
+        tuple((number(i), type) for i, type in sources),
+        seeds is not None,
+        seeds[0].type.shape[0] if batched and seeds else None,
+    )
+    program = _programs.get(structure)
+    if program is None:
+        program = _programs[structure] = GradientProgram(
+            part, targets, sources, seeds, numbering, batched
+        )
+        if len(_programs) > _CAPACITY:
+            _programs.popitem(last=False)
+    else:
+        _programs.move_to_end(structure)
+    saved = {id: array for r in part for id, array in r.saved.items()}
+    ids = list(numbering)
+    inputs = [Tensor(saved[ids[i]], type, ids[i]) for i, type in program.reads]
+    return program.run(inputs, [] if seeds is None else list(seeds))
+
+
+def _slice(records: Sequence[Record], wanted: set[int]) -> list[Record]:
+    """The records that the wanted values depend on, in order."""
+    part = []
+    for record in reversed(records):
+        if not wanted.isdisjoint(record.outputs):
+            part.append(record)
+            wanted.update(record.inputs)
+    part.reverse()
+    return part
+
+
+class GradientProgram:
+    """The adjoint of one structure of records: a function of saved values and seeds.
+
+    ``reads`` are the saved values it takes, by their number in the structure, with types.
+    """
+
+    def __init__(
+        self,
+        part: Sequence[Record],
+        targets: Sequence[Tensor],
+        sources: Sequence[tuple[int, TensorType]],
+        seeds: Sequence[Tensor] | None,
+        numbering: dict[int, int],
+        batched: bool,
+    ) -> None:
+        """Build, differentiate and simplify."""
+        function = Function("gradient")
+        values: dict[int, Value] = {}
+
+        def value(id: int, type: TensorType) -> Value:
+            if id not in values:
+                values[id] = function.block.add_arg(type)
+            return values[id]
+
+        forward: list[Operation] = []
+        for record in part:
+            _emit(function, record, value, values, forward)
+        ends = [value(t.id, t.type) for t in targets]
+        starts = [value(id, type) for id, type in sources]
+        weights = [function.block.add_arg(s.type) for s in seeds or ()]
+        self.reached = reachable(ends, starts)
+        wanted = [s for s, has in zip(starts, self.reached, strict=True) if has]
+        builder = Builder(function.block)
+        found: Any = ()
+        if wanted:
+            segments = (len(ends), len(weights), len(wanted), 0)
+            rows: dict[str, Any] = {"batched": True} if batched else {}
+            found = builder.emit("gradient", *ends, *weights, *wanted, segments=segments, **rows)
+        builder.emit("return", *(found if isinstance(found, tuple) else (found,)))
+        numbers: dict[Value, int] = {}
+        for (
+            id,
+            v,
+        ) in values.items():  # a program may return what it was given: the first id is the input's
+            numbers.setdefault(v, numbering[id])
+        self.reads = _simplify(function, forward, numbers, weights)
+        self.function = function
+        self._runs = 0
+        self._native: Executable | None = None
+
+    def run(self, inputs: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tensor | None]:
+        """The gradients; outer tapes, or the trace that goes on, hear how they are computed."""
+        if active_tapes() or current_trace() is not None:
+            results = _replay(self.function, [*inputs, *seeds])
+        else:
+            arrays = self._evaluate([t.array for t in (*inputs, *seeds)])
+            types = [v.tensor for v in self.function.returns]
+            results = [Tensor(np.asarray(a), t) for a, t in zip(arrays, types, strict=True)]
+        left = iter(results)
+        return [next(left) if has else None for has in self.reached]
+
+    def _evaluate(self, arrays: list[Array]) -> Sequence[Array]:
+        self._runs += 1
+        if self._runs == config.native_repetition():
+            try:
+                self._native = compile_module(Module([clone_function(self.function)]))
+            except TargetError:
+                self._native = (
+                    None  # operations without native code stay with NumPy, as they ran forward
+                )
+        if self._native is not None:
+            return self._native(*arrays)
+        return evaluate_function(self.function, arrays)
+
+
+def _emit(
+    function: Function,
+    record: Record,
+    value: Any,
+    values: dict[int, Value],
+    forward: list[Operation],
+) -> None:
+    """Append what a record stands for to the function."""
+    operands = [value(i, t) for i, t in zip(record.inputs, record.input_types, strict=True)]
+    if record.callee is not None:
+        # No saved values inside: they are computed again, as part of the gradient.
+        mapping = dict(zip(record.callee.args, operands, strict=True))
+        clone_block_into(record.callee.block, function.block, mapping)
+        function.block.ops.pop().drop()
+        results = [mapping.get(v, v) for v in record.callee.returns]
+        values.update(zip(record.outputs, results, strict=True))
+        return
+    builder = Builder(function.block)
+    with builder.at(resolve(record.origin)):
+        builder.emit(record.defn, *operands, **record.attrs)
+    op = function.block.ops[-1]
+    forward.append(op)
+    values.update(zip(record.outputs, op.results, strict=True))
+
+
+def _simplify(
+    function: Function,
+    forward: Sequence[Operation],
+    numbers: dict[Value, int],
+    weights: Sequence[Value],
+) -> list[tuple[int, TensorType]]:
+    """Differentiate, cut the forward operations off, simplify; return what is read of the records."""
+    run_pipeline(Module([function]), _DIFFERENTIATE)
+    block = function.block
+    inside = set(forward)
+    for op in forward:
+        for result in op.results:
+            readers = [user for user in result.users if user not in inside]
+            if readers:
+                saved = block.add_arg(result.type)
+                numbers[saved] = numbers[result]
+                for reader in readers:
+                    for i, operand in enumerate(reader.operands):
+                        if operand is result:
+                            reader.set_operand(i, saved)
+    for op in reversed(forward):
+        op.drop()
+    block.ops = [op for op in block.ops if op not in inside]
+    run_pipeline(Module([function]), _SIMPLIFY)
+    kept = [a for a in block.args if a.users and a not in weights]
+    for index in reversed(range(len(block.args))):
+        arg = block.args[index]
+        if not arg.users and arg not in weights:
+            block.remove_arg(index)
+    block.args.sort(key=lambda a: a in weights)  # seeds come last
+    for index, arg in enumerate(block.args):
+        arg.index = index
+    return [(numbers[a], a.tensor) for a in kept]
+
+
+def _replay(function: Function, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Run the program as eager operations, which tapes hear."""
+    known = dict(zip(function.args, inputs, strict=True))
+    for op in function.block.ops[:-1]:
+        results = apply(op.name, *[known[v] for v in op.operands], **op.attrs)
+        known.update(
+            zip(op.results, results if isinstance(results, tuple) else (results,), strict=True)
+        )
+    return [known[v] for v in function.returns]

@@ -1,0 +1,125 @@
+"""A function of tensors traced on its own, and run again as operations that tapes hear.
+
+What is to be mapped over an axis, or kept as the derivative of something, has to be a program first: also in eager
+code, and inside of a trace that goes on around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tapec.derivatives.attachment import attach
+from tapec.errors import RuntimeError
+from tapec.frames import here
+from tapec.ir.core import Block, Function, Module, Operation
+from tapec.ir.dims import DimLike
+from tapec.ir.op import OPS
+from tapec.ir.ops.control import Read
+from tapec.ir.ops.custom import Custom
+from tapec.ir.types import TensorType
+from tapec.passes.batch import batch_function
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.recording import current_trace, tracing
+from tapec.structure import flatten, unflatten
+from tapec.tensor import Tensor, apply, as_tensor
+from tapec.tracing import Trace
+from tapec.variable import Variable
+
+_EXPAND = parse_pipeline("adjoint")
+
+
+@dataclass
+class Subprogram:
+    """A traced function: its arguments are the inputs, then the ``captures``, which are tensors of the code around it.
+
+    ``leaves`` and ``spec`` are what the Python function returned; each Tensor among the leaves is one result.
+    """
+
+    function: Function
+    captures: list[Tensor]
+    leaves: list[Any]
+    spec: Any
+
+    def filled(self, results: Sequence[Tensor]) -> Any:
+        """What the Python function returned, with these results in place of its tensors."""
+        left = iter(results)
+        return unflatten(
+            self.spec, [next(left) if isinstance(v, Tensor) else v for v in self.leaves]
+        )
+
+
+def trace_subprogram(
+    name: str, function: Callable[[list[Tensor]], Any], types: Sequence[TensorType]
+) -> Subprogram:
+    """Trace a function of a list of tensors.
+
+    Raises:
+        RuntimeError: it assigns a Variable, or makes one.
+    """
+    trace = Trace(name, parent=current_trace())
+    with tracing(trace):
+        leaves, spec = flatten(function([trace.input(t, None) for t in types]))
+        trace.finish([leaf for leaf in leaves if isinstance(leaf, Tensor)])
+    if trace.function.updates or trace.created_variables:
+        raise RuntimeError(
+            f"a Variable is {'assigned' if trace.function.updates else 'made'} inside of {name}, which may run "
+            "for many rows, or not at all",
+            location=here(),
+            hint="return the new value, and assign it outside",
+        )
+    captures = [
+        thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
+        for thing in trace.captures
+    ]
+    for op in trace.function.block.ops:
+        # The Variable was read outside, just now: here its value comes in and gradients go out.
+        if isinstance(op.defn, Read) and op.operands[0] in trace.function.args:
+            op.defn = OPS["watch"]
+    return Subprogram(trace.function, captures, list(leaves), spec)
+
+
+def map_rows(
+    name: str, function: Callable[[list[Tensor]], Any], rows: Sequence[Tensor], size: DimLike
+) -> Any:
+    """What a function returns for each row of some tensors, with one leading axis more; done for all rows at once.
+
+    Raises:
+        RuntimeError: the function assigns a Variable, or makes one.
+        NotDifferentiableError: it has an operation that cannot be mapped.
+    """
+    types = [r.type.with_shape(r.type.shape[1:]) for r in rows]
+    program = trace_subprogram(name, function, types)
+    run_pipeline(Module([program.function]), _EXPAND)
+    batched = [True] * len(rows) + [False] * len(program.captures)
+    batch_function(program.function, size, batched)
+    return program.filled(replay(program.function.block, [*rows, *program.captures]))
+
+
+def replay(block: Block, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Run a block as operations of the code around, which tapes hear."""
+    known = dict(zip(block.args, inputs, strict=True))
+    for op in block.ops[:-1]:
+        operands = [known[v] for v in op.operands]
+        if isinstance(op.defn, Custom):
+            results: Any = tuple(_replay_custom(op, operands))
+        else:
+            results = apply(op.name, *operands, **op.attrs)
+            results = results if isinstance(results, tuple) else (results,)
+        known.update(zip(op.results, results, strict=True))
+    return [known[v] for v in block.terminator.operands]
+
+
+def _replay_custom(op: Operation, operands: Sequence[Tensor]) -> list[Tensor]:
+    count, flows = op.attrs["outputs"], op.attrs["flows"]
+    outputs, inputs = operands[:count], operands[count:]
+    region = op.regions[0].block
+
+    def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
+        found: list[Tensor | None] = [None] * len(inputs)
+        for position, gradient in zip(flows, replay(region, [*cotangents, *inputs]), strict=True):
+            found[position - count] = gradient
+        return found
+
+    return attach(outputs, inputs, pull)

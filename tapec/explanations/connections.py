@@ -1,0 +1,273 @@
+"""How values hang together, as far as a tape remembers: where a gradient flows, and where it is cut.
+
+Everything that ran is gone through twice: from the sources on, to see what still carries a derivative and which
+operation ended it; from the targets back, to see what they depend on at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+from tapec.explanations.trail import State, Step, Trail
+from tapec.frames import Origin, resolve
+from tapec.ir.core import Value as ProgramValue
+from tapec.ir.errors import NotDifferentiableError
+from tapec.ir.location import Location
+from tapec.ir.op import OPS
+from tapec.ir.ops.control import Gradient, StopGradient
+from tapec.ir.ops.custom import Custom
+from tapec.passes.adjoint import carries_gradient, flows, reachable
+from tapec.records import Record, Recording
+
+
+@dataclass(slots=True)
+class Node:
+    """A step, and which of its results may carry a derivative; ``call`` is the compiled call that it is part of."""
+
+    step: Step
+    carries: tuple[bool, ...]
+    call: Step | None = None
+
+    @property
+    def time(self) -> int:
+        """When it ran, as an id of that time."""
+        return max((self.call or self.step).outputs, default=0)
+
+    @property
+    def location(self) -> Location | None:
+        """The user's line."""
+        where = self.step.origin
+        return where if where is None or isinstance(where, Location) else resolve(where)
+
+
+class Cut(NamedTuple):
+    """A node at which the way from a source ends; ``value`` is the operand that came from the source."""
+
+    node: Node
+    value: int
+    cause: str
+
+
+#: Causes by what the tape did with the operation.
+_BY_STATE = {
+    State.STOPPED: "stop_recording",
+    State.AFTER: "outside the block",
+    State.RESET: "reset",
+    State.ELSEWHERE: "other thread",
+}
+
+
+class Connections:
+    """The ways between sources and targets.
+
+    Attributes:
+        reached: values that a derivative flows to from a source, each with the node and the value before it.
+        touched: all values that depend on a source, derivative or not.
+        needed: all values that the targets depend on.
+        cuts: where the ways to the targets end, in the order in which the operations ran.
+        makers: the node that made each value.
+    """
+
+    def __init__(
+        self, trail: Trail, recording: Recording, sources: Collection[int], targets: Collection[int]
+    ) -> None:
+        """Go through all that the tape remembers."""
+        self._active = recording.active
+        self._late = trail.late
+        self.nodes = _nodes(trail, recording)
+        self.makers = {id: node for node in self.nodes for id in node.step.outputs}
+        self.needed = self._back(targets)
+        followed = recording.active | set(targets)
+        self.reached: dict[int, tuple[Node, int] | None] = {
+            id: None for id in sources if id in followed
+        }
+        self.touched = set(sources)
+        self.cuts: list[Cut] = []
+        for node in self.nodes:
+            self._forward(node)
+        self.cuts = self._essential(self.cuts)
+
+    def _back(self, targets: Collection[int]) -> set[int]:
+        needed = set(targets)
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.step.outputs):
+                needed.update(node.step.inputs)
+        return needed
+
+    def _forward(self, node: Node) -> None:
+        step = node.step
+        if self.touched.isdisjoint(step.inputs):
+            return
+        self.touched.update(step.outputs)
+        # A traced custom gradient also reads the outputs that it is attached to.
+        attached = step.attrs["outputs"] if isinstance(step.defn, Custom) and step.attrs else 0
+        for i, value in enumerate(step.inputs):
+            if i < attached or value not in self.reached:
+                continue
+            cause = self._cut(node, i, value)
+            if cause is None:
+                for output, carries in zip(step.outputs, node.carries, strict=True):
+                    if carries:
+                        self.reached.setdefault(output, (node, value))
+            elif not self.needed.isdisjoint(step.outputs):
+                self.cuts.append(Cut(node, value, cause))
+
+    def _essential(self, cuts: list[Cut]) -> list[Cut]:
+        """The cuts without those inside of calls that let a derivative through: softmax stops one on purpose."""
+        passing = {
+            _public_call(n) for n in self.nodes if any(o in self.reached for o in n.step.outputs)
+        }
+        passing.discard(None)
+        return [cut for cut in cuts if _public_call(cut.node) not in passing] or cuts
+
+    def _cut(self, node: Node, index: int, value: int) -> str | None:
+        """Why no derivative flows through an operand, or None if it does."""
+        step = node.step
+        unheard = self.state_cause(node)
+        if unheard is not None:
+            return unheard
+        if isinstance(step.defn, StopGradient):
+            return "stop_gradient"
+        if not step.defn.differentiable:
+            return "no derivative"
+        if not any(node.carries):
+            return "cast to integers"
+        late = value in self._late and node.time < self._late[value]
+        if step.state is State.UNFOLLOWED or late:
+            return "watched after use"
+        if _flows(step)[index]:
+            return None
+        return "custom gradient" if isinstance(step.defn, Custom) else "rule without gradient"
+
+    def state_cause(self, node: Node) -> str | None:
+        """Why the tape did not record an operation, if not for its operands."""
+        state = node.step.state
+        if state in (State.AFTER, State.STOPPED) and isinstance(node.step.defn, Gradient):
+            return "gradient outside the block"
+        return _BY_STATE.get(state)
+
+    def path(self, cut: Cut) -> list[Node]:
+        """The operations from a source to a cut, the one that cuts last."""
+        nodes = [cut.node, *self.before(cut.value)]
+        return [n for n in reversed(nodes) if n is cut.node or not n.step.defn.marks_path]
+
+    def custom(self, target: int) -> Cut | None:
+        """The last operation with a derivative of the user's own, on the way from a source to a target."""
+        for node in self.before(target):
+            if isinstance(node.step.defn, Custom):
+                return Cut(
+                    node, next(i for i in node.step.inputs if i in self.reached), "custom gradient"
+                )
+        return None
+
+    def before(self, value: int) -> list[Node]:
+        """The operations on the way from a source to a value, the last one first."""
+        nodes = []
+        before = self.reached.get(value)
+        while before is not None:
+            nodes.append(before[0])
+            before = self.reached[before[1]]
+        return nodes
+
+    def users(self, values: Collection[int]) -> list[Node]:
+        """The nodes that read any of the values."""
+        return [n for n in self.nodes if not set(values).isdisjoint(n.step.inputs)]
+
+    def roots(self) -> list[int]:
+        """Needed values that nothing made, as far as the tape knows."""
+        return sorted(id for id in self.needed if id not in self.makers)
+
+
+def _public_call(node: Node) -> Origin | Location | None:
+    """The call of a public function that a node is part of; None for operators, which are one operation."""
+    where = node.step.origin
+    name = where.composite if isinstance(where, Location) else where[2] if where else None
+    return None if not name or name.startswith("_") else where
+
+
+def _nodes(trail: Trail, recording: Recording) -> list[Node]:
+    """Everything that ran, in order; calls of compiled functions are replaced by what is in them."""
+    fresh = count(-1, -1)
+    nodes = [_followed(record, recording.active) for record in recording.records]
+    # Where a gradient was not recorded, the gradient made it, not the last sum that it took.
+    unheard = {id for a in trail.answers if a.state is not State.ELSEWHERE for id in a.outputs}
+    nodes += [
+        Node(step, (True,) * len(step.outputs))
+        for step in trail.steps
+        if step.state is State.UNFOLLOWED or unheard.isdisjoint(step.outputs)
+    ]
+    made = {id for node in nodes for id in node.step.outputs}
+    for answer in trail.answers:
+        outputs = tuple(id for id in answer.outputs if id not in made)
+        if outputs:
+            step = Step(OPS["gradient"], answer.targets, outputs, answer.origin, answer.state)
+            nodes.append(Node(step, (True,) * len(outputs)))
+    nodes.sort(key=lambda node: node.time)
+    return [inner for node in nodes for inner in _opened(node, fresh)]
+
+
+def _followed(record: Record, active: Collection[int]) -> Node:
+    # Eager, only the user's function knows whether it gives a gradient.
+    unknown = isinstance(record.defn, Custom) and record.operation is None
+    step = Step(
+        record.defn,
+        record.inputs,
+        record.outputs,
+        record.origin,
+        State.FOLLOWED,
+        None if unknown else record.attrs,
+        record.input_types,
+        record.callee,
+        record.operation,
+    )
+    return Node(step, tuple(id in active for id in record.outputs))
+
+
+def _opened(node: Node, fresh: Iterator[int]) -> Iterator[Node]:
+    """The operations inside a call; any other node as it is."""
+    step = node.step
+    if step.callee is None:
+        yield node
+        return
+    ids: dict[ProgramValue, int] = dict(zip(step.callee.args, step.inputs, strict=True))
+    for op in step.callee.block.ops[:-1]:
+        ids.update((result, next(fresh)) for result in op.results)
+        inner = Step(
+            op.defn,
+            tuple(ids[v] for v in op.operands),
+            tuple(ids[v] for v in op.results),
+            op.location or step.origin,
+            step.state,
+            op.attrs,
+            tuple(v.tensor for v in op.operands),
+            operation=op,
+        )
+        yield Node(inner, tuple(carries_gradient(v) for v in op.results), step)
+    for value, output in zip(step.callee.returns, step.outputs, strict=True):
+        result = Step(
+            OPS["watch"],
+            (ids[value],),
+            (output,),
+            step.origin,
+            step.state,
+            {},
+            (value.tensor,),
+        )
+        yield Node(result, (carries_gradient(value),), step)
+
+
+def _flows(step: Step) -> tuple[bool, ...]:
+    """Through which operands a rule passes a derivative; all, where it cannot be asked."""
+    everything = (True,) * len(step.inputs)
+    if step.attrs is None or isinstance(step.defn, Gradient):
+        return everything
+    op = step.operation
+    if op is not None and op.regions:
+        return tuple(reachable(op.results, op.operands, op.operands))
+    try:
+        return flows(step.defn, step.input_types, step.attrs, len(step.outputs))
+    except NotDifferentiableError:
+        return everything  # whoever asks for the gradient is told by the error

@@ -1,0 +1,1 @@
+"""One documented function per operation, and what is composed of operations."""

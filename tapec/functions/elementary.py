@@ -1,0 +1,274 @@
+"""Functions of analysis, element by element: roots, exponentials, angles, error and gamma functions.
+
+They take floats, some of them complex numbers too. Gradients at poles are what the formula gives
+(inf or NaN), except where a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from math import log as _log
+from math import pi
+
+from tapec.functions.arithmetic import abs as absolute
+from tapec.functions.arithmetic import (
+    add,
+    divide,
+    equal,
+    is_finite,
+    less,
+    multiply,
+    negative,
+    not_equal,
+    sign,
+    stop_gradient,
+    subtract,
+    where,
+)
+from tapec.functions.broadcasting import binary, broadcast_pair, unary
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+def sqrt(x: TensorLike) -> Tensor:
+    """The square root; NaN below 0. The gradient is 0 wherever the incoming one is, even at 0."""
+    return unary("sqrt", x)
+
+
+def rsqrt(x: TensorLike) -> Tensor:
+    """``1 / sqrt(x)``. The gradient is 0 wherever the incoming one is, even at 0."""
+    return unary("rsqrt", x)
+
+
+def exp(x: TensorLike) -> Tensor:
+    """``e ** x`` of floats and complex numbers."""
+    return unary("exp", x)
+
+
+def expm1(x: TensorLike) -> Tensor:
+    """``e ** x - 1``, accurate near 0."""
+    return unary("expm1", x)
+
+
+def log(x: TensorLike) -> Tensor:
+    """The natural logarithm of floats and complex numbers; ``-inf`` at 0, NaN below."""
+    return unary("log", x)
+
+
+def log1p(x: TensorLike) -> Tensor:
+    """``log(1 + x)``, accurate near 0."""
+    return unary("log1p", x)
+
+
+def sin(x: TensorLike) -> Tensor:
+    """The sine of an angle in radians."""
+    return unary("sin", x)
+
+
+def cos(x: TensorLike) -> Tensor:
+    """The cosine of an angle in radians."""
+    return unary("cos", x)
+
+
+def tan(x: TensorLike) -> Tensor:
+    """The tangent of an angle in radians."""
+    return unary("tan", x)
+
+
+def asin(x: TensorLike) -> Tensor:
+    """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``."""
+    return unary("asin", x)
+
+
+def acos(x: TensorLike) -> Tensor:
+    """The angle in ``[0, pi]`` whose cosine is ``x``."""
+    return unary("acos", x)
+
+
+def atan(x: TensorLike) -> Tensor:
+    """The angle in ``[-pi/2, pi/2]`` whose tangent is ``x``."""
+    return unary("atan", x)
+
+
+def atan2(y: TensorLike, x: TensorLike) -> Tensor:
+    """The angle in ``(-pi, pi]`` of the point ``(x, y)``; its gradient at the origin is NaN."""
+    return binary("atan2", y, x)
+
+
+def sinh(x: TensorLike) -> Tensor:
+    """The hyperbolic sine."""
+    return unary("sinh", x)
+
+
+def cosh(x: TensorLike) -> Tensor:
+    """The hyperbolic cosine."""
+    return unary("cosh", x)
+
+
+def tanh(x: TensorLike) -> Tensor:
+    """The hyperbolic tangent of floats and complex numbers."""
+    return unary("tanh", x)
+
+
+def asinh(x: TensorLike) -> Tensor:
+    """The inverse of `sinh`."""
+    return unary("asinh", x)
+
+
+def acosh(x: TensorLike) -> Tensor:
+    """The inverse of `cosh`, not negative; NaN below 1."""
+    return unary("acosh", x)
+
+
+def atanh(x: TensorLike) -> Tensor:
+    """The inverse of `tanh`."""
+    return unary("atanh", x)
+
+
+def sigmoid(x: TensorLike) -> Tensor:
+    """``1 / (1 + e ** -x)``, without overflow."""
+    return unary("sigmoid", x)
+
+
+def softplus(x: TensorLike) -> Tensor:
+    """``log(1 + e ** x)``, without overflow. The gradient is ``sigmoid(x)``.
+
+    Formula: ``x + log1p(e ** -x)`` for ``x >= 0`` and ``log1p(e ** x)`` below. Each branch is
+    smooth everywhere, so derivatives of any order are right at 0 too, which those of ``max(x, 0) +
+    log1p(e ** -|x|)`` are not.
+    """
+    x = as_tensor(x)
+    below = less(x, 0)
+    return add(where(below, 0, x), log1p(exp(where(below, x, negative(x)))))
+
+
+def log_sigmoid(x: TensorLike) -> Tensor:
+    """``log(sigmoid(x))``, without underflow: ``-softplus(-x)``."""
+    return negative(softplus(negative(x)))
+
+
+def erf(x: TensorLike) -> Tensor:
+    """The error function ``2 / sqrt(pi) * integral from 0 to x of e ** -t² dt``."""
+    return unary("erf", x)
+
+
+def erfc(x: TensorLike) -> Tensor:
+    """``1 - erf(x)``, accurate where it is small."""
+    return unary("erfc", x)
+
+
+def erfinv(x: TensorLike) -> Tensor:
+    """The inverse of `erf`: infinite at -1 and 1, NaN outside. Right to the third derivative.
+
+    An approximation is refined by Newton's method. Its first value is a constant for derivatives;
+    each step of ``y - (erf(y) - x) / erf'(y)`` doubles the number of digits that are right, and
+    also of derivatives: two steps give those up to the third.
+
+    Source: Giles, "Approximating the erfinv function", 2010 (single precision, central range and
+    tails).
+    """
+    x = as_tensor(x)
+    inside = less(absolute(x), 1)
+    safe = where(inside, x, 0)
+    y = stop_gradient(_erfinv_near(safe))
+    for _ in builtins.range(2):
+        slope = multiply(0.5 * pi**0.5, exp(multiply(y, y)))  # 1 / erf'(y)
+        y = subtract(y, multiply(subtract(erf(y), safe), slope))
+    edge = where(equal(absolute(x), 1), multiply(sign(x), float("inf")), float("nan"))
+    return where(inside, y, edge)
+
+
+_GILES_CENTRE = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_GILES_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def _erfinv_near(x: Tensor) -> Tensor:
+    """`erfinv` to about seven digits for ``|x| < 1``."""
+    w = negative(log(multiply(subtract(1, x), add(1, x))))
+    centre = less(w, 5)
+    t = where(centre, subtract(w, 2.5), subtract(sqrt(w), 3))
+    value = where(centre, _GILES_CENTRE[0], as_tensor(_GILES_TAIL[0], x.type.dtype))
+    for a, b in zip(_GILES_CENTRE[1:], _GILES_TAIL[1:], strict=True):
+        value = add(where(centre, a, as_tensor(b, x.type.dtype)), multiply(value, t))
+    return multiply(value, x)
+
+
+def ndtri(p: TensorLike) -> Tensor:
+    """The number below which a standard normal one lies with probability ``p``."""
+    return multiply(2**0.5, erfinv(subtract(multiply(2, as_tensor(p)), 1)))
+
+
+def polyval(coeffs: Sequence[TensorLike], x: TensorLike) -> Tensor:
+    """The polynomial with these coefficients, that of the highest power first (Horner's scheme).
+
+    Example: ``polyval([2.0, 0.0, 1.0], 3.0)`` is ``19.0``.
+    """
+    x = as_tensor(x)
+    value = multiply(x, 0)
+    for coefficient in coeffs:
+        value = add(multiply(value, x), coefficient)
+    return value
+
+
+def lgamma(x: TensorLike) -> Tensor:
+    """The logarithm of the absolute value of the gamma function."""
+    return unary("lgamma", x)
+
+
+def digamma(x: TensorLike) -> Tensor:
+    """The derivative of `lgamma`."""
+    return unary("digamma", x)
+
+
+def polygamma(a: int, x: TensorLike) -> Tensor:
+    """The derivative of order ``a`` of `digamma`, for a whole number ``a`` that is known."""
+    if int(a) == 0:
+        return digamma(x)
+    result: Tensor = apply("polygamma", as_tensor(x), order=int(a))
+    return result
+
+
+def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log(y)``, and 0 with gradient 0 where ``x`` is 0, whatever ``y`` is."""
+    x, y = broadcast_pair(x, y)
+    used = not_equal(x, 0)
+    return where(used, multiply(x, log(where(used, y, 1))), 0)
+
+
+def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x * log1p(y)``, and 0 with gradient 0 where ``x`` is 0."""
+    x, y = broadcast_pair(x, y)
+    used = not_equal(x, 0)
+    return where(used, multiply(x, log1p(where(used, y, 0))), 0)
+
+
+def xdivy(x: TensorLike, y: TensorLike) -> Tensor:
+    """``x / y``, and 0 with gradient 0 where ``x`` is 0."""
+    x, y = broadcast_pair(x, y)
+    used = not_equal(x, 0)
+    return where(used, divide(x, where(used, y, 1)), 0)
+
+
+def logaddexp(x: TensorLike, y: TensorLike) -> Tensor:
+    """``log(e ** x + e ** y)``, without overflow."""
+    x, y = broadcast_pair(x, y)
+    below = less(x, y)
+    larger, smaller = where(below, y, x), where(below, x, y)
+    gap = subtract(smaller, where(is_finite(larger), larger, 0))  # inf - inf would be NaN
+    return add(larger, log1p(exp(gap)))
+
+
+def log2(x: TensorLike) -> Tensor:
+    """The logarithm to base 2."""
+    return multiply(log(x), 1 / _log(2))
+
+
+def log10(x: TensorLike) -> Tensor:
+    """The logarithm to base 10."""
+    return multiply(log(x), 1 / _log(10))

@@ -1,0 +1,279 @@
+"""Parts of tensors: by index and slice, by lists of indices, by masks.
+
+An integer from Python becomes part of the program; an index that is a tensor is data, and may
+change from call to call.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapec.errors import InvalidArgumentError, TypeError
+from tapec.frames import here
+from tapec.functions.arithmetic import add, less, multiply, where
+from tapec.functions.broadcasting import axis_of, has_dtype, misfit, refuse_in_trace, wrong_dtype
+from tapec.functions.known import dim_tensor, static_value
+from tapec.functions.rearrangement import expand_dims, part, reshape, reverse, unstack
+from tapec.ir.dims import Dim, DimLike
+from tapec.ir.types import BOOL
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+def getitem(x: TensorLike, key: Any) -> Tensor:
+    """The operator ``x[key]``.
+
+    Args:
+        x: the tensor.
+        key: integers, slices, ``...``, ``tapec.newaxis``, scalar integer tensors, or a tuple of
+            these; or a mask of bools for the leading axes (eager only).
+
+    A slice past the end is cut off, as in Python.
+
+    Raises:
+        InvalidArgumentError: an integer out of range, or more indices than axes (ValueError while a
+            function is compiled).
+        TypeError: an index of another kind.
+    """
+    tensor = as_tensor(x)
+    if _is_mask(key):
+        return boolean_mask(tensor, key)
+    if isinstance(key, list):
+        raise misfit(f"a list {key} is no index", "use tapec.gather for a list of indices")
+    keys = key if isinstance(key, tuple) else (key,)
+    if isinstance(key, builtins.int) and tensor.type.rank:
+        return _entry(tensor, 0, key)  # the common case
+    axis = 0
+    for item in _without_ellipsis(keys, tensor.type.rank):
+        if item is None:
+            tensor, axis = expand_dims(tensor, axis), axis + 1
+        elif isinstance(item, builtins.slice):
+            tensor, axis = _sliced(tensor, axis, item), axis + 1
+        else:
+            tensor = _entry(tensor, axis, item)
+    return tensor
+
+
+def _is_mask(key: Any) -> bool:
+    if has_dtype(key):
+        return key.dtype == BOOL  # type: ignore[no-any-return]
+    return isinstance(key, np.ndarray | np.bool_ | bool) and np.asarray(key).dtype == bool
+
+
+def _without_ellipsis(keys: Sequence[Any], rank: int) -> list[Any]:
+    """The keys with ``...`` written out as full slices."""
+    used = builtins.sum(k is not None and k is not Ellipsis for k in keys)
+    if used > rank:
+        raise misfit(f"Index out of range using input dim {rank}; input has only {rank} dims", None)
+    found: list[Any] = []
+    for k in keys:
+        if k is Ellipsis:
+            found += [builtins.slice(None)] * (rank - used)
+            used = rank  # a second one stands for nothing
+        else:
+            found.append(k)
+    return found
+
+
+def _entry(x: Tensor, axis: int, index: Any) -> Tensor:
+    """One entry of an axis, which disappears."""
+    extent = x.type.shape[axis]
+    if has_dtype(index):
+        return _entry_at(x, axis, as_tensor(index))
+    try:
+        number = index.__index__()
+    except AttributeError:
+        raise TypeError(
+            "Only integers, slices (`:`), ellipsis (`...`), tapec.newaxis (`None`) and scalar "
+            f"integer tensors are valid indices, got {index!r}",
+            location=here(),
+            hint="use tapec.gather for a list of indices",
+        ) from None
+    if not isinstance(extent, Dim) and not -extent <= number < extent:
+        raise misfit(f"slice index {number} of dimension {axis} out of bounds.")
+    row = part(x, axis, number if number >= 0 else extent + number, 1)
+    shape = x.type.shape
+    result: Tensor = apply("reshape", row, shape=(*shape[:axis], *shape[axis + 1 :]))
+    return result
+
+
+def _entry_at(x: Tensor, axis: int, index: Tensor) -> Tensor:
+    """The entry at an index that is data."""
+    if not index.type.dtype.is_integer or index.type.rank:
+        raise TypeError(
+            f"an index must be an integer scalar, got {index.type}",
+            location=here(),
+            hint="use tapec.gather for several indices",
+        )
+    extent = dim_tensor(x.type.shape[axis], index.type.dtype)
+    return gather(x, where(less(index, 0), add(index, extent), index), axis=axis)
+
+
+def _sliced(x: Tensor, axis: int, key: builtins.slice) -> Tensor:
+    start, stop, step = (
+        None if v is None else static_value(v, "a bound of a slice")
+        for v in (key.start, key.stop, key.step)
+    )
+    if start is stop is None and step in (None, 1):
+        return x
+    extent = x.type.shape[axis]
+    if isinstance(extent, Dim) or isinstance(start, Dim) or isinstance(stop, Dim):
+        return _sliced_symbolic(x, axis, (start, stop, step))
+    places = range(*builtins.slice(start, stop, step).indices(extent))
+    if not places:
+        return part(x, axis, 0, 0)
+    if places.step < 0:
+        x = reverse(x, [axis])
+        places = range(extent - 1 - places[0], extent - places[-1], -places.step)
+    return part(x, axis, places[0], len(places), places.step)
+
+
+def _sliced_symbolic(x: Tensor, axis: int, key: tuple[Any, Any, Any]) -> Tensor:
+    """A slice of an axis whose size only a call will know: bounds are taken to be inside."""
+    extent = x.type.shape[axis]
+    start, stop, step = key
+    if step is not None and step < 0:
+        if start is not None or stop is not None:
+            raise misfit(
+                f"a backward slice with bounds of an axis of unknown size {extent}",
+                "reverse the whole axis, then slice",
+            )
+        x, step = reverse(x, [axis]), -step
+
+    def place(bound: DimLike | None, default: DimLike) -> DimLike:
+        if bound is None:
+            return default
+        return bound if isinstance(bound, Dim) or bound >= 0 else extent + bound
+
+    first, stride = place(start, 0), step or 1
+    size = (place(stop, extent) - first + stride - 1) // stride
+    return part(x, axis, first, size, stride)
+
+
+def strided_slice(input_: TensorLike, begin: Any, end: Any, strides: Any = None) -> Tensor:
+    """``input_[begin:end:strides]`` for the leading axes, without masks."""
+    steps = [None] * len(begin) if strides is None else strides
+    keys = zip(begin, end, steps, strict=True)
+    return getitem(input_, tuple(builtins.slice(*key) for key in keys))
+
+
+# -- lists of indices
+
+
+def gather(
+    params: TensorLike,
+    indices: TensorLike,
+    validate_indices: Any = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+) -> Tensor:
+    """The entries of an axis at integer indices of any shape.
+
+    Args:
+        params: ``[..., n, ...]``.
+        indices: integers in ``[0, n)``.
+        validate_indices: ignored; indices are checked.
+        axis: of the entries; ``batch_dims`` if None.
+        batch_dims: how many leading axes the two have in common.
+
+    Returns:
+        ``params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]``.
+
+    Example: ``gather([10, 20, 30], [2, 0])`` is ``[30, 10]``.
+
+    Raises:
+        InvalidArgumentError: eager, an index out of range.
+    """
+    x = as_tensor(params)
+    positions = as_tensor(indices)
+    if not positions.type.dtype.is_integer:
+        raise wrong_dtype(positions.type.dtype, "integer indices")
+    shared = static_value(batch_dims, "batch_dims")
+    shared = shared if shared >= 0 else shared + positions.type.rank
+    place = axis_of(shared if axis is None else static_value(axis, "axis"), x.type.rank)
+    _refuse_outside(positions, x.type.shape[place])
+    result: Tensor = apply("gather", x, positions, axis=place, batch_dims=shared)
+    return result
+
+
+def _refuse_outside(indices: Tensor, extent: DimLike) -> None:
+    """Eager: name the first index that is out of range."""
+    array = indices._array
+    if array is None or not array.size:
+        return
+    if array.min() < 0 or array.max() >= extent:
+        where = np.argwhere((array < 0) | (array >= extent))[0]
+        place = ",".join(map(str, where))
+        raise InvalidArgumentError(
+            f"indices[{place}] = {array[tuple(where)]} is not in [0, {extent})", location=here()
+        )
+
+
+def gather_nd(params: TensorLike, indices: TensorLike, batch_dims: int = 0) -> Tensor:
+    """Entries at tuples of indices.
+
+    Args:
+        params: the tensor.
+        indices: ``[..., k]``, indices for ``k`` axes of ``params`` behind the batch axes.
+        batch_dims: how many leading axes the two have in common.
+
+    Returns:
+        ``indices.shape[:-1] + params.shape[batch_dims + k:]``.
+
+    Example: ``gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])`` is ``[2, 3]``.
+    """
+    x, places = as_tensor(params), as_tensor(indices)
+    flat, count = linear_index(places, x.type.shape[batch_dims:])
+    lead, rest = x.type.shape[:batch_dims], x.type.shape[batch_dims + count :]
+    inner = prod(x.type.shape[batch_dims : batch_dims + count])
+    rows = reshape(x, (*lead, inner, *rest))
+    return gather(rows, flat, axis=batch_dims, batch_dims=batch_dims)
+
+
+def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int]:
+    """Row-major positions from tuples of indices ``[..., k]``, and ``k``.
+
+    Raises:
+        InvalidArgumentError: eager, an index out of range.
+    """
+    count = indices.type.shape[-1]
+    if isinstance(count, Dim) or count > len(shape):
+        raise misfit(f"index innermost dimension length must be <= params rank; saw {count}")
+    flat = as_tensor(0, indices.type.dtype)
+    for index, extent in zip(unstack(indices, axis=-1), shape, strict=False):
+        _refuse_outside(index, extent)
+        flat = add(multiply(flat, dim_tensor(extent, indices.type.dtype)), index)
+    if not count:
+        flat = reshape(
+            apply("sum", indices, axes=(indices.type.rank - 1,)), indices.type.shape[:-1]
+        )
+    return flat, count
+
+
+def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Any = None) -> Tensor:
+    """The entries at which a mask holds, in one axis.
+
+    Args:
+        tensor: the tensor.
+        mask: bools in the shape of some axes of the tensor, from ``axis`` on.
+        axis: the first of these axes; 0 by default.
+
+    Raises:
+        NotImplementedError: while a function is compiled: the result's shape depends on values.
+        InvalidArgumentError: the mask does not fit.
+    """
+    x, condition = as_tensor(tensor), as_tensor(mask, BOOL)
+    refuse_in_trace("boolean_mask", "multiply by the mask, or use tapec.where")
+    place = axis_of(0 if axis is None else axis, x.type.rank)
+    shape, covered = x.type.shape, condition.type.shape
+    if not covered or shape[place : place + len(covered)] != covered:
+        raise misfit(f"boolean_mask: a mask of shape {condition.shape} for axes of {x.shape}")
+    rest = shape[place + len(covered) :]
+    flat = reshape(x, (*shape[:place], prod(covered), *rest))
+    rows = np.flatnonzero(condition.array)
+    dtype = np.int32 if flat.type.shape[place] < 2**31 else np.int64  # type: ignore[operator]
+    return gather(flat, as_tensor(rows.astype(dtype)), axis=place)

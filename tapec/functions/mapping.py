@@ -1,0 +1,57 @@
+"""`vectorized_map`: a function of one row, run for all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tapec.derivatives.subprogram import map_rows
+from tapec.errors import ValueError
+from tapec.frames import here
+from tapec.structure import flatten, unflatten
+from tapec.tensor import Tensor, as_tensor
+
+
+def vectorized_map(
+    fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
+) -> Any:
+    """What a function returns for each row of some tensors, stacked.
+
+    The function is traced for one row, and every operation is replaced by one of all rows; there is no loop. Gradients
+    taken inside are those of one row, so gradients for each example of a batch are::
+
+        def one(example):
+            with tapec.GradientTape() as tape:
+                loss = loss_of(example)
+            return tape.gradient(loss, weights)
+
+        gradients = tapec.vectorized_map(one, examples)
+
+    Args:
+        fn: takes a structure like ``elems``, without the leading axes, and returns a structure of Tensors, None where
+            there is none.
+        elems: a structure of tensors that have the same leading axis.
+        fallback_to_while_loop: without effect: every operation can be mapped.
+        warn: without effect.
+
+    Returns:
+        The structure that ``fn`` returns; each Tensor has the leading axis too.
+
+    Raises:
+        ValueError: ``elems`` are empty, or their leading axes differ.
+        RuntimeError: ``fn`` assigns or makes a Variable.
+    """
+    leaves, spec = flatten(elems)
+    rows = [as_tensor(leaf) for leaf in leaves]
+    if not rows or any(not r.type.rank or r.type.shape[0] != rows[0].type.shape[0] for r in rows):
+        shapes = ", ".join(str(r.shape) for r in rows)
+        raise ValueError(
+            f"vectorized_map takes tensors with one leading axis in common, got shapes {shapes or 'of none'}",
+            location=here(),
+        )
+
+    def one(inputs: Sequence[Tensor]) -> Any:
+        result, structure = flatten(fn(unflatten(spec, list(inputs))))
+        return unflatten(structure, [None if v is None else as_tensor(v) for v in result])
+
+    return map_rows("vectorized_map", one, rows, rows[0].type.shape[0])

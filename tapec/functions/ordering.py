@@ -1,0 +1,111 @@
+"""Sorting along an axis. The order carries no gradient, the sorted values do."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tapec.errors import ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import less, logical_not, where
+from tapec.functions.broadcasting import axis_of, misfit
+from tapec.functions.indexing import gather
+from tapec.functions.known import static_value
+from tapec.functions.rearrangement import expand_dims, part, transpose
+from tapec.functions.reductions import reduce_logsumexp
+from tapec.ir.types import I32, TensorType
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+class TopK(NamedTuple):
+    """The greatest entries of each row and where they stand."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def argsort(
+    values: TensorLike, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False
+) -> Tensor:
+    """The int32 indices that would sort an axis; equal entries keep their order, NaN is greatest.
+
+    A compiled function sorts by a network, whose comparisons depend on the size of the axis alone.
+
+    Args:
+        values: numbers.
+        axis: along which.
+        direction: ``ASCENDING`` or ``DESCENDING``.
+        stable: ignored, as the order always is.
+
+    Example: ``argsort([3, 1, 2])`` is ``[1, 2, 0]``.
+
+    Raises:
+        ValueError: an unknown direction.
+        TargetError: in a compiled function, the size of the axis is not known.
+    """
+    x = as_tensor(values)
+    place = axis_of(axis, x.type.rank)
+    result: Tensor = apply("argsort", x, axis=place, descending=not _ascends(direction), dtype=I32)
+    return result
+
+
+def _ascends(direction: str) -> bool:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(
+            f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING'. Received: "
+            f"{direction}",
+            location=here(),
+        )
+    return direction == "ASCENDING"
+
+
+def _swapped(x: Tensor, axis: int) -> Tensor:
+    """With one axis and the last one swapped."""
+    order = list(range(x.type.rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    return transpose(x, order)
+
+
+def sort(values: TensorLike, axis: Any = -1, direction: str = "ASCENDING") -> Tensor:
+    """The entries of an axis in order; see `argsort`. Each gradient goes where its entry came from."""
+    x = as_tensor(values)
+    place = axis_of(axis, x.type.rank)
+    rows = _swapped(x, place)
+    order = argsort(rows, -1, direction)
+    return _swapped(_along_last(rows, order), place)
+
+
+def _along_last(x: Tensor, indices: Tensor) -> Tensor:
+    return gather(x, indices, axis=x.type.rank - 1, batch_dims=x.type.rank - 1)
+
+
+def top_k(input: TensorLike, k: Any = 1, sorted: bool = True) -> TopK:
+    """The ``k`` greatest entries of the last axis, the greatest first, and their int32 indices.
+
+    Example: ``top_k([3.0, 1.0, 2.0], 2)`` is ``([3.0, 2.0], [0, 2])``.
+
+    Raises:
+        InvalidArgumentError: there are less than ``k`` entries.
+    """
+    x = as_tensor(input)
+    count = static_value(k, "k")
+    if not x.type.rank or (isinstance(n := x.type.shape[-1], int) and n < count):
+        raise misfit(f"input must have at least k={count} columns, got shape {x.shape}")
+    order = part(argsort(x, -1, "DESCENDING"), x.type.rank - 1, 0, count)
+    return TopK(_along_last(x, order), order)
+
+
+def cumulative_logsumexp(x: TensorLike, axis: Any = 0, exclusive: bool = False) -> Tensor:
+    """``log(sum(exp(...)))`` of the entries up to each one along an axis, without overflow.
+
+    Each result is a `reduce_logsumexp` of its own, so that small entries are not lost beside large
+    ones that come later.
+    """
+    values = as_tensor(x)
+    place = axis_of(static_value(axis, "axis"), values.type.rank)
+    rows = _swapped(values, place)
+    n = rows.type.shape[-1]
+    pairs = TensorType(I32, (n, n))
+    mine, other = (apply("iota", axis=a, type=pairs) for a in (0, 1))
+    used = less(other, mine) if exclusive else logical_not(less(mine, other))
+    masked = where(used, expand_dims(rows, -2), float("-inf"))
+    return _swapped(reduce_logsumexp(masked, axis=-1), place)

@@ -1,0 +1,247 @@
+"""Sums, extrema and other reductions over axes, and running sums.
+
+``axis`` is None (all axes), a number or a sequence of numbers, negative ones from the end;
+``keepdims`` leaves axes of size 1 in place. Raises of every function: InvalidArgumentError for an
+axis out of range or a dtype that does not fit; while a function is compiled ValueError or
+TypeError.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tapec.errors import ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import abs as absolute
+from tapec.functions.arithmetic import (
+    cast,
+    conj,
+    divide,
+    floordiv,
+    is_finite,
+    multiply,
+    not_equal,
+    real,
+    stop_gradient,
+    subtract,
+    where,
+)
+from tapec.functions.arithmetic import pow as power
+from tapec.functions.broadcasting import as_float, axes_of, axis_of, misfit
+from tapec.functions.elementary import exp, lgamma, log, sqrt
+from tapec.functions.known import dim_tensor, static_value
+from tapec.functions.rearrangement import reshape
+from tapec.ir.dims import DimLike
+from tapec.ir.types import BF16, BOOL, F16, F32, I32, I64, as_dtype
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+
+def _reduce(op: str, input_tensor: TensorLike, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(input_tensor)
+    axes = axes_of(axis, x.type.rank)
+    if not axes:
+        return x
+    result: Tensor = apply(op, x, axes=axes)
+    return _kept(result, x, axes) if keepdims else result
+
+
+def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """A reduction's result with the reduced axes of ``x`` back as axes of size 1."""
+    shape = tuple([1 if a in axes else n for a, n in enumerate(x.type.shape)])
+    kept: Tensor = apply("reshape", result, shape=shape)
+    return kept
+
+
+def reduce_sum(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over axes.
+
+    Example: ``reduce_sum([[1, 2], [3, 4]], axis=0)`` is ``[4, 6]``.
+    """
+    return _reduce("sum", input_tensor, axis, keepdims)
+
+
+def reduce_prod(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over axes; its gradient is exact where factors are 0."""
+    return _reduce("reduce_prod", input_tensor, axis, keepdims)
+
+
+def reduce_max(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The greatest element over axes; NaN if one is. Elements that tie share the gradient."""
+    return _reduce("reduce_max", input_tensor, axis, keepdims)
+
+
+def reduce_min(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The least element over axes; NaN if one is. Elements that tie share the gradient."""
+    return _reduce("reduce_min", input_tensor, axis, keepdims)
+
+
+def reduce_any(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether any of the bools holds."""
+    return _reduce("reduce_any", as_tensor(input_tensor, BOOL), axis, keepdims)
+
+
+def reduce_all(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether all of the bools hold."""
+    return _reduce("reduce_all", as_tensor(input_tensor, BOOL), axis, keepdims)
+
+
+def count(x: Tensor, axis: Any = None) -> DimLike:
+    """How many elements each sum over ``axis`` adds."""
+    return prod(x.type.shape[a] for a in axes_of(axis, x.type.rank))
+
+
+def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean over axes; of integers rounded down; NaN over nothing.
+
+    Example: ``reduce_mean([1.0, 2.0])`` is ``1.5``.
+    """
+    x = as_tensor(input_tensor)
+    dtype = x.type.dtype
+    if dtype in (F16, BF16):  # which can hold neither the sum nor the number of many elements
+        return cast(reduce_mean(cast(x, F32), axis, keepdims), dtype)
+    number: TensorLike = count(x, axis)
+    if not isinstance(number, int):
+        number = cast(dim_tensor(number, I32), dtype)
+    total = reduce_sum(x, axis, keepdims)
+    return divide(total, number) if dtype.is_differentiable else floordiv(total, number)
+
+
+def reduce_variance(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean squared distance from the mean (divided by n, not n - 1)."""
+    x = as_float(input_tensor)
+    gap = subtract(x, reduce_mean(x, axis, keepdims=True))
+    return reduce_mean(real(multiply(conj(gap), gap)), axis, keepdims)
+
+
+def reduce_std(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The square root of `reduce_variance`; its gradient is NaN where all elements are equal."""
+    return sqrt(reduce_variance(input_tensor, axis, keepdims))
+
+
+def reduce_euclidean_norm(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False
+) -> Tensor:
+    """The square root of the sum of squares; its gradient at 0 is NaN."""
+    x = as_tensor(input_tensor)
+    return sqrt(reduce_sum(real(multiply(conj(x), x)), axis, keepdims))
+
+
+def reduce_logsumexp(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` over axes, without overflow; its gradient is the softmax.
+
+    The maximum is subtracted first and added again. It is a constant for derivatives: what it
+    would add cancels.
+    """
+    x = as_float(input_tensor)
+    peak = reduce_max(x, axis, keepdims=True)
+    peak = stop_gradient(where(is_finite(peak), peak, 0))
+    total = reduce_sum(exp(subtract(x, peak)), axis, keepdims)
+    return log(total) + reshape(peak, total.type.shape)
+
+
+def lbeta(x: TensorLike) -> Tensor:
+    """``sum(lgamma(x)) - lgamma(sum(x))`` over the last axis: the logarithm of the multivariate beta function."""
+    x = as_tensor(x)
+    return subtract(reduce_sum(lgamma(x), axis=-1), lgamma(reduce_sum(x, axis=-1)))
+
+
+def count_nonzero(
+    input: TensorLike, axis: Any = None, keepdims: bool = False, dtype: Any = I64
+) -> Tensor:
+    """How many elements are not 0."""
+    return reduce_sum(cast(not_equal(input, 0), dtype), axis, keepdims)
+
+
+def norm(
+    tensor: TensorLike, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False
+) -> Tensor:
+    """A norm of vectors: of everything if ``axis`` is None, else along an axis.
+
+    Args:
+        tensor: floats or complex numbers.
+        ord: ``"euclidean"`` (also for a pair of axes, as ``"fro"``), a positive number ``p``, or
+            ``inf``.
+        axis: None, an axis, or a pair of axes for matrices.
+        keepdims: whether reduced axes stay with size 1.
+
+    The gradient of the Euclidean norm at 0 is NaN, as in TensorFlow.
+
+    Raises:
+        ValueError: ``ord`` is not supported, for these axes.
+    """
+    x = as_float(tensor)
+    matrix = isinstance(axis, list | tuple) and len(axis) == 2
+    if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
+        return reduce_euclidean_norm(x, axis, keepdims)
+    if matrix:
+        return _matrix_norm(absolute(x), ord, axis, keepdims)
+    if ord == float("inf"):
+        return reduce_max(absolute(x), axis, keepdims)
+    if ord == 1:
+        return reduce_sum(absolute(x), axis, keepdims)
+    if isinstance(ord, int | float) and ord > 0:
+        return power(reduce_sum(power(absolute(x), ord), axis, keepdims), 1 / ord)
+    raise ValueError(f"'ord' must be a supported vector norm, got {ord!r}", location=here())
+
+
+def _matrix_norm(x: Tensor, ord: Any, axes: Any, keepdims: bool) -> Tensor:
+    """The largest column sum (1) or row sum (inf) of absolute values."""
+    if ord not in (1, float("inf")):
+        raise ValueError(f"'ord' must be a supported matrix norm, got {ord!r}", location=here())
+    row, column = (axis_of(a, x.type.rank) for a in axes)
+    summed, compared = (row, column) if ord == 1 else (column, row)
+    result = reduce_max(reduce_sum(x, summed, keepdims=True), compared, keepdims=True)
+    rest = tuple(n for a, n in enumerate(result.type.shape) if a not in (row, column))
+    return result if keepdims else reshape(result, rest)
+
+
+# -- positions of extrema, running sums
+
+
+def argmax(input: TensorLike, axis: Any = None, output_type: Any = I64) -> Tensor:
+    """Where the greatest element of an axis stands (axis 0 by default), the first of several."""
+    return _position("argmax", input, axis, output_type)
+
+
+def argmin(input: TensorLike, axis: Any = None, output_type: Any = I64) -> Tensor:
+    """Where the least element of an axis stands (axis 0 by default), the first of several."""
+    return _position("argmin", input, axis, output_type)
+
+
+def _position(op: str, input: TensorLike, axis: Any, output_type: Any) -> Tensor:
+    x = as_tensor(input)
+    place = axis_of(0 if axis is None else axis, x.type.rank, "reduction dimension")
+    if x.type.shape[place] == 0:
+        raise misfit(f"Reduction axis {place} is empty in shape {x.shape}")
+    result: Tensor = apply(op, x, axis=place, dtype=as_dtype(output_type))
+    return result
+
+
+def cumsum(x: TensorLike, axis: Any = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The sum of the entries up to each one along an axis.
+
+    Args:
+        x: the tensor.
+        axis: along which.
+        exclusive: leave each entry itself out.
+        reverse: from the end.
+
+    Example: ``cumsum([1, 2, 3])`` is ``[1, 3, 6]``.
+    """
+    return _running("cumsum", x, axis, exclusive, reverse)
+
+
+def cumprod(x: TensorLike, axis: Any = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The product of the entries up to each one along an axis; see `cumsum`.
+
+    Its gradient is exact behind a 0, where TensorFlow's is not.
+    """
+    return _running("cumprod", x, axis, exclusive, reverse)
+
+
+def _running(op: str, x: TensorLike, axis: Any, exclusive: bool, reverse: bool) -> Tensor:
+    tensor = as_tensor(x)
+    place = axis_of(static_value(axis, "axis"), tensor.type.rank)
+    result: Tensor = apply(op, tensor, axis=place, exclusive=exclusive, reverse=reverse)
+    return result

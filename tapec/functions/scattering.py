@@ -1,0 +1,279 @@
+"""Entries put or added at positions that are data: scatter, segments, counts.
+
+Positions out of range are refused eagerly, where a docstring does not say otherwise; a compiled
+function leaves them out.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tapec.functions.arithmetic import (
+    add,
+    cast,
+    divide,
+    equal,
+    greater,
+    less,
+    less_equal,
+    maximum,
+    subtract,
+    where,
+)
+from tapec.functions.arrays import ones_like
+from tapec.functions.broadcasting import converted, like, may_equal, misfit, refuse_in_trace
+from tapec.functions.elementary import rsqrt
+from tapec.functions.indexing import linear_index
+from tapec.functions.known import as_dim, as_shape, dim_tensor
+from tapec.functions.rearrangement import expand_dims, part, reshape
+from tapec.functions.reductions import reduce_any, reduce_max, reduce_min, reduce_prod, reduce_sum
+from tapec.ir.dims import DimLike
+from tapec.ir.types import I32, TensorType, as_dtype
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+# -- by tuples of indices
+
+
+def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Any) -> Tensor:
+    """Zeros of a shape, with updates added at tuples of indices.
+
+    Args:
+        indices: ``[..., k]``, indices for the first ``k`` axes.
+        updates: ``indices.shape[:-1] + shape[k:]``.
+        shape: of the result.
+
+    Example: ``scatter_nd([[1], [1]], [2.0, 3.0], [3])`` is ``[0.0, 5.0, 0.0]``.
+
+    Raises:
+        InvalidArgumentError: eager, an index out of range; or shapes that do not fit.
+    """
+    places, values, sizes = as_tensor(indices), as_tensor(updates), as_shape(shape)
+    flat, count = linear_index(places, sizes)
+    rest = sizes[count:]
+    if not may_equal(values.type.shape, (*places.type.shape[:-1], *rest)):
+        raise misfit(
+            f"scatter_nd: updates of shape {values.shape} for indices of shape {places.shape} "
+            f"into {list(sizes)}"
+        )
+    rows = prod(sizes[:count])
+    return reshape(_added(flat, values, rows, rest), sizes)
+
+
+def _added(index: Tensor, values: Tensor, rows: DimLike, rest: tuple[DimLike, ...]) -> Tensor:
+    """``[rows, *rest]`` zeros with values added at row numbers."""
+    index = reshape(index, (-1,))
+    values = reshape(values, (index.type.shape[0], *rest))
+    result: Tensor = apply("scatter_add", index, values, shape=(rows, *rest), axis=0, batch_dims=0)
+    return result
+
+
+def tensor_scatter_nd_add(tensor: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
+    """The tensor with updates added at tuples of indices; see `scatter_nd`."""
+    x = as_tensor(tensor)
+    return add(x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape))
+
+
+def tensor_scatter_nd_sub(tensor: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
+    """The tensor with updates subtracted at tuples of indices; see `scatter_nd`."""
+    x = as_tensor(tensor)
+    return subtract(x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape))
+
+
+def tensor_scatter_nd_update(
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike
+) -> Tensor:
+    """The tensor with updates in place of the entries at tuples of indices, which are distinct."""
+    x = as_tensor(tensor)
+    values = like(updates, x.type.dtype)
+    hits = scatter_nd(indices, ones_like(values, I32), x.type.shape)
+    return where(greater(hits, 0), scatter_nd(indices, values, x.type.shape), x)
+
+
+# -- by segments
+
+
+def unsorted_segment_sum(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+    """The sum of the entries of each segment.
+
+    Args:
+        data: entries along the leading axes, as many as ``segment_ids`` has.
+        segment_ids: integers; entries with a negative one are left out.
+        num_segments: the size of the result's first axis.
+
+    Returns:
+        ``[num_segments, ...]``; 0 for a segment without entries.
+
+    Example: ``unsorted_segment_sum([1, 2, 3], [0, 1, 0], 2)`` is ``[4, 2]``.
+    """
+    x, ids, count = _segments(data, segment_ids, num_segments)
+    rest = x.type.shape[ids.type.rank :]
+    # Entries that are left out go to one more row, which is cut off.
+    kept = where(less(ids, 0), dim_tensor(count, ids.type.dtype), ids)
+    return part(_added(kept, x, count + 1, rest), 0, 0, count)
+
+
+def _segments(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any
+) -> tuple[Tensor, Tensor, DimLike]:
+    x, ids = as_tensor(data), as_tensor(segment_ids)
+    count = as_dim(num_segments)
+    if not may_equal(x.type.shape[: ids.type.rank], ids.type.shape):
+        raise misfit(f"data.shape = {x.shape} does not start with segment_ids.shape = {ids.shape}")
+    if ids._array is not None and ids._array.size and ids._array.max() >= count:
+        raise misfit(f"segment_ids: {ids._array.max()} is not in [0, {count})")
+    return x, ids, count
+
+
+def unsorted_segment_mean(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+    """The mean of each segment, 0 without entries; see `unsorted_segment_sum`."""
+    total, number = _sum_and_number(data, segment_ids, num_segments)
+    return divide(total, number)
+
+
+def unsorted_segment_sqrt_n(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+    """The sum of each segment over the root of its number; see `unsorted_segment_sum`."""
+    total, number = _sum_and_number(data, segment_ids, num_segments)
+    return total * rsqrt(number)
+
+
+def _sum_and_number(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any
+) -> tuple[Tensor, Tensor]:
+    x, ids = as_tensor(data), as_tensor(segment_ids)
+    total = unsorted_segment_sum(x, ids, num_segments)
+    number = unsorted_segment_sum(ones_like(ids, x.type.dtype), ids, num_segments)
+    line = (number.type.shape[0], *(1,) * (total.type.rank - 1))
+    return total, reshape(maximum(number, 1), line)
+
+
+def unsorted_segment_max(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+    """The greatest entry of each segment, the dtype's least value without entries.
+
+    Entries that tie share the gradient.
+    """
+    x = as_tensor(data)
+    fill = float("-inf") if x.type.dtype.is_floating else x.type.dtype.min
+    entries, hit = _by_segment(x, segment_ids, num_segments, fill)
+    return where(reduce_any(hit, axis=1), reduce_max(entries, axis=1), x.type.dtype.min)
+
+
+def unsorted_segment_min(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+    """The least entry of each segment, the dtype's greatest value without entries.
+
+    Entries that tie share the gradient.
+    """
+    x = as_tensor(data)
+    fill = float("inf") if x.type.dtype.is_floating else x.type.dtype.max
+    entries, hit = _by_segment(x, segment_ids, num_segments, fill)
+    return where(reduce_any(hit, axis=1), reduce_min(entries, axis=1), x.type.dtype.max)
+
+
+def unsorted_segment_prod(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+    """The product of each segment, 1 without entries."""
+    return reduce_prod(_by_segment(as_tensor(data), segment_ids, num_segments, 1)[0], axis=1)
+
+
+def _by_segment(
+    x: Tensor, segment_ids: TensorLike, num_segments: Any, other: Any
+) -> tuple[Tensor, Tensor]:
+    """``[segments, entries, ...]``: each entry in the row of its segment, ``other`` elsewhere.
+
+    Also where entries are: ``[segments, entries, 1, ...]``.
+    """
+    x, ids, count = _segments(x, segment_ids, num_segments)
+    rest = x.type.shape[ids.type.rank :]
+    flat = reshape(ids, (1, -1))
+    rows = apply("iota", axis=0, type=TensorType(ids.type.dtype, (count, 1)))
+    hit = reshape(equal(flat, rows), (count, flat.type.shape[1], *(1,) * len(rest)))
+    return where(hit, reshape(x, (1, flat.type.shape[1], *rest)), other), hit
+
+
+def segment_sum(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """`unsorted_segment_sum` for ascending ids, of which the last says how many there are.
+
+    Raises:
+        NotImplementedError: while a function is compiled: the result's shape depends on values.
+    """
+    return unsorted_segment_sum(data, *_ascending(segment_ids))
+
+
+def segment_mean(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """`unsorted_segment_mean` for ascending ids; see `segment_sum`."""
+    return unsorted_segment_mean(data, *_ascending(segment_ids))
+
+
+def segment_prod(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """`unsorted_segment_prod` for ascending ids; see `segment_sum`."""
+    return unsorted_segment_prod(data, *_ascending(segment_ids))
+
+
+def segment_max(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """The greatest entry of each segment, 0 without entries; see `segment_sum`."""
+    ids, count = _ascending(segment_ids)
+    return _or_zero(unsorted_segment_max(data, ids, count), ids, count)
+
+
+def segment_min(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+    """The least entry of each segment, 0 without entries; see `segment_sum`."""
+    ids, count = _ascending(segment_ids)
+    return _or_zero(unsorted_segment_min(data, ids, count), ids, count)
+
+
+def _or_zero(result: Tensor, ids: Tensor, count: int) -> Tensor:
+    number = unsorted_segment_sum(ones_like(ids), ids, count)
+    return where(reshape(greater(number, 0), (count, *(1,) * (result.type.rank - 1))), result, 0)
+
+
+def _ascending(segment_ids: TensorLike) -> tuple[Tensor, int]:
+    ids = as_tensor(segment_ids)
+    refuse_in_trace("a segment function", "use the unsorted one, and say how many segments")
+    array = ids.array
+    if array.ndim != 1 or (array[1:] < array[:-1]).any() or (array < 0).any():
+        raise misfit("segment ids are not increasing")
+    return ids, int(array[-1]) + 1 if array.size else 0
+
+
+# -- counts
+
+
+def confusion_matrix(
+    labels: TensorLike,
+    predictions: TensorLike,
+    num_classes: Any = None,
+    weights: TensorLike = None,
+    dtype: Any = I32,
+) -> Tensor:
+    """``[classes, classes]``: how often each label (row) met each prediction (column).
+
+    Args:
+        labels: integers ``[n]``.
+        predictions: integers ``[n]``.
+        num_classes: one more than the greatest integer if None, which must then be known.
+        weights: how much each pair counts.
+        dtype: of the result.
+    """
+    y, guess = converted(labels, predictions)
+    if num_classes is None:
+        refuse_in_trace("confusion_matrix without num_classes", "pass num_classes")
+        num_classes = int(max(y.array.max(initial=-1), guess.array.max(initial=-1))) + 1
+    count = as_dim(num_classes)
+    amounts = ones_like(y, dtype) if weights is None else cast(weights, as_dtype(dtype))
+    pairs = apply("concat", expand_dims(y, 1), expand_dims(guess, 1), axis=1)
+    return scatter_nd(pairs, amounts, (count, count))
+
+
+def searchsorted(
+    sorted_sequence: TensorLike, values: TensorLike, side: str = "left", out_type: Any = I32
+) -> Tensor:
+    """Where values would enter a sorted row: the number of entries below, or not above, each.
+
+    Args:
+        sorted_sequence: ``[..., n]``, ascending along the last axis.
+        values: ``[..., m]``.
+        side: ``left`` counts entries below a value, ``right`` also equal ones.
+        out_type: of the result ``[..., m]``.
+    """
+    row, wanted = converted(sorted_sequence, values)
+    compare = less if side == "left" else less_equal
+    return reduce_sum(cast(compare(expand_dims(row, -2), expand_dims(wanted, -1)), out_type), -1)

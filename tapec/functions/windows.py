@@ -1,0 +1,135 @@
+"""How arguments describe windows that move over images: sizes, strides, dilations, padding.
+
+An image is ``[batch, spatial axes..., channels]``: the channels come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tapec.errors import NotImplementedError, UnimplementedError, ValueError
+from tapec.frames import here
+from tapec.functions.broadcasting import misfit
+from tapec.functions.known import as_shape
+from tapec.functions.rearrangement import pad, reshape
+from tapec.ir.dims import Dim, DimLike
+from tapec.ir.types import Shape
+from tapec.tensor import Tensor
+
+#: What TensorFlow calls images with channels last, by the number of their spatial axes.
+FORMATS = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+
+#: Entries before and after each spatial axis.
+Padding = list[tuple[DimLike, DimLike]]
+
+
+def require_channels_last(data_format: str | None, count: int) -> None:
+    """Refuse formats with the channels elsewhere.
+
+    Raises:
+        UnimplementedError: one of them.
+    """
+    if data_format not in (None, FORMATS[count]):
+        raise UnimplementedError(
+            f"data_format {data_format!r} is not supported, only {FORMATS[count]!r}",
+            location=here(),
+            hint="move the channels to the last axis with tapec.transpose",
+        )
+
+
+def per_axis(value: Any, count: int, what: str) -> tuple[int, ...]:
+    """A positive number for each spatial axis: from one number, one for each, or one for every axis.
+
+    Raises:
+        ValueError: another length, a number below 1, or not 1 for the batch or the channels.
+    """
+    given = as_shape(1 if value is None else value)
+    numbers = {1: given * count, count: given, count + 2: given[1:-1]}.get(len(given))
+    outer = (given[0], given[-1]) if len(given) == count + 2 else (1, 1)
+    if numbers is None or outer != (1, 1) or not all(isinstance(n, int) and n > 0 for n in numbers):
+        raise ValueError(
+            f"{what} must be 1, {count} or {count + 2} positive numbers, those of batch and channels 1, "
+            f"got {value!r}",
+            location=here(),
+        )
+    return numbers  # type: ignore[return-value]
+
+
+def reach(size: DimLike, dilation: int) -> DimLike:
+    """Entries from the first of a window to its last."""
+    return (size - 1) * dilation + 1
+
+
+def paddings(
+    padding: Any, sizes: Sequence[DimLike], reaches: Sequence[DimLike], strides: Sequence[int]
+) -> Padding:
+    """How much is padded before and after each spatial axis.
+
+    ``"VALID"`` is nothing. ``"SAME"`` is what makes ``ceil(size / stride)`` places, the odd entry
+    behind. Else a pair for each spatial axis, or for each axis, with zeros for batch and channels.
+
+    Raises:
+        ValueError: something else.
+        NotImplementedError: ``"SAME"`` with a stride, for a size that is not known.
+    """
+    if isinstance(padding, str):
+        mode = padding.upper()
+        if mode not in ("SAME", "VALID"):
+            raise ValueError(
+                f"padding must be SAME, VALID or pairs, got {padding!r}", location=here()
+            )
+        if mode == "VALID":
+            return [(0, 0)] * len(sizes)
+        return [_same(*each) for each in zip(sizes, reaches, strides, strict=True)]
+    pairs = [as_shape(pair) for pair in padding]
+    if len(pairs) == len(sizes) + 2 and pairs[0] == pairs[-1] == (0, 0):
+        pairs = pairs[1:-1]
+    if len(pairs) != len(sizes) or any(len(pair) != 2 for pair in pairs):
+        raise ValueError(
+            f"expected a pair of paddings for each of {len(sizes)} axes, none for batch and "
+            f"channels, got {padding!r}",
+            location=here(),
+        )
+    return [(low, high) for low, high in pairs]
+
+
+def _same(size: DimLike, reach: DimLike, stride: int) -> tuple[DimLike, DimLike]:
+    total = (-(-size // stride) - 1) * stride + reach - size
+    if isinstance(total, Dim):
+        raise NotImplementedError(
+            f"SAME padding with stride {stride} of an axis whose size is not known",
+            location=here(),
+            hint="give the padding as numbers",
+        )
+    total = max(total, 0)
+    return total // 2, total - total // 2
+
+
+def padded(x: Tensor, pairs: Padding, value: float = 0) -> Tensor:
+    """An image with more entries along its spatial axes."""
+    if all(pair == (0, 0) for pair in pairs):
+        return x
+    return pad(x, [(0, 0), *pairs, (0, 0)], constant_values=value)
+
+
+def as_one_batch(x: Tensor, count: int) -> tuple[Tensor, Shape]:
+    """An image with one batch axis, and the axes that were there instead.
+
+    Raises:
+        InvalidArgumentError: there are fewer axes (ValueError while a function is compiled).
+    """
+    shape = x.type.shape
+    lead = shape[: len(shape) - count - 1]
+    if not lead:
+        raise misfit(
+            f"expected [batch, {'size, ' * count}channels], got shape {x.shape}",
+            "tapec.expand_dims makes a batch of one",
+        )
+    return (x if len(lead) == 1 else reshape(x, (prod(lead), *shape[len(lead) :]))), lead
+
+
+def as_batches(x: Tensor, lead: Shape) -> Tensor:
+    """Undo `as_one_batch`."""
+    return x if len(lead) == 1 else reshape(x, (*lead, *x.type.shape[1:]))

@@ -1,0 +1,428 @@
+"""Optimizer: what every update rule shares.
+
+An update is ordinary tensor arithmetic on Variables, so that `tapec.compile` takes it into the step
+it belongs to. The interface is that of Keras 3.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec.errors import AttributeError, ValueError
+from tapec.frames import depth, here
+from tapec.functions.arithmetic import (
+    add,
+    cast,
+    clip_by_value,
+    divide,
+    equal,
+    floordiv,
+    floormod,
+    logical_and,
+    multiply,
+    square,
+    subtract,
+    where,
+)
+from tapec.functions.arithmetic import pow as power
+from tapec.functions.broadcasting import misfit
+from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
+from tapec.ir.types import F32, I64, DType
+from tapec.optimizers.schedules import LearningRateSchedule
+from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
+from tapec.variable import Variable
+
+Rate = float | Variable | LearningRateSchedule | Callable[[], TensorLike]
+#: What a rule keeps for one variable, by name.
+Slots = dict[str, Variable]
+
+
+def blend(share: float, old: TensorLike, new: TensorLike) -> Tensor:
+    """``share * old + (1 - share) * new``: a step of a moving average."""
+    return add(old, multiply(subtract(new, old), 1 - share))
+
+
+class Optimizer:
+    """Base of the optimizers; a subclass defines `slots` and `update`.
+
+    Args:
+        learning_rate: a number, kept in a Variable that may be assigned; or a schedule, called with
+            `iterations`; or a function of nothing.
+        weight_decay: how much of ``learning_rate * variable`` each step takes away, before the
+            update. Source: Loshchilov, Hutter, "Decoupled weight decay regularization", 2019.
+        clipnorm: the greatest norm of the gradient of one variable.
+        clipvalue: the greatest magnitude of an element of a gradient.
+        global_clipnorm: the greatest norm of all gradients together.
+        use_ema: whether a moving average of each variable is kept.
+        ema_momentum: ``average = momentum * average + (1 - momentum) * variable``.
+        ema_overwrite_frequency: after how many steps the variables become their averages.
+        gradient_accumulation_steps: how many calls one update takes the mean gradient of.
+        name: of the optimizer.
+
+    Raises:
+        ValueError: arguments that exclude each other or are out of range.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Rate = 0.001,
+        *,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        if sum(limit is not None for limit in (clipnorm, clipvalue, global_clipnorm)) > 1:
+            raise ValueError(
+                "Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set. Received: "
+                f"clipnorm={clipnorm}, clipvalue={clipvalue}, global_clipnorm={global_clipnorm}",
+                location=here(),
+            )
+        if gradient_accumulation_steps is not None and gradient_accumulation_steps < 2:
+            raise ValueError(
+                "`gradient_accumulation_steps` must be an integer >= 2, got "
+                f"{gradient_accumulation_steps}",
+                location=here(),
+            )
+        self.name = name or type(self).__name__.lower()
+        self.weight_decay = weight_decay
+        self.clipnorm = clipnorm
+        self.clipvalue = clipvalue
+        self.global_clipnorm = global_clipnorm
+        self.use_ema = use_ema
+        self.ema_momentum = ema_momentum
+        self.ema_overwrite_frequency = ema_overwrite_frequency
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        self._calls = Variable(0, trainable=False, name="iteration", dtype=I64)
+        self._rate: Variable | LearningRateSchedule | Callable[[], TensorLike]
+        if callable(learning_rate) or isinstance(learning_rate, Variable):
+            self._rate = learning_rate
+        else:
+            self._rate = Variable(learning_rate, trainable=False, name="learning_rate", dtype=F32)
+        #: The slots of each variable. References, not ids: copies of an optimizer refer to copies of variables.
+        self._known: dict[Reference, Slots] = {}
+        self._undecayed: set[Reference] = set()
+        self._mask: Tensor | None = None
+        #: Explanations of gradients that are None, by the user's line and numbers of Variables.
+        self._explained: dict[tuple[str | int, ...], str] = {}
+
+    # -- state
+
+    @property
+    def iterations(self) -> Any:
+        """How many updates were made: an int64 Variable (a Tensor if gradients are accumulated)."""
+        if self.gradient_accumulation_steps is None:
+            return self._calls
+        return floordiv(self._calls, self.gradient_accumulation_steps)
+
+    @property
+    def learning_rate(self) -> Any:
+        """The rate now: the Variable that holds it, or what the schedule gives."""
+        if isinstance(self._rate, Variable):
+            return self._rate
+        if isinstance(self._rate, LearningRateSchedule):
+            return self._rate(self.iterations)
+        return self._rate()
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if callable(value) or isinstance(value, Variable):
+            self._rate = value
+        elif isinstance(self._rate, Variable):
+            self._rate.assign(value)
+        else:
+            self._rate = Variable(value, trainable=False, name="learning_rate", dtype=F32)
+
+    @property
+    def lr(self) -> Any:
+        """Short for `learning_rate`."""
+        return self.learning_rate
+
+    @lr.setter
+    def lr(self, value: Any) -> None:
+        self.learning_rate = value
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All state: the count, the rate, then the slots of each variable."""
+        own = [self._calls, *([self._rate] if isinstance(self._rate, Variable) else [])]
+        return own + [slot for slots in self._known.values() for slot in slots.values()]
+
+    def build(self, variables: Iterable[Variable]) -> None:
+        """Make the slots of these variables now rather than at their first update."""
+        for variable in variables:
+            self._slots(variable)
+
+    def _slots(self, variable: Variable) -> Slots:
+        slots = self._known.get(variable.ref())
+        if slots is None:
+            slots = {
+                name: self._slot(variable, name, value)
+                for name, value in self.slots(variable).items()
+            }
+            if self.gradient_accumulation_steps is not None:
+                slots["accumulated"] = self._slot(variable, "accumulated", 0.0)
+            if self.use_ema:
+                slots["average"] = self._slot(variable, "average", variable.array)
+            self._known[variable.ref()] = slots
+        return slots
+
+    def _slot(self, variable: Variable, name: str, value: Any) -> Variable:
+        start = value if isinstance(value, np.ndarray) else np.full(variable.shape, value)
+        stem = variable.name.removesuffix(":0")
+        own = start.astype(variable.dtype.numpy)
+        return Variable(own, trainable=False, name=f"{stem}_{name}")
+
+    def exclude_from_weight_decay(self, var_list: Iterable[Variable]) -> None:
+        """Spare these variables from `weight_decay`."""
+        self._undecayed |= {v.ref() for v in var_list}
+
+    # -- what a rule defines
+
+    def slots(self, variable: Variable) -> dict[str, Any]:
+        """The Variables that the rule keeps for a variable, by name, and where they start.
+
+        A number fills the variable's shape; an array has its own.
+        """
+        return {}
+
+    def update(self, g: Tensor, variable: Variable, slots: Slots, rate: Tensor) -> None:
+        """Change a variable and its slots, with `set`."""
+        raise NotImplementedError("an optimizer defines update")
+
+    def set(self, variable: Variable, value: Tensor) -> None:
+        """Assign, unless gradients are being accumulated in this call."""
+        if self._mask is not None:
+            value = where(self._mask, value, variable)
+        variable.assign(value)
+
+    def step(self, dtype: DType) -> Tensor:
+        """The number of the update that is being made, from 1 on, as a float."""
+        return cast(add(self.iterations, 1), dtype)
+
+    # -- what a user calls
+
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[TensorLike | None, Variable]]) -> Any:
+        """Update variables by their gradients.
+
+        Args:
+            grads_and_vars: pairs ``(gradient, variable)``. Pairs whose gradient is None are left
+                out, with a warning that names the variables.
+
+        Returns:
+            `iterations`.
+
+        Raises:
+            ValueError: no pairs, or no gradient at all.
+            InvalidArgumentError: a gradient has another shape than its variable (ValueError while a
+                function is compiled).
+            AttributeError: a Tensor stands in the place of a variable.
+        """
+        return self.apply_where(None, grads_and_vars)
+
+    def apply_where(
+        self,
+        condition: Tensor | None,
+        grads_and_vars: Iterable[tuple[TensorLike | None, Variable]],
+    ) -> Any:
+        """`apply_gradients` that changes nothing if a scalar condition does not hold."""
+        pairs = self._present([(g, v) for g, v in grads_and_vars])
+        variables = [v for _, v in pairs]
+        gradients = self._clipped([_fitted(g, v) for g, v in pairs])
+        self._mask = condition
+        try:
+            if self.gradient_accumulation_steps is not None:
+                gradients = self._accumulated(gradients, variables)
+            self._update_all(gradients, variables)
+            self._average(variables)
+            self._mask = condition  # a call counts, even if it only accumulates
+            self.set(self._calls, add(self._calls, 1))
+        finally:
+            self._mask = None
+        for variable in variables:
+            if variable.constraint is not None:
+                variable.assign(variable.constraint(as_tensor(variable)))
+        return self.iterations
+
+    def _update_all(self, gradients: list[Tensor], variables: list[Variable]) -> None:
+        rate = as_tensor(self.learning_rate)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            own_rate = cast(rate, variable.dtype)
+            if self.weight_decay and variable.ref() not in self._undecayed:
+                decay = multiply(multiply(variable, self.weight_decay), own_rate)
+                self.set(variable, subtract(variable, decay))
+            self.update(gradient, variable, self._slots(variable), own_rate)
+
+    def apply(
+        self,
+        grads: Sequence[TensorLike | None],
+        trainable_variables: Sequence[Variable] | None = None,
+    ) -> Any:
+        """`apply_gradients` of two lists; without variables those of `build`, in order."""
+        if trainable_variables is None:
+            trainable_variables = [known.deref() for known in self._known]
+        return self.apply_gradients(zip(grads, trainable_variables, strict=True))
+
+    # -- steps of an update
+
+    def _present(
+        self, pairs: list[tuple[TensorLike | None, Variable]]
+    ) -> list[tuple[TensorLike, Variable]]:
+        """The pairs that have a gradient."""
+        if not pairs:
+            raise ValueError(
+                "apply_gradients got no (gradient, variable) pairs",
+                location=here(),
+                hint="is a generator used up, or a list of variables empty?",
+            )
+        for _, variable in pairs:
+            if not isinstance(variable, Variable):
+                raise AttributeError(
+                    f"pairs are (gradient, variable), but a {type(variable).__name__} stands in "
+                    "the place of the variable and has no 'assign'",
+                    location=here(),
+                )
+        missing = [v for g, v in pairs if g is None]
+        names = [v.name for v in missing]
+        if len(missing) == len(pairs):
+            raise ValueError(
+                "No gradients provided for any variable.",
+                location=here(),
+                hint=f"every gradient is None: {names}{self._reasons(missing)}",
+            )
+        if missing:
+            warnings.warn(
+                f"Gradients do not exist for variables {names} when minimizing the loss; they "
+                f"are not updated{self._reasons(missing)}",
+                stacklevel=depth(),
+            )
+        return [(g, v) for g, v in pairs if g is not None]
+
+    def _reasons(self, variables: list[Variable]) -> str:
+        """Why their gradients are None, as far as the tapes that said so are still there; found out once."""
+        key: tuple[str | int, ...] = (str(here()), *(v.number for v in variables))
+        text = self._explained.get(key)
+        if text is None:
+            found = [v.unanswered.explain(v) for v in variables if v.unanswered is not None]
+            told = [f"\n{explanation}" for explanation in found if explanation is not None]
+            text = self._explained[key] = (
+                ":" * bool(told) + "".join(told) or "; tape.explain(loss, variable) says why"
+            )
+        return text
+
+    def _clipped(self, gradients: list[Tensor]) -> list[Tensor]:
+        if self.clipnorm is not None:
+            return [clip_by_norm(g, self.clipnorm) for g in gradients]
+        if self.clipvalue is not None:
+            return [clip_by_value(g, -self.clipvalue, self.clipvalue) for g in gradients]
+        if self.global_clipnorm is not None:
+            clipped, _ = clip_by_global_norm(gradients, self.global_clipnorm)
+            return [g for g in clipped if g is not None]
+        return gradients
+
+    def _accumulated(self, gradients: list[Tensor], variables: list[Variable]) -> list[Tensor]:
+        """Mean gradients, and the mask that lets only every so many-th call update."""
+        count = self.gradient_accumulation_steps
+        last = equal(floormod(add(self._calls, 1), count), 0)
+        means = []
+        for gradient, variable in zip(gradients, variables, strict=True):
+            slot = self._slots(variable)["accumulated"]
+            total = add(slot, gradient)
+            self.set(slot, where(last, 0, total))
+            means.append(divide(total, count))
+        self._mask = last if self._mask is None else logical_and(self._mask, last)
+        return means
+
+    def _average(self, variables: list[Variable]) -> None:
+        if not self.use_ema:
+            return
+        past = where(equal(self.iterations, 0), 0.0, self.ema_momentum)
+        for variable in variables:
+            slot = self._slots(variable)["average"]
+            share = cast(past, variable.dtype)
+            mean = add(multiply(share, slot), multiply(subtract(1, share), variable))
+            self.set(slot, mean)
+            if self.ema_overwrite_frequency:
+                step = add(self.iterations, 1)
+                due = equal(floormod(step, self.ema_overwrite_frequency), 0)
+                self.set(variable, where(due, mean, variable))
+
+    def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
+        """Give variables their moving averages, at the end of training."""
+        for variable in var_list:
+            slots = self._slots(variable)
+            if "average" in slots:
+                variable.assign(slots["average"])
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make an equal optimizer."""
+        settings = {key: value for key, value in vars(self).items() if not key.startswith("_")}
+        rate = self._rate
+        settings["learning_rate"] = float(rate) if isinstance(rate, Variable) else rate
+        return settings
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Optimizer:
+        """An optimizer from the arguments of another's `get_config`."""
+        return cls(**config)
+
+
+def _fitted(gradient: TensorLike, variable: Variable) -> Tensor:
+    """A gradient as a tensor of the variable's type; other float dtypes are converted."""
+    g = cast(as_tensor(gradient), variable.dtype)
+    if g.type.shape != variable.type.shape:
+        raise misfit(
+            f"Cannot update variable '{variable.name}' with shape {list(variable.shape)} using a "
+            f"gradient with shape {list(g.shape)}, shapes must be equal."
+        )
+    return g
+
+
+class MomentOptimizer(Optimizer):
+    """Base of the rules that keep moving means of the gradient and of its square.
+
+    Args:
+        learning_rate: see `Optimizer`.
+        beta_1: the share of the past in the mean of gradients.
+        beta_2: the share of the past in the mean of squares.
+        epsilon: keeps the divisor from 0.
+        options: see `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Rate = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **options: Any,
+    ) -> None:
+        super().__init__(learning_rate, **options)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def slots(self, variable: Variable) -> dict[str, Any]:
+        """The moments."""
+        return {"momentum": 0.0, "velocity": 0.0}
+
+    def moments(self, g: Tensor, slots: Slots) -> tuple[Tensor, Tensor]:
+        """Both means, moved on by a gradient."""
+        m = blend(self.beta_1, slots["momentum"], g)
+        v = blend(self.beta_2, slots["velocity"], square(g))
+        self.set(slots["momentum"], m)
+        self.set(slots["velocity"], v)
+        return m, v
+
+    def bias(self, beta: float, dtype: DType) -> Tensor:
+        """``1 - beta ** t``, with ``beta`` in float32 whatever the dtype, as in Keras."""
+        return subtract(1, power(cast(beta, dtype), self.step(dtype)))
