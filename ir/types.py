@@ -146,24 +146,24 @@ _BY_NAME = {d.name: d for d in DTYPES} | {"double": F64, "half": F16}
 _BY_NUMPY = {d.numpy: d for d in DTYPES}
 
 
-def as_dtype(value: Any) -> DType:
-    """Return the dtype that ``value`` names: a DType, ``"float32"``, ``np.float32``, ``float``.
+def as_dtype(type_value: Any) -> DType:
+    """Return the dtype that ``type_value`` names: a DType, ``"float32"``, ``np.float32``, ``float``.
 
     Raises:
         TypeError: nothing here has that name.
     """
-    if isinstance(value, DType):
-        return value
-    if isinstance(value, str) and value in _BY_NAME:
-        return _BY_NAME[value]
-    if value is float:
+    if isinstance(type_value, DType):
+        return type_value
+    if isinstance(type_value, str) and type_value in _BY_NAME:
+        return _BY_NAME[type_value]
+    if type_value is float:
         return F32
-    if value is int:
+    if type_value is int:
         return I32
     try:
-        return _BY_NUMPY[np.dtype(value)]
+        return _BY_NUMPY[np.dtype(type_value)]
     except (TypeError, KeyError):
-        raise TypeError(f"{value!r} is not a dtype of tapec ({', '.join(_BY_NAME)})") from None
+        raise TypeError(f"{type_value!r} is not a dtype of tapec ({', '.join(_BY_NAME)})") from None
 
 
 Shape = tuple[DimLike, ...]

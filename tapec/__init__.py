@@ -1,6 +1,9 @@
 """tapec: a compiler for taped training programs.
 
-The public names are TensorFlow's where it has one. A module is loaded when a name of it is first
+The public names are TensorFlow's where it has one, and so are the parameters of functions. ``name`` is accepted
+everywhere and changes nothing: an operation is known by the line that made it.
+
+A module is loaded when a name of it is first
 used (PEP 562), except for the operators of Tensor: they are methods that `tapec.operators` adds,
 and no name would ever be asked for before ``x + y`` needs them.
 """

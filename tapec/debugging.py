@@ -51,7 +51,7 @@ def _needs_values(what: str) -> None:
 # -- numbers
 
 
-def check_numerics(tensor: TensorLike, message: str) -> Tensor:
+def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """The tensor's value as a new Tensor; its elements must be finite.
 
     Args:
@@ -82,7 +82,7 @@ def check_numerics(tensor: TensorLike, message: str) -> Tensor:
     return identity(x)
 
 
-def assert_all_finite(x: TensorLike, message: str) -> Tensor:
+def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> Tensor:
     """See `check_numerics`."""
     return check_numerics(x, message)
 
@@ -198,7 +198,9 @@ def assert_near(
 # -- shapes
 
 
-def assert_rank(x: TensorLike, rank: int, message: str | None = None) -> None:
+def assert_rank(
+    x: TensorLike, rank: int, message: str | None = None, name: str | None = None
+) -> None:
     """Raise ValueError unless the tensor has that many axes."""
     tensor = as_tensor(x)
     if tensor.ndim != rank:
@@ -209,12 +211,14 @@ def assert_rank(x: TensorLike, rank: int, message: str | None = None) -> None:
         )
 
 
-def assert_scalar(tensor: TensorLike, message: str | None = None) -> None:
+def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise ValueError unless the tensor has no axes."""
     assert_rank(tensor, 0, message)
 
 
-def assert_type(tensor: TensorLike, tf_type: Any, message: str | None = None) -> None:
+def assert_type(
+    tensor: TensorLike, tf_type: Any, message: str | None = None, name: str | None = None
+) -> None:
     """Raise TypeError unless the tensor has that dtype."""
     dtype = as_tensor(tensor).dtype
     if dtype != tf_type:
@@ -225,7 +229,11 @@ def assert_type(tensor: TensorLike, tf_type: Any, message: str | None = None) ->
 
 
 def assert_shapes(
-    shapes: Any, data: Any = None, summarize: Any = None, message: str | None = None
+    shapes: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> None:
     """Raise ValueError unless tensors have these shapes.
 

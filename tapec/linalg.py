@@ -6,7 +6,6 @@ A matrix is the last two axes of a tensor; the axes in front are a batch.
 from __future__ import annotations
 
 from tapec.functions.arithmetic import (
-    equal,
     greater_equal,
     less_equal,
     logical_and,
@@ -16,6 +15,9 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import eye as eye
 from tapec.functions.broadcasting import like, misfit
 from tapec.functions.clipping import global_norm as global_norm
+from tapec.functions.diagonals import diag as diag
+from tapec.functions.diagonals import diag_part as diag_part
+from tapec.functions.diagonals import set_diag as set_diag
 from tapec.functions.factorization import cholesky as cholesky
 from tapec.functions.factorization import cholesky_solve as cholesky_solve
 from tapec.functions.factorization import det as det
@@ -29,70 +31,32 @@ from tapec.functions.factorization import solve as solve
 from tapec.functions.factorization import triangular_solve as triangular_solve
 from tapec.functions.known import static_value
 from tapec.functions.products import einsum as einsum
-from tapec.functions.products import main_diagonal
 from tapec.functions.products import matmul as matmul
 from tapec.functions.products import matvec as matvec
 from tapec.functions.products import tensordot as tensordot
 from tapec.functions.products import trace as trace
-from tapec.functions.rearrangement import expand_dims, part, stack, transpose
+from tapec.functions.rearrangement import stack, transpose
 from tapec.functions.reductions import norm as norm
-from tapec.ir.dims import Dim, DimLike
 from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import normalize as normalize
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
-def matrix_transpose(a: TensorLike, conjugate: bool = False) -> Tensor:
+def matrix_transpose(a: TensorLike, name: str | None = None, conjugate: bool = False) -> Tensor:
     """The last two axes swapped, and conjugated if wanted."""
     x = matrices(a)
     rank = x.type.rank
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2], conjugate=conjugate)
 
 
-def adjoint(matrix: TensorLike) -> Tensor:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The conjugate transpose of the last two axes."""
     return matrix_transpose(matrix, conjugate=True)
 
 
-def diag(diagonal: TensorLike) -> Tensor:
-    """``[..., n]`` on the diagonals of ``[..., n, n]``, with zeros elsewhere."""
-    x = as_tensor(diagonal)
-    if not x.type.rank:
-        raise misfit("diag: expected at least a vector, got a scalar")
-    n = x.type.shape[-1]
-    return where(equal(*places(n, n)), expand_dims(x, -1), 0)
-
-
-def diag_part(input: TensorLike) -> Tensor:
-    """The diagonals ``[..., min(m, n)]`` of ``[..., m, n]``.
-
-    Example: ``diag_part([[1, 2], [3, 4]])`` is ``[1, 4]``.
-    """
-    x = matrices(input)
-    *lead, rows, columns = x.type.shape
-    size = _smaller(rows, columns)
-    x = part(part(x, len(lead), 0, size), len(lead) + 1, 0, size)
-    return main_diagonal(x, lead, size)
-
-
-def _smaller(m: DimLike, n: DimLike) -> DimLike:
-    if m == n or isinstance(m, Dim) or isinstance(n, Dim):
-        return m if isinstance(n, Dim) else n
-    return min(m, n)
-
-
-def set_diag(input: TensorLike, diagonal: TensorLike) -> Tensor:
-    """The matrices with other elements on their diagonals."""
-    x = matrices(input)
-    values = like(diagonal, x.type.dtype)
-    rows, columns = x.type.shape[-2:]
-    # Along the shorter side the diagonal reaches every row or every column.
-    tall = not isinstance(rows, Dim) and not isinstance(columns, Dim) and rows > columns
-    line = expand_dims(values, -2 if tall else -1)
-    return where(equal(*places(rows, columns)), line, x)
-
-
-def band_part(input: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -> Tensor:
+def band_part(
+    input: TensorLike, num_lower: TensorLike, num_upper: TensorLike, name: str | None = None
+) -> Tensor:
     """The matrices with zeros outside of a band about the diagonal.
 
     Args:
@@ -110,10 +74,10 @@ def band_part(input: TensorLike, num_lower: TensorLike, num_upper: TensorLike) -
     kept += [greater_equal(distance, -upper)] if upper >= 0 else []
     if not kept:
         return x
-    return where(kept[0] if len(kept) == 1 else logical_and(*kept), x, 0)
+    return where(logical_and(kept[0], kept[-1]), x, 0)
 
 
-def cross(a: TensorLike, b: TensorLike) -> Tensor:
+def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     """The vector product along the last axis, of size 3."""
     x = as_tensor(a)
     y = like(b, x.type.dtype)

@@ -78,29 +78,29 @@ from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 # -- activations
 
 
-def relu(features: TensorLike) -> Tensor:
+def relu(features: TensorLike, name: str | None = None) -> Tensor:
     """``max(x, 0)``; the gradient at 0 is 0."""
     return maximum(0, as_tensor(features))
 
 
-def relu6(features: TensorLike) -> Tensor:
+def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     """``min(max(x, 0), 6)``; the gradient at 0 and at 6 is 0."""
     return minimum(6, relu(features))
 
 
-def crelu(features: TensorLike, axis: int = -1) -> Tensor:
+def crelu(features: TensorLike, axis: int = -1, name: str | None = None) -> Tensor:
     """`relu` of ``x`` and of ``-x``, one behind the other along an axis."""
     x = as_tensor(features)
     return relu(concat([x, negative(x)], axis))
 
 
-def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2) -> Tensor:
+def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
     """``x`` above 0, ``alpha * x`` elsewhere; the gradient at 0 is ``alpha``."""
     x = as_tensor(features)
     return where(greater(x, 0), x, multiply(x, alpha))
 
 
-def elu(features: TensorLike) -> Tensor:
+def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """``x``, and ``e ** x - 1`` below 0; the gradient at 0 is 1.
 
     Source: Clevert, Unterthiner, Hochreiter, "Fast and accurate deep network learning by
@@ -111,7 +111,7 @@ def elu(features: TensorLike) -> Tensor:
     return where(below, expm1(where(below, x, 0)), x)
 
 
-def selu(features: TensorLike) -> Tensor:
+def selu(features: TensorLike, name: str | None = None) -> Tensor:
     """``scale * x``, and ``scale * alpha * (e ** x - 1)`` below 0.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-normalizing neural networks", 2017.
@@ -122,7 +122,7 @@ def selu(features: TensorLike) -> Tensor:
     return multiply(scale, where(below, multiply(alpha, expm1(where(below, x, 0))), x))
 
 
-def gelu(features: TensorLike, approximate: bool = False) -> Tensor:
+def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """``x`` times the normal distribution function of ``x``; ``approximate`` takes a tanh for it.
 
     Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
@@ -143,20 +143,22 @@ def silu(features: TensorLike, beta: TensorLike = 1.0) -> Tensor:
 swish = silu
 
 
-def softsign(features: TensorLike) -> Tensor:
+def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """``x / (1 + |x|)``."""
     x = as_float(features)
     return divide(x, add(1, absolute(x)))
 
 
-def softmax(logits: TensorLike, axis: int = -1) -> Tensor:
-    """``e ** x / sum(e ** x)`` along an axis, without overflow."""
+def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
+    """``e ** x / sum(e ** x)`` along an axis (the last by default), without overflow."""
+    axis = -1 if axis is None else axis
     powers = exp(_shifted(logits, axis))
     return divide(powers, reduce_sum(powers, axis, keepdims=True))
 
 
-def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
+def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """The logarithm of `softmax`, without overflow or underflow."""
+    axis = -1 if axis is None else axis
     x = _shifted(logits, axis)
     return subtract(x, log(reduce_sum(exp(x), axis, keepdims=True)))
 
@@ -172,7 +174,9 @@ def _shifted(logits: TensorLike, axis: int) -> Tensor:
 # -- losses
 
 
-def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
+def sparse_softmax_cross_entropy_with_logits(
+    labels: TensorLike, logits: TensorLike, name: str | None = None
+) -> Tensor:
     """``-log_softmax(logits)`` at the label, for each example.
 
     Args:
@@ -218,7 +222,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorL
 
 
 def softmax_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, axis: int = -1
+    labels: TensorLike, logits: TensorLike, axis: int = -1, name: str | None = None
 ) -> Tensor:
     """``-sum(labels * log_softmax(logits))`` along an axis.
 
@@ -233,7 +237,9 @@ def softmax_cross_entropy_with_logits(
     return negative(reduce_sum(multiply_no_nan(log_softmax(x, axis), p), axis))
 
 
-def sigmoid_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) -> Tensor:
+def sigmoid_cross_entropy_with_logits(
+    labels: TensorLike = None, logits: TensorLike = None, name: str | None = None
+) -> Tensor:
     """``-z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x))`` for labels ``z`` and logits ``x``.
 
     Formula: ``max(x, 0) - x z + log1p(e ** -|x|)``; see `tapec.functions.elementary.softplus`.
@@ -249,7 +255,7 @@ def sigmoid_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) ->
 
 
 def weighted_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, pos_weight: TensorLike
+    labels: TensorLike, logits: TensorLike, pos_weight: TensorLike, name: str | None = None
 ) -> Tensor:
     """The sigmoid cross-entropy with ``pos_weight`` times the loss of positive labels.
 
@@ -273,7 +279,7 @@ def _require_same_shape(labels: Tensor, logits: Tensor) -> None:
         )
 
 
-def l2_loss(t: TensorLike) -> Tensor:
+def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """``sum(t ** 2) / 2``."""
     return multiply(reduce_sum(square(as_float(t))), 0.5)
 
@@ -281,15 +287,24 @@ def l2_loss(t: TensorLike) -> Tensor:
 # -- normalisation
 
 
-def l2_normalize(x: TensorLike, axis: Any = None, epsilon: float = 1e-12) -> Tensor:
-    """``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over axes (all by default)."""
+def l2_normalize(
+    x: TensorLike,
+    axis: Any = None,
+    epsilon: float = 1e-12,
+    name: str | None = None,
+    dim: Any = None,
+) -> Tensor:
+    """``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over axes (all by default).
+
+    ``dim`` is an older name of ``axis``.
+    """
     x = as_float(x)
-    total = reduce_sum(square(x), axis, keepdims=True)
+    total = reduce_sum(square(x), dim if axis is None else axis, keepdims=True)
     return multiply(x, rsqrt(maximum(total, epsilon)))
 
 
 def normalize(
-    tensor: TensorLike, ord: Any = "euclidean", axis: Any = None
+    tensor: TensorLike, ord: Any = "euclidean", axis: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """The tensor divided by its norm along an axis, and the norm; see `tapec.norm`."""
     x = as_float(tensor)
@@ -298,7 +313,7 @@ def normalize(
 
 
 def moments(
-    x: TensorLike, axes: Any, shift: Any = None, keepdims: bool = False
+    x: TensorLike, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance over axes; half precision is computed in float32.
 
@@ -324,6 +339,7 @@ def batch_normalization(
     offset: TensorLike,
     scale: TensorLike,
     variance_epsilon: float,
+    name: str | None = None,
 ) -> Tensor:
     """``(x - mean) / sqrt(variance + variance_epsilon) * scale + offset``; None skips a step.
 
@@ -342,7 +358,13 @@ def batch_normalization(
 # -- the rest
 
 
-def dropout(x: TensorLike, rate: Any, noise_shape: Any = None, seed: int | None = None) -> Tensor:
+def dropout(
+    x: TensorLike,
+    rate: Any,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Elements set to 0 with probability ``rate``, the others divided by ``1 - rate``.
 
     Args:
@@ -370,7 +392,9 @@ def dropout(x: TensorLike, rate: Any, noise_shape: Any = None, seed: int | None 
     return where(kept, divide(values, subtract(1, like(rate, values.type.dtype))), 0)
 
 
-def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None) -> Tensor:
+def bias_add(
+    value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
+) -> Tensor:
     """``value + bias`` for a vector of biases along the channels.
 
     Args:
@@ -399,7 +423,9 @@ def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None
     return add(x, reshape(b, shape))
 
 
-def embedding_lookup(params: TensorLike, ids: TensorLike, max_norm: float | None = None) -> Tensor:
+def embedding_lookup(
+    params: TensorLike, ids: TensorLike, max_norm: float | None = None, name: str | None = None
+) -> Tensor:
     """The rows of ``params`` at ``ids``, shortened to ``max_norm`` if given.
 
     Raises:
@@ -412,9 +438,9 @@ def embedding_lookup(params: TensorLike, ids: TensorLike, max_norm: float | None
     return clip_by_norm(rows, max_norm, axes=list(range(lead, rows.type.rank)))
 
 
-def scale_regularization_loss(loss: TensorLike) -> Tensor:
+def scale_regularization_loss(regularization_loss: TensorLike) -> Tensor:
     """The sum of a regularisation loss: tapec runs on one device."""
-    return reduce_sum(loss)
+    return reduce_sum(regularization_loss)
 
 
 def compute_average_loss(

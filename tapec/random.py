@@ -181,6 +181,7 @@ def uniform(
     maxval: TensorLike = None,
     dtype: Any = F32,
     seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Numbers uniform in ``[minval, maxval)``: floats, or integers.
 
@@ -203,6 +204,7 @@ def normal(
     stddev: TensorLike = 1.0,
     dtype: Any = F32,
     seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """``mean + stddev * e`` with ``e`` from the standard normal distribution.
 
@@ -218,29 +220,36 @@ def truncated_normal(
     stddev: TensorLike = 1.0,
     dtype: Any = F32,
     seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`normal` numbers no further than two standard deviations from the mean."""
     return _truncated_normal(_STREAMS.next_key(seed), shape, mean, stddev, dtype)
 
 
 def categorical(
-    logits: TensorLike, num_samples: Any, dtype: Any = I64, seed: int | None = None
+    logits: TensorLike,
+    num_samples: Any,
+    dtype: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Classes drawn from unnormalised log-probabilities.
 
     Args:
         logits: ``[batch, classes]``.
         num_samples: draws for each row.
-        dtype: of the result, an integer.
+        dtype: of the result, an integer; int64 if None.
         seed: see `uniform`.
 
     Returns:
         ``[batch, num_samples]`` integers in ``[0, classes)``.
     """
-    return _categorical(_STREAMS.next_key(seed), logits, num_samples, dtype)
+    return _categorical(
+        _STREAMS.next_key(seed), logits, num_samples, I64 if dtype is None else dtype
+    )
 
 
-def shuffle(value: TensorLike, seed: int | None = None) -> Tensor:
+def shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """The entries of the first axis in random order."""
     x = as_tensor(value)
     bits = apply("random_bits", _STREAMS.next_key(seed), type=TensorType(U64, x.type.shape[:1]))
@@ -256,6 +265,8 @@ def stateless_uniform(
     minval: TensorLike = 0,
     maxval: TensorLike = None,
     dtype: Any = F32,
+    name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
     """`uniform` numbers that depend on ``seed``, two integers, alone."""
     return _uniform(_key(seed), shape, minval, maxval, dtype)
@@ -267,6 +278,8 @@ def stateless_normal(
     mean: TensorLike = 0.0,
     stddev: TensorLike = 1.0,
     dtype: Any = F32,
+    name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
     """`normal` numbers that depend on ``seed``, two integers, alone."""
     return _normal(_key(seed), shape, mean, stddev, dtype)
@@ -278,26 +291,32 @@ def stateless_truncated_normal(
     mean: TensorLike = 0.0,
     stddev: TensorLike = 1.0,
     dtype: Any = F32,
+    name: str | None = None,
+    alg: Any = "auto_select",
 ) -> Tensor:
     """`truncated_normal` numbers that depend on ``seed``, two integers, alone."""
     return _truncated_normal(_key(seed), shape, mean, stddev, dtype)
 
 
 def stateless_categorical(
-    logits: TensorLike, num_samples: Any, seed: TensorLike, dtype: Any = I64
+    logits: TensorLike,
+    num_samples: Any,
+    seed: TensorLike,
+    dtype: Any = I64,
+    name: str | None = None,
 ) -> Tensor:
     """`categorical` draws that depend on ``seed``, two integers, alone."""
     return _categorical(_key(seed), logits, num_samples, dtype)
 
 
-def split(seed: TensorLike, num: int = 2) -> Tensor:
+def split(seed: TensorLike, num: int = 2, alg: Any = "auto_select") -> Tensor:
     """``[num, 2]`` seeds from one, of its dtype, as good as independent."""
     key = as_tensor(seed)
     bits = apply("random_bits", _key(key), type=TensorType(U64, (int(num), 2)))
     return cast(bits, key.type.dtype)
 
 
-def fold_in(seed: TensorLike, data: TensorLike) -> Tensor:
+def fold_in(seed: TensorLike, data: TensorLike, alg: Any = "auto_select") -> Tensor:
     """A seed from a seed and an integer, such as the number of a step."""
     key = as_tensor(seed)
     bits = apply("random_bits", _key(key), type=TensorType(U64, (2,)))

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -35,7 +35,11 @@ class _Watcher(GradientTape):
         """Keep nothing."""
 
 
-def custom_gradient(f: F) -> F:
+@overload
+def custom_gradient(f: F) -> F: ...
+@overload
+def custom_gradient(f: None = None) -> Callable[[F], F]: ...
+def custom_gradient(f: Any = None) -> Any:
     """Decorate a function that returns its result together with the function of its gradient.
 
     ::
@@ -57,12 +61,14 @@ def custom_gradient(f: F) -> F:
         TypeError: at a call, if ``f`` returns no such pair, or reads Variables that ``grad_fn`` does not take.
         ValueError: at a gradient, if ``grad_fn`` returns too few or too many, or of other shapes or dtypes.
     """
+    if f is None:
+        return custom_gradient  # @tapec.custom_gradient()
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
         return _call(f, args, kwargs)
 
-    return decorated  # type: ignore[return-value]
+    return decorated
 
 
 def grad_pass_through(f: F) -> F:

@@ -18,6 +18,9 @@ def gradients(
     ys: Any,
     xs: Any,
     grad_ys: Any = None,
+    name: str | None = None,
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Tensor | None]:
@@ -29,6 +32,9 @@ def gradients(
         ys: a Tensor, or a structure of them.
         xs: a Tensor or Variable, or a structure of them; a Variable stands for all its reads so far.
         grad_ys: weights of the elements of ``ys``, one Tensor for each; ones if None.
+        name: not used, as are the next two: TensorFlow's advice to its own graph.
+        gate_gradients: not used.
+        aggregation_method: not used.
         stop_gradients: Tensors past which nothing flows.
         unconnected_gradients: None or zeros for those of ``xs`` that ``ys`` do not depend on.
 

@@ -35,7 +35,7 @@ from tapec.ir.types import BOOL, F32, F64, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
-def add(x: TensorLike, y: TensorLike) -> Tensor:
+def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x + y``. Integers wrap around.
 
     Example: ``add([1.0, 2.0], 1)`` is ``[2.0, 3.0]``.
@@ -43,17 +43,17 @@ def add(x: TensorLike, y: TensorLike) -> Tensor:
     return binary("add", x, y)
 
 
-def subtract(x: TensorLike, y: TensorLike) -> Tensor:
+def subtract(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x - y``. Integers wrap around."""
     return binary("sub", x, y)
 
 
-def multiply(x: TensorLike, y: TensorLike) -> Tensor:
+def multiply(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x * y``. Integers wrap around."""
     return binary("mul", x, y)
 
 
-def truediv(x: TensorLike, y: TensorLike) -> Tensor:
+def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x / y``. Integers of up to 16 bits become float32 first, wider ones float64.
 
     Example: ``truediv(7, 2)`` is a float64 ``3.5``.
@@ -65,12 +65,12 @@ def truediv(x: TensorLike, y: TensorLike) -> Tensor:
     return binary("div", x, y)
 
 
-def divide(x: TensorLike, y: TensorLike) -> Tensor:
+def divide(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x / y``; see `truediv`."""
     return truediv(x, y)
 
 
-def floordiv(x: TensorLike, y: TensorLike) -> Tensor:
+def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``floor(x / y)``, rounding towards minus infinity as Python does. No derivative.
 
     Raises:
@@ -81,7 +81,7 @@ def floordiv(x: TensorLike, y: TensorLike) -> Tensor:
     return binary("floordiv", x, y)
 
 
-def floormod(x: TensorLike, y: TensorLike) -> Tensor:
+def floormod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x - floor(x / y) * y``: the remainder has the sign of ``y``.
 
     Raises:
@@ -93,7 +93,7 @@ def floormod(x: TensorLike, y: TensorLike) -> Tensor:
     return binary("mod", x, y)
 
 
-def truncatediv(x: TensorLike, y: TensorLike) -> Tensor:
+def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x / y`` of integers, rounded towards 0 as C does. No derivative.
 
     Example: ``truncatediv(-7, 2)`` is ``-3``.
@@ -111,7 +111,7 @@ def _refuse_integer_zero(y: Tensor, op: str) -> None:
         raise InvalidArgumentError(f"Integer division by zero [{op}]", location=here())
 
 
-def pow(x: TensorLike, y: TensorLike) -> Tensor:
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x ** y``. Of floats, NaN for a negative ``x`` unless ``y`` is whole.
 
     The gradient by ``y`` is ``z log x``, and 0 where ``x`` is not positive.
@@ -127,12 +127,12 @@ def pow(x: TensorLike, y: TensorLike) -> Tensor:
     return binary("pow", x, y)
 
 
-def negative(x: TensorLike) -> Tensor:
+def negative(x: TensorLike, name: str | None = None) -> Tensor:
     """``-x``."""
     return unary("neg", x)
 
 
-def abs(x: TensorLike) -> Tensor:
+def abs(x: TensorLike, name: str | None = None) -> Tensor:
     """The absolute value; of complex numbers the modulus, a float. The gradient at 0 is 0."""
     x = as_tensor(x)
     if not x.type.dtype.is_complex:
@@ -143,29 +143,29 @@ def abs(x: TensorLike) -> Tensor:
     return where(nonzero, root, 0)
 
 
-def sign(x: TensorLike) -> Tensor:
+def sign(x: TensorLike, name: str | None = None) -> Tensor:
     """-1, 0 or 1; NaN for NaN. The gradient is 0."""
     return unary("sign", x)
 
 
-def square(x: TensorLike) -> Tensor:
+def square(x: TensorLike, name: str | None = None) -> Tensor:
     """``x * x``."""
     x = as_tensor(x)
     return multiply(x, x)
 
 
-def squared_difference(x: TensorLike, y: TensorLike) -> Tensor:
+def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``(x - y) ** 2``; of complex numbers the squared modulus of the difference."""
     d = subtract(x, y)
     return multiply(conj(d), d)
 
 
-def reciprocal(x: TensorLike) -> Tensor:
+def reciprocal(x: TensorLike, name: str | None = None) -> Tensor:
     """``1 / x`` of floats and complex numbers; the gradient is 0 wherever the incoming one is."""
     return unary("reciprocal", x)
 
 
-def divide_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
+def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x / y``, and 0 with gradient 0 wherever ``y`` is 0.
 
     Example: ``divide_no_nan(1.0, 0.0)`` is ``0.0``.
@@ -175,18 +175,18 @@ def divide_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
     return where(usable, truediv(x, where(usable, y, 1)), 0)
 
 
-def reciprocal_no_nan(x: TensorLike) -> Tensor:
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """``1 / x``, and 0 with gradient 0 wherever ``x`` is 0."""
     x = as_tensor(x)
     return divide_no_nan(like(1, x.type.dtype), x)
 
 
-def multiply_no_nan(x: TensorLike, y: TensorLike) -> Tensor:
+def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x * y``, and 0 wherever ``y`` is 0, even if ``x`` is infinite or NaN there."""
     return binary("mul_no_nan", x, y)
 
 
-def add_n(inputs: Sequence[TensorLike]) -> Tensor:
+def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
     """The sum of tensors of one shape and dtype.
 
     Raises:
@@ -208,17 +208,19 @@ def add_n(inputs: Sequence[TensorLike]) -> Tensor:
 # -- order and rounding
 
 
-def maximum(x: TensorLike, y: TensorLike) -> Tensor:
+def maximum(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The larger of ``x`` and ``y``; NaN if either is. On a tie the gradient goes to ``x``."""
     return binary("max", x, y)
 
 
-def minimum(x: TensorLike, y: TensorLike) -> Tensor:
+def minimum(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The smaller of ``x`` and ``y``; NaN if either is. On a tie the gradient goes to ``x``."""
     return binary("min", x, y)
 
 
-def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike) -> Tensor:
+def clip_by_value(
+    t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None
+) -> Tensor:
     """``t`` moved into ``[clip_value_min, clip_value_max]``; the bounds broadcast to its shape.
 
     The gradient passes within the bounds, bounds included. NaN stays NaN. If the bounds cross, the
@@ -242,17 +244,17 @@ def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: Ten
     return result
 
 
-def floor(x: TensorLike) -> Tensor:
+def floor(x: TensorLike, name: str | None = None) -> Tensor:
     """The greatest integer not above ``x``, as a float. No derivative."""
     return unary("floor", x)
 
 
-def ceil(x: TensorLike) -> Tensor:
+def ceil(x: TensorLike, name: str | None = None) -> Tensor:
     """The smallest integer not below ``x``, as a float. No derivative."""
     return unary("ceil", x)
 
 
-def round(x: TensorLike) -> Tensor:
+def round(x: TensorLike, name: str | None = None) -> Tensor:
     """The nearest integer, the even one of two as near; integers stay. No derivative.
 
     Example: ``round([0.5, 1.5, 2.5])`` is ``[0.0, 2.0, 2.0]``.
@@ -261,7 +263,7 @@ def round(x: TensorLike) -> Tensor:
     return x if x.type.dtype.is_integer else unary("round", x)
 
 
-def rint(x: TensorLike) -> Tensor:
+def rint(x: TensorLike, name: str | None = None) -> Tensor:
     """The nearest integer; see `round`."""
     return round(x)
 
@@ -269,32 +271,32 @@ def rint(x: TensorLike) -> Tensor:
 # -- comparison and logic
 
 
-def equal(x: TensorLike, y: TensorLike) -> Tensor:
+def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x == y`` as bools; NaN equals nothing."""
     return binary("eq", x, y)
 
 
-def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
+def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x != y`` as bools."""
     return binary("ne", x, y)
 
 
-def less(x: TensorLike, y: TensorLike) -> Tensor:
+def less(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x < y`` as bools."""
     return binary("lt", x, y)
 
 
-def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
+def less_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x <= y`` as bools."""
     return binary("le", x, y)
 
 
-def greater(x: TensorLike, y: TensorLike) -> Tensor:
+def greater(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x > y`` as bools."""
     return binary("gt", x, y)
 
 
-def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:
+def greater_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x >= y`` as bools."""
     return binary("ge", x, y)
 
@@ -315,44 +317,47 @@ def tensor_not_equal(x: TensorLike, y: TensorLike) -> Any:
     return not_equal(x, y) if compatible(x.type.shape, y.type.shape) else as_tensor(True)
 
 
-def logical_and(x: TensorLike, y: TensorLike) -> Tensor:
+def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x and y`` of bools; of integers the bitwise and."""
     return binary("and", x, y)
 
 
-def logical_or(x: TensorLike, y: TensorLike) -> Tensor:
+def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x or y`` of bools; of integers the bitwise or."""
     return binary("or", x, y)
 
 
-def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:
+def logical_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """Whether one of two bools holds and the other does not; of integers the bitwise exclusive or."""
     return binary("xor", x, y)
 
 
-def logical_not(x: TensorLike) -> Tensor:
+def logical_not(x: TensorLike, name: str | None = None) -> Tensor:
     """``not x`` of bools; of integers every bit inverted."""
     return unary("not", x)
 
 
-def is_nan(x: TensorLike) -> Tensor:
+def is_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """True where ``x`` is NaN."""
     return unary("is_nan", x)
 
 
-def is_finite(x: TensorLike) -> Tensor:
+def is_finite(x: TensorLike, name: str | None = None) -> Tensor:
     """True where ``x`` is neither infinite nor NaN."""
     return unary("is_finite", x)
 
 
-def is_inf(x: TensorLike) -> Tensor:
+def is_inf(x: TensorLike, name: str | None = None) -> Tensor:
     """True where ``x`` is plus or minus infinity."""
     x = as_tensor(x)
     return logical_not(logical_or(is_finite(x), is_nan(x)))
 
 
 def where(
-    condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None
+    condition: TensorLike,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """``x`` where the condition holds, ``y`` elsewhere; all three broadcast.
 
@@ -385,7 +390,7 @@ def where(
 # -- conversion and identity
 
 
-def cast(x: TensorLike, dtype: Any) -> Tensor:
+def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     """``x`` converted to ``dtype``; ``x`` itself if it has it.
 
     Floats lose their fraction on the way to an integer and saturate, NaN becomes 0; integers wrap
@@ -412,12 +417,12 @@ def _dtype(dtype: Any) -> Any:
         raise TypeError(str(error), location=here()) from None
 
 
-def saturate_cast(x: TensorLike, dtype: Any) -> Tensor:
-    """``x`` moved into the range of ``dtype``, then converted to it.
+def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
+    """``value`` moved into the range of ``dtype``, then converted to it.
 
     Example: ``saturate_cast([-1, 300], tapec.uint8)`` is ``[0, 255]``.
     """
-    x, target = as_tensor(x), _dtype(dtype)
+    x, target = as_tensor(value), _dtype(dtype)
     if target.is_bool or target.is_complex or x.type.dtype.is_bool:
         return cast(x, target)
     # A bound that the source cannot hold does not bind it.
@@ -430,43 +435,43 @@ def saturate_cast(x: TensorLike, dtype: Any) -> Tensor:
     return cast(x, target)
 
 
-def identity(x: TensorLike) -> Tensor:
-    """``x`` as a new Tensor: a watched one is another source than ``x``."""
-    return unary("watch", x)
+def identity(input: TensorLike, name: str | None = None) -> Tensor:
+    """``input`` as a new Tensor: a watched one is another source than ``input``."""
+    return unary("watch", input)
 
 
-def stop_gradient(x: TensorLike) -> Tensor:
-    """``x``, through which no gradient flows."""
-    return unary("stop_gradient", x)
+def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
+    """``input``, through which no gradient flows."""
+    return unary("stop_gradient", input)
 
 
 # -- complex numbers
 
 
-def complex(real: TensorLike, imag: TensorLike) -> Tensor:
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tensor:
     """``real + i imag`` from float32 (complex64) or float64 (complex128) parts."""
     return binary("complex", real, imag)
 
 
-def real(x: TensorLike) -> Tensor:
+def real(input: TensorLike, name: str | None = None) -> Tensor:
     """The real part; a real tensor itself."""
-    x = as_tensor(x)
+    x = as_tensor(input)
     return unary("real", x) if x.type.dtype.is_complex else x
 
 
-def imag(x: TensorLike) -> Tensor:
+def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """The imaginary part; zeros of a real tensor."""
-    x = as_tensor(x)
+    x = as_tensor(input)
     return unary("imag", x) if x.type.dtype.is_complex else multiply(x, 0)
 
 
-def conj(x: TensorLike) -> Tensor:
+def conj(x: TensorLike, name: str | None = None) -> Tensor:
     """The complex conjugate; a real tensor itself."""
     x = as_tensor(x)
     return unary("conj", x) if x.type.dtype.is_complex else x
 
 
-def angle(x: TensorLike) -> Tensor:
+def angle(input: TensorLike, name: str | None = None) -> Tensor:
     """The argument in ``(-pi, pi]``; of a real tensor 0 or pi."""
-    x = as_float(x)
+    x = as_float(input)
     return binary("atan2", imag(x), real(x))

@@ -22,7 +22,9 @@ from tapec.ir.types import BOOL, F32, F64, I32, I64, DType, Shape, TensorType, a
 from tapec.tensor import Tensor, TensorLike, apply, as_array, as_tensor
 
 
-def convert_to_tensor(value: TensorLike, dtype: Any = None, dtype_hint: Any = None) -> Tensor:
+def convert_to_tensor(
+    value: TensorLike, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
+) -> Tensor:
     """A Tensor from a Tensor, Variable, array, number or nested list.
 
     Python floats become float32, integers int32 (int64 if they need it), lists are packed.
@@ -41,7 +43,9 @@ def convert_to_tensor(value: TensorLike, dtype: Any = None, dtype_hint: Any = No
     return as_tensor(value, as_dtype(dtype) if dtype is not None else None)
 
 
-def constant(value: TensorLike, dtype: Any = None, shape: Any = None) -> Tensor:
+def constant(
+    value: TensorLike, dtype: Any = None, shape: Any = None, name: str | None = None
+) -> Tensor:
     """A Tensor from a number, array or nested list; one element fills a larger ``shape``.
 
     Example: ``constant(0.5, shape=[2])`` is ``[0.5, 0.5]``.
@@ -75,7 +79,7 @@ def full(value: Any, dtype: DType, shape: Shape) -> Tensor:
     return result
 
 
-def zeros(shape: Any, dtype: Any = F32) -> Tensor:
+def zeros(shape: Any, dtype: Any = F32, name: str | None = None, layout: None = None) -> Tensor:
     """A tensor of zeros.
 
     Example: ``zeros([2, 3])`` is a float32 matrix.
@@ -83,24 +87,28 @@ def zeros(shape: Any, dtype: Any = F32) -> Tensor:
     return full(0, as_dtype(dtype), as_shape(shape))
 
 
-def ones(shape: Any, dtype: Any = F32) -> Tensor:
+def ones(shape: Any, dtype: Any = F32, name: str | None = None, layout: None = None) -> Tensor:
     """A tensor of ones."""
     return full(1, as_dtype(dtype), as_shape(shape))
 
 
-def zeros_like(input: TensorLike, dtype: Any = None) -> Tensor:
+def zeros_like(
+    input: TensorLike, dtype: Any = None, name: str | None = None, layout: None = None
+) -> Tensor:
     """Zeros in the shape of ``input``, and in its dtype unless another is given."""
     type = as_tensor(input).type
     return full(0, as_dtype(dtype) if dtype is not None else type.dtype, type.shape)
 
 
-def ones_like(input: TensorLike, dtype: Any = None) -> Tensor:
+def ones_like(
+    input: TensorLike, dtype: Any = None, name: str | None = None, layout: None = None
+) -> Tensor:
     """Ones in the shape of ``input``, and in its dtype unless another is given."""
     type = as_tensor(input).type
     return full(1, as_dtype(dtype) if dtype is not None else type.dtype, type.shape)
 
 
-def fill(dims: Any, value: TensorLike) -> Tensor:
+def fill(dims: Any, value: TensorLike, name: str | None = None, layout: None = None) -> Tensor:
     """A tensor whose every element is the scalar ``value``, in its dtype.
 
     Raises:
@@ -113,7 +121,11 @@ def fill(dims: Any, value: TensorLike) -> Tensor:
 
 
 def eye(
-    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = F32
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = F32,
+    name: str | None = None,
 ) -> Tensor:
     """The identity matrix ``[num_rows, num_columns]``, repeated over ``batch_shape``."""
     rows = as_dim(num_rows)
@@ -124,7 +136,11 @@ def eye(
 
 
 def range(
-    start: TensorLike, limit: TensorLike = None, delta: TensorLike = 1, dtype: Any = None
+    start: TensorLike,
+    limit: TensorLike = None,
+    delta: TensorLike = 1,
+    dtype: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Numbers from ``start`` up to and without ``limit``, ``delta`` apart.
 
@@ -170,7 +186,9 @@ def _range_dtype(*values: TensorLike) -> DType:
     return builtins.max(dtypes, key=lambda d: order.index(d) if d in order else -1)
 
 
-def linspace(start: TensorLike, stop: TensorLike, num: Any, axis: int = 0) -> Tensor:
+def linspace(
+    start: TensorLike, stop: TensorLike, num: Any, name: str | None = None, axis: int = 0
+) -> Tensor:
     """``num`` numbers from ``start`` to ``stop``, both included, as far from each other.
 
     ``start`` and ``stop`` are floats of one shape; the numbers lie along the new ``axis``.
@@ -206,10 +224,11 @@ def one_hot(
     depth: Any,
     on_value: TensorLike = None,
     off_value: TensorLike = None,
-    axis: int = -1,
+    axis: int | None = None,
     dtype: Any = None,
+    name: str | None = None,
 ) -> Tensor:
-    """``on_value`` at each index along a new axis of size ``depth``, ``off_value`` elsewhere.
+    """``on_value`` at each index along a new axis of size ``depth``, the last by default; ``off_value`` elsewhere.
 
     An index outside of ``[0, depth)`` makes a row of ``off_value``. float32 unless a dtype or a
     value says otherwise. No gradient flows to the indices.
@@ -218,7 +237,7 @@ def one_hot(
     """
     positions = as_tensor(indices)
     rank = positions.type.rank + 1
-    place = axis_of(axis, rank)
+    place = axis_of(-1 if axis is None else axis, rank)
     size = as_dim(depth)
     spread = expand_dims(positions, place)
     line: list[DimLike] = [1] * rank
@@ -239,7 +258,9 @@ def one_hot(
     )
 
 
-def sequence_mask(lengths: TensorLike, maxlen: Any = None, dtype: Any = BOOL) -> Tensor:
+def sequence_mask(
+    lengths: TensorLike, maxlen: Any = None, dtype: Any = BOOL, name: str | None = None
+) -> Tensor:
     """``[..., maxlen]``: true at the first ``lengths`` places of each row.
 
     Without ``maxlen`` the greatest length, which must then be known.
@@ -252,16 +273,16 @@ def sequence_mask(lengths: TensorLike, maxlen: Any = None, dtype: Any = BOOL) ->
 # -- what is known of a tensor
 
 
-def shape(input: TensorLike, out_type: Any = I32) -> Tensor:
-    """The shape as an integer tensor; its elements may be used as shapes of others."""
-    return dims_tensor(as_tensor(input).type.shape, as_dtype(out_type))
+def shape(input: TensorLike, out_type: Any = None, name: str | None = None) -> Tensor:
+    """The shape as an integer tensor, int32 by default; its elements may be used as shapes of others."""
+    return dims_tensor(as_tensor(input).type.shape, I32 if out_type is None else as_dtype(out_type))
 
 
-def size(input: TensorLike, out_type: Any = I32) -> Tensor:
-    """The number of elements as an integer scalar."""
-    return dim_tensor(as_tensor(input).type.size, as_dtype(out_type))
+def size(input: TensorLike, out_type: Any = None, name: str | None = None) -> Tensor:
+    """The number of elements as an integer scalar, int32 by default."""
+    return dim_tensor(as_tensor(input).type.size, I32 if out_type is None else as_dtype(out_type))
 
 
-def rank(input: TensorLike) -> Tensor:
+def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """The number of axes as an int32 scalar."""
     return dim_tensor(as_tensor(input).type.rank, I32)

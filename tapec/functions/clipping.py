@@ -24,7 +24,9 @@ from tapec.ir.types import F32
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
-def clip_by_norm(t: TensorLike, clip_norm: TensorLike, axes: object = None) -> Tensor:
+def clip_by_norm(
+    t: TensorLike, clip_norm: TensorLike, axes: object = None, name: str | None = None
+) -> Tensor:
     """``t`` scaled down to a Euclidean norm of ``clip_norm`` where it is longer, else ``t``.
 
     Args:
@@ -47,7 +49,7 @@ def clip_by_norm(t: TensorLike, clip_norm: TensorLike, axes: object = None) -> T
     return divide(multiply(values, limit), maximum(length, limit))
 
 
-def global_norm(t_list: Sequence[TensorLike | None]) -> Tensor:
+def global_norm(t_list: Sequence[TensorLike | None], name: str | None = None) -> Tensor:
     """The Euclidean norm of all elements of all tensors together; None entries do not count.
 
     Raises:
@@ -61,7 +63,10 @@ def global_norm(t_list: Sequence[TensorLike | None]) -> Tensor:
 
 
 def clip_by_global_norm(
-    t_list: Sequence[TensorLike | None], clip_norm: TensorLike, use_norm: TensorLike = None
+    t_list: Sequence[TensorLike | None],
+    clip_norm: TensorLike,
+    use_norm: TensorLike = None,
+    name: str | None = None,
 ) -> tuple[list[Tensor | None], Tensor]:
     """Tensors scaled together, down to a `global_norm` of ``clip_norm`` if it is greater.
 

@@ -34,6 +34,7 @@ def conv1d(
     padding: Any,
     data_format: str | None = "NWC",
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`conv2d` along one axis: ``[batch, W, C]`` and ``[I, C, O]`` give ``[batch, W', O]``."""
     return _convolved(1, input, filters, stride, padding, data_format, dilations)
@@ -46,6 +47,7 @@ def conv2d(
     padding: Any,
     data_format: str | None = "NHWC",
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Products of filters and the windows of an image, summed: a window's place is an output pixel.
 
@@ -80,6 +82,7 @@ def conv3d(
     padding: Any,
     data_format: str | None = "NDHWC",
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`conv2d` along three axes: ``[batch, D, H, W, C]`` and ``[I, J, K, C, O]``."""
     return _convolved(3, input, filters, strides, padding, data_format, dilations)
@@ -92,6 +95,7 @@ def convolution(
     padding: Any = "VALID",
     data_format: str | None = None,
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`conv1d`, `conv2d` or `conv3d`, by the number of the filters' axes; strides are 1 if None."""
     x, w = converted(input, filters)
@@ -108,6 +112,7 @@ def depthwise_conv2d(
     padding: Any,
     data_format: str | None = None,
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """Each channel by filters of its own: ``[batch, H, W, C]``, ``[I, J, C, M]`` give ``[..., C * M]``.
 
@@ -138,6 +143,7 @@ def separable_conv2d(
     padding: Any,
     data_format: str | None = None,
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`depthwise_conv2d`, then `conv2d` by filters ``[1, 1, C * M, O]``."""
     y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
@@ -152,6 +158,7 @@ def conv1d_transpose(
     padding: Any = "SAME",
     data_format: str | None = "NWC",
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`conv2d_transpose` along one axis."""
     return _transposed(1, input, filters, output_shape, strides, padding, data_format, dilations)
@@ -165,6 +172,7 @@ def conv2d_transpose(
     padding: Any = "SAME",
     data_format: str | None = "NHWC",
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """The transpose of `conv2d` as a linear map of images: its gradient by the input.
 
@@ -195,6 +203,7 @@ def conv3d_transpose(
     padding: Any = "SAME",
     data_format: str | None = "NDHWC",
     dilations: Any = None,
+    name: str | None = None,
 ) -> Tensor:
     """`conv2d_transpose` along three axes."""
     return _transposed(3, input, filters, output_shape, strides, padding, data_format, dilations)

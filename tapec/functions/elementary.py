@@ -30,134 +30,134 @@ from tapec.functions.broadcasting import binary, broadcast_pair, unary
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
-def sqrt(x: TensorLike) -> Tensor:
+def sqrt(x: TensorLike, name: str | None = None) -> Tensor:
     """The square root; NaN below 0. The gradient is 0 wherever the incoming one is, even at 0."""
     return unary("sqrt", x)
 
 
-def rsqrt(x: TensorLike) -> Tensor:
+def rsqrt(x: TensorLike, name: str | None = None) -> Tensor:
     """``1 / sqrt(x)``. The gradient is 0 wherever the incoming one is, even at 0."""
     return unary("rsqrt", x)
 
 
-def exp(x: TensorLike) -> Tensor:
+def exp(x: TensorLike, name: str | None = None) -> Tensor:
     """``e ** x`` of floats and complex numbers."""
     return unary("exp", x)
 
 
-def expm1(x: TensorLike) -> Tensor:
+def expm1(x: TensorLike, name: str | None = None) -> Tensor:
     """``e ** x - 1``, accurate near 0."""
     return unary("expm1", x)
 
 
-def log(x: TensorLike) -> Tensor:
+def log(x: TensorLike, name: str | None = None) -> Tensor:
     """The natural logarithm of floats and complex numbers; ``-inf`` at 0, NaN below."""
     return unary("log", x)
 
 
-def log1p(x: TensorLike) -> Tensor:
+def log1p(x: TensorLike, name: str | None = None) -> Tensor:
     """``log(1 + x)``, accurate near 0."""
     return unary("log1p", x)
 
 
-def sin(x: TensorLike) -> Tensor:
+def sin(x: TensorLike, name: str | None = None) -> Tensor:
     """The sine of an angle in radians."""
     return unary("sin", x)
 
 
-def cos(x: TensorLike) -> Tensor:
+def cos(x: TensorLike, name: str | None = None) -> Tensor:
     """The cosine of an angle in radians."""
     return unary("cos", x)
 
 
-def tan(x: TensorLike) -> Tensor:
+def tan(x: TensorLike, name: str | None = None) -> Tensor:
     """The tangent of an angle in radians."""
     return unary("tan", x)
 
 
-def asin(x: TensorLike) -> Tensor:
+def asin(x: TensorLike, name: str | None = None) -> Tensor:
     """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``."""
     return unary("asin", x)
 
 
-def acos(x: TensorLike) -> Tensor:
+def acos(x: TensorLike, name: str | None = None) -> Tensor:
     """The angle in ``[0, pi]`` whose cosine is ``x``."""
     return unary("acos", x)
 
 
-def atan(x: TensorLike) -> Tensor:
+def atan(x: TensorLike, name: str | None = None) -> Tensor:
     """The angle in ``[-pi/2, pi/2]`` whose tangent is ``x``."""
     return unary("atan", x)
 
 
-def atan2(y: TensorLike, x: TensorLike) -> Tensor:
+def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     """The angle in ``(-pi, pi]`` of the point ``(x, y)``; its gradient at the origin is NaN."""
     return binary("atan2", y, x)
 
 
-def sinh(x: TensorLike) -> Tensor:
+def sinh(x: TensorLike, name: str | None = None) -> Tensor:
     """The hyperbolic sine."""
     return unary("sinh", x)
 
 
-def cosh(x: TensorLike) -> Tensor:
+def cosh(x: TensorLike, name: str | None = None) -> Tensor:
     """The hyperbolic cosine."""
     return unary("cosh", x)
 
 
-def tanh(x: TensorLike) -> Tensor:
+def tanh(x: TensorLike, name: str | None = None) -> Tensor:
     """The hyperbolic tangent of floats and complex numbers."""
     return unary("tanh", x)
 
 
-def asinh(x: TensorLike) -> Tensor:
+def asinh(x: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `sinh`."""
     return unary("asinh", x)
 
 
-def acosh(x: TensorLike) -> Tensor:
+def acosh(x: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `cosh`, not negative; NaN below 1."""
     return unary("acosh", x)
 
 
-def atanh(x: TensorLike) -> Tensor:
+def atanh(x: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `tanh`."""
     return unary("atanh", x)
 
 
-def sigmoid(x: TensorLike) -> Tensor:
+def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """``1 / (1 + e ** -x)``, without overflow."""
     return unary("sigmoid", x)
 
 
-def softplus(x: TensorLike) -> Tensor:
-    """``log(1 + e ** x)``, without overflow. The gradient is ``sigmoid(x)``.
+def softplus(features: TensorLike, name: str | None = None) -> Tensor:
+    """``log(1 + e ** x)`` of features ``x``, without overflow. The gradient is ``sigmoid(x)``.
 
     Formula: ``x + log1p(e ** -x)`` for ``x >= 0`` and ``log1p(e ** x)`` below. Each branch is
     smooth everywhere, so derivatives of any order are right at 0 too, which those of ``max(x, 0) +
     log1p(e ** -|x|)`` are not.
     """
-    x = as_tensor(x)
+    x = as_tensor(features)
     below = less(x, 0)
     return add(where(below, 0, x), log1p(exp(where(below, x, negative(x)))))
 
 
-def log_sigmoid(x: TensorLike) -> Tensor:
+def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """``log(sigmoid(x))``, without underflow: ``-softplus(-x)``."""
     return negative(softplus(negative(x)))
 
 
-def erf(x: TensorLike) -> Tensor:
+def erf(x: TensorLike, name: str | None = None) -> Tensor:
     """The error function ``2 / sqrt(pi) * integral from 0 to x of e ** -t² dt``."""
     return unary("erf", x)
 
 
-def erfc(x: TensorLike) -> Tensor:
+def erfc(x: TensorLike, name: str | None = None) -> Tensor:
     """``1 - erf(x)``, accurate where it is small."""
     return unary("erfc", x)
 
 
-def erfinv(x: TensorLike) -> Tensor:
+def erfinv(x: TensorLike, name: str | None = None) -> Tensor:
     """The inverse of `erf`: infinite at -1 and 1, NaN outside. Right to the third derivative.
 
     An approximation is refined by Newton's method. Its first value is a constant for derivatives;
@@ -199,12 +199,12 @@ def _erfinv_near(x: Tensor) -> Tensor:
     return multiply(value, x)
 
 
-def ndtri(p: TensorLike) -> Tensor:
-    """The number below which a standard normal one lies with probability ``p``."""
-    return multiply(2**0.5, erfinv(subtract(multiply(2, as_tensor(p)), 1)))
+def ndtri(x: TensorLike, name: str | None = None) -> Tensor:
+    """The number below which a standard normal one lies with probability ``x``."""
+    return multiply(2**0.5, erfinv(subtract(multiply(2, as_tensor(x)), 1)))
 
 
-def polyval(coeffs: Sequence[TensorLike], x: TensorLike) -> Tensor:
+def polyval(coeffs: Sequence[TensorLike], x: TensorLike, name: str | None = None) -> Tensor:
     """The polynomial with these coefficients, that of the highest power first (Horner's scheme).
 
     Example: ``polyval([2.0, 0.0, 1.0], 3.0)`` is ``19.0``.
@@ -216,17 +216,17 @@ def polyval(coeffs: Sequence[TensorLike], x: TensorLike) -> Tensor:
     return value
 
 
-def lgamma(x: TensorLike) -> Tensor:
+def lgamma(x: TensorLike, name: str | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function."""
     return unary("lgamma", x)
 
 
-def digamma(x: TensorLike) -> Tensor:
+def digamma(x: TensorLike, name: str | None = None) -> Tensor:
     """The derivative of `lgamma`."""
     return unary("digamma", x)
 
 
-def polygamma(a: int, x: TensorLike) -> Tensor:
+def polygamma(a: int, x: TensorLike, name: str | None = None) -> Tensor:
     """The derivative of order ``a`` of `digamma`, for a whole number ``a`` that is known."""
     if int(a) == 0:
         return digamma(x)
@@ -234,21 +234,21 @@ def polygamma(a: int, x: TensorLike) -> Tensor:
     return result
 
 
-def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
+def xlogy(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x * log(y)``, and 0 with gradient 0 where ``x`` is 0, whatever ``y`` is."""
     x, y = broadcast_pair(x, y)
     used = not_equal(x, 0)
     return where(used, multiply(x, log(where(used, y, 1))), 0)
 
 
-def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
+def xlog1py(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x * log1p(y)``, and 0 with gradient 0 where ``x`` is 0."""
     x, y = broadcast_pair(x, y)
     used = not_equal(x, 0)
     return where(used, multiply(x, log1p(where(used, y, 0))), 0)
 
 
-def xdivy(x: TensorLike, y: TensorLike) -> Tensor:
+def xdivy(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x / y``, and 0 with gradient 0 where ``x`` is 0."""
     x, y = broadcast_pair(x, y)
     used = not_equal(x, 0)

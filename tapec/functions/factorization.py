@@ -9,7 +9,7 @@ Eagerly a singular matrix is an error. A compiled function cannot stop: it gives
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapec.errors import InvalidArgumentError, TapecError, UnimplementedError
 from tapec.frames import here
@@ -76,7 +76,7 @@ def places(rows: DimLike, columns: DimLike) -> tuple[Tensor, Tensor]:
     return apply("iota", axis=0, type=type), apply("iota", axis=1, type=type)
 
 
-def cholesky(input: TensorLike) -> Tensor:
+def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """The lower triangular ``y`` with ``y yᵀ = (x + xᵀ) / 2``, ``[..., n, n]`` from ``[..., n, n]``.
 
     TensorFlow reads the lower triangle alone, which is the same for symmetric ``x``; taking the
@@ -100,7 +100,11 @@ def cholesky(input: TensorLike) -> Tensor:
 
 
 def triangular_solve(
-    matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False
+    matrix: TensorLike,
+    rhs: TensorLike,
+    lower: bool = True,
+    adjoint: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The solution of ``t y = rhs`` for the lower or upper triangle ``t`` of a matrix.
 
@@ -121,7 +125,7 @@ def triangular_solve(
     return _substituted(a, b, lower=lower, transpose=adjoint)
 
 
-def cholesky_solve(chol: TensorLike, rhs: TensorLike) -> Tensor:
+def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """The solution ``[..., n, k]`` of ``a y = rhs``, given the factor `cholesky` of ``a``."""
     factor, b = _system(chol, rhs)
     _refuse_singular(factor)
@@ -129,17 +133,19 @@ def cholesky_solve(chol: TensorLike, rhs: TensorLike) -> Tensor:
     return _substituted(factor, inner, lower=True, transpose=True)
 
 
-def lu(input: TensorLike) -> LU:
+def lu(input: TensorLike, output_idx_type: Any = I32, name: str | None = None) -> LU:
     """The factors of ``[..., n, n]`` with exchanges of rows; see `LU`.
 
     Returns:
-        Both triangles in one matrix ``[..., n, n]``, and the int32 order of the rows ``[..., n]``.
+        Both triangles in one matrix ``[..., n, n]``, and the order of the rows ``[..., n]``, int32 by default.
     """
     packed, order = apply("lu", matrices(input))
-    return LU(packed, order)
+    return LU(packed, cast(order, output_idx_type))
 
 
-def solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False) -> Tensor:
+def solve(
+    matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """The solution of ``matrix y = rhs``, by elimination with exchanges of rows.
 
     Args:
@@ -162,7 +168,7 @@ def solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False) -> Tensor:
     return _substituted(packed, inner, lower=False)
 
 
-def inv(input: TensorLike, adjoint: bool = False) -> Tensor:
+def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """The inverse of ``[..., n, n]``, or its transpose.
 
     Raises:
@@ -172,7 +178,7 @@ def inv(input: TensorLike, adjoint: bool = False) -> Tensor:
     return solve(x, eye(x.type.shape[-1], dtype=x.type.dtype), adjoint)
 
 
-def det(input: TensorLike) -> Tensor:
+def det(input: TensorLike, name: str | None = None) -> Tensor:
     """The determinants ``[...]`` of ``[..., n, n]``.
 
     Up to 4 rows this is a polynomial of the elements, whose derivatives exist for singular matrices
@@ -200,7 +206,7 @@ def det(input: TensorLike) -> Tensor:
     return corner if n % 2 else negative(corner)
 
 
-def slogdet(input: TensorLike) -> SLogDet:
+def slogdet(input: TensorLike, name: str | None = None) -> SLogDet:
     """Sign and logarithm of the absolute value of `det`, without overflow; ``-inf`` if singular."""
     packed, order = lu(input)
     pivots = _diagonal(packed)
@@ -208,13 +214,17 @@ def slogdet(input: TensorLike) -> SLogDet:
     return SLogDet(signs, reduce_sum(log(absolute(pivots)), -1))
 
 
-def logdet(matrix: TensorLike) -> Tensor:
+def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The logarithm of the determinant of symmetric, positive definite matrices; see `cholesky`."""
     return multiply(reduce_sum(log(_diagonal(cholesky(matrix))), -1), 2)
 
 
 def lstsq(
-    matrix: TensorLike, rhs: TensorLike, l2_regularizer: float = 0.0, fast: bool = True
+    matrix: TensorLike,
+    rhs: TensorLike,
+    l2_regularizer: float = 0.0,
+    fast: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """The ``y`` of least ``|matrix y - rhs|² + l2_regularizer |y|²``, by the normal equations.
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import InvalidArgumentError, TypeError
+from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import add, less, multiply, where
+from tapec.functions.arithmetic import add, less, less_equal, logical_and, multiply, where
 from tapec.functions.broadcasting import axis_of, has_dtype, misfit, refuse_in_trace, wrong_dtype
-from tapec.functions.known import dim_tensor, static_value
+from tapec.functions.known import dim_tensor, dims_tensor, static_value
 from tapec.functions.rearrangement import expand_dims, part, reshape, reverse, unstack
+from tapec.functions.reductions import reduce_all
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -154,11 +155,55 @@ def _sliced_symbolic(x: Tensor, axis: int, key: tuple[Any, Any, Any]) -> Tensor:
     return part(x, axis, first, size, stride)
 
 
-def strided_slice(input_: TensorLike, begin: Any, end: Any, strides: Any = None) -> Tensor:
-    """``input_[begin:end:strides]`` for the leading axes, without masks."""
-    steps = [None] * len(begin) if strides is None else strides
-    keys = zip(begin, end, steps, strict=True)
-    return getitem(input_, tuple(builtins.slice(*key) for key in keys))
+def strided_slice(
+    input_: TensorLike,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: None = None,
+    name: str | None = None,
+) -> Tensor:
+    """``input_[begin:end:strides]`` for the leading axes; bit ``i`` of a mask is about the ``i``-th item.
+
+    Args:
+        input_: the tensor.
+        begin: the first index of each item.
+        end: the index behind the last one.
+        strides: the distance between two; 1 if None.
+        begin_mask: where ``begin`` counts as the start of the axis.
+        end_mask: where ``end`` counts as its end.
+        ellipsis_mask: where the item is ``...``.
+        new_axis_mask: where the item is a new axis.
+        shrink_axis_mask: where the item is the index ``begin``, whose axis disappears.
+        var: not used; a Variable's slices are assigned with ``v[begin:end].assign``.
+    """
+    starts, stops = (static_values(bounds) for bounds in (begin, end))
+    steps = [1] * len(starts) if strides is None else static_values(strides)
+    items: list[Any] = []
+    for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            items.append(Ellipsis)
+        elif new_axis_mask & bit:
+            items.append(None)
+        elif shrink_axis_mask & bit:
+            items.append(start)
+        else:
+            first = None if begin_mask & bit else start
+            items.append(builtins.slice(first, None if end_mask & bit else stop, step))
+    return getitem(input_, tuple(items))
+
+
+def static_values(values: Any) -> list[Any]:
+    """Python numbers from a sequence or vector that must be known."""
+    if has_dtype(values):
+        values = unstack(as_tensor(values))
+    return [static_value(v, "a bound of a slice") for v in values]
 
 
 # -- lists of indices
@@ -170,6 +215,7 @@ def gather(
     validate_indices: Any = None,
     axis: Any = None,
     batch_dims: int = 0,
+    name: str | None = None,
 ) -> Tensor:
     """The entries of an axis at integer indices of any shape.
 
@@ -213,13 +259,20 @@ def _refuse_outside(indices: Tensor, extent: DimLike) -> None:
         )
 
 
-def gather_nd(params: TensorLike, indices: TensorLike, batch_dims: int = 0) -> Tensor:
+def gather_nd(
+    params: TensorLike,
+    indices: TensorLike,
+    batch_dims: int = 0,
+    name: str | None = None,
+    bad_indices_policy: str = "",
+) -> Tensor:
     """Entries at tuples of indices.
 
     Args:
         params: the tensor.
         indices: ``[..., k]``, indices for ``k`` axes of ``params`` behind the batch axes.
         batch_dims: how many leading axes the two have in common.
+        bad_indices_policy: ``IGNORE`` gives 0 for an index that is out of range.
 
     Returns:
         ``indices.shape[:-1] + params.shape[batch_dims + k:]``.
@@ -227,11 +280,43 @@ def gather_nd(params: TensorLike, indices: TensorLike, batch_dims: int = 0) -> T
     Example: ``gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])`` is ``[2, 3]``.
     """
     x, places = as_tensor(params), as_tensor(indices)
+    valid = None
+    if ignores(bad_indices_policy):
+        places, valid = valid_indices(places, x.type.shape[batch_dims:])
     flat, count = linear_index(places, x.type.shape[batch_dims:])
     lead, rest = x.type.shape[:batch_dims], x.type.shape[batch_dims + count :]
     inner = prod(x.type.shape[batch_dims : batch_dims + count])
     rows = reshape(x, (*lead, inner, *rest))
-    return gather(rows, flat, axis=batch_dims, batch_dims=batch_dims)
+    found = gather(rows, flat, axis=batch_dims, batch_dims=batch_dims)
+    return found if valid is None else where(expand_to(valid, found.type.rank), found, 0)
+
+
+def ignores(bad_indices_policy: str) -> bool:
+    """Whether indices out of range are passed over rather than refused.
+
+    Raises:
+        ValueError: no such policy.
+    """
+    if bad_indices_policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise ValueError(
+            f"bad_indices_policy must be '', 'DEFAULT', 'ERROR' or 'IGNORE', got "
+            f"{bad_indices_policy!r}",
+            location=here(),
+        )
+    return bad_indices_policy == "IGNORE"
+
+
+def valid_indices(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, Tensor]:
+    """Tuples of indices ``[..., k]`` with 0 for one out of range, and whether each is within range."""
+    count = indices.type.shape[-1]
+    extents = dims_tensor(shape[: builtins.int(count)], indices.type.dtype)  # type: ignore[arg-type]
+    valid = reduce_all(logical_and(less_equal(0, indices), less(indices, extents)), -1)
+    return where(expand_dims(valid, -1), indices, 0), valid
+
+
+def expand_to(x: Tensor, rank: int) -> Tensor:
+    """With axes of size 1 behind its own, up to a rank."""
+    return reshape(x, (*x.type.shape, *(1,) * (rank - x.type.rank)))
 
 
 def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int]:
@@ -254,7 +339,9 @@ def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int
     return flat, count
 
 
-def boolean_mask(tensor: TensorLike, mask: TensorLike, axis: Any = None) -> Tensor:
+def boolean_mask(
+    tensor: TensorLike, mask: TensorLike, axis: Any = None, name: str | None = None
+) -> Tensor:
     """The entries at which a mask holds, in one axis.
 
     Args:

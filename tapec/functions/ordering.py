@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import less, logical_not, where
+from tapec.functions.arithmetic import cast, less, logical_not, where
 from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.indexing import gather
 from tapec.functions.known import static_value
@@ -24,7 +24,11 @@ class TopK(NamedTuple):
 
 
 def argsort(
-    values: TensorLike, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False
+    values: TensorLike,
+    axis: Any = -1,
+    direction: str = "ASCENDING",
+    stable: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The int32 indices that would sort an axis; equal entries keep their order, NaN is greatest.
 
@@ -65,7 +69,9 @@ def _swapped(x: Tensor, axis: int) -> Tensor:
     return transpose(x, order)
 
 
-def sort(values: TensorLike, axis: Any = -1, direction: str = "ASCENDING") -> Tensor:
+def sort(
+    values: TensorLike, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None
+) -> Tensor:
     """The entries of an axis in order; see `argsort`. Each gradient goes where its entry came from."""
     x = as_tensor(values)
     place = axis_of(axis, x.type.rank)
@@ -78,8 +84,20 @@ def _along_last(x: Tensor, indices: Tensor) -> Tensor:
     return gather(x, indices, axis=x.type.rank - 1, batch_dims=x.type.rank - 1)
 
 
-def top_k(input: TensorLike, k: Any = 1, sorted: bool = True) -> TopK:
-    """The ``k`` greatest entries of the last axis, the greatest first, and their int32 indices.
+def top_k(
+    input: TensorLike,
+    k: Any = 1,
+    sorted: bool = True,
+    index_type: Any = I32,
+    name: str | None = None,
+) -> TopK:
+    """The ``k`` greatest entries of the last axis, the greatest first, and their indices.
+
+    Args:
+        input: numbers ``[..., n]``.
+        k: how many.
+        sorted: ignored, as the entries always are.
+        index_type: the dtype of the indices: int16, int32 or int64.
 
     Example: ``top_k([3.0, 1.0, 2.0], 2)`` is ``([3.0, 2.0], [0, 2])``.
 
@@ -91,21 +109,28 @@ def top_k(input: TensorLike, k: Any = 1, sorted: bool = True) -> TopK:
     if not x.type.rank or (isinstance(n := x.type.shape[-1], int) and n < count):
         raise misfit(f"input must have at least k={count} columns, got shape {x.shape}")
     order = part(argsort(x, -1, "DESCENDING"), x.type.rank - 1, 0, count)
-    return TopK(_along_last(x, order), order)
+    return TopK(_along_last(x, order), cast(order, index_type))
 
 
-def cumulative_logsumexp(x: TensorLike, axis: Any = 0, exclusive: bool = False) -> Tensor:
+def cumulative_logsumexp(
+    x: TensorLike,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """``log(sum(exp(...)))`` of the entries up to each one along an axis, without overflow.
 
     Each result is a `reduce_logsumexp` of its own, so that small entries are not lost beside large
-    ones that come later.
+    ones that come later. ``exclusive`` leaves the entry itself out, ``reverse`` sums from the
+    end.
     """
     values = as_tensor(x)
     place = axis_of(static_value(axis, "axis"), values.type.rank)
     rows = _swapped(values, place)
     n = rows.type.shape[-1]
     pairs = TensorType(I32, (n, n))
-    mine, other = (apply("iota", axis=a, type=pairs) for a in (0, 1))
+    mine, other = (apply("iota", axis=a, type=pairs) for a in ((1, 0) if reverse else (0, 1)))
     used = less(other, mine) if exclusive else logical_not(less(mine, other))
     masked = where(used, expand_dims(rows, -2), float("-inf"))
     return _swapped(reduce_logsumexp(masked, axis=-1), place)

@@ -10,7 +10,9 @@ from tapec.ir.dims import Dim
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
-def space_to_depth(input: TensorLike, block_size: int, data_format: str | None = "NHWC") -> Tensor:
+def space_to_depth(
+    input: TensorLike, block_size: int, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
     """``[batch, H / b, W / b, b * b * C]``: each block of ``b`` by ``b`` pixels, row by row, is one.
 
     Raises:
@@ -28,7 +30,9 @@ def space_to_depth(input: TensorLike, block_size: int, data_format: str | None =
     return reshape(x, (*x.type.shape[:3], size * size * channels))
 
 
-def depth_to_space(input: TensorLike, block_size: int, data_format: str | None = "NHWC") -> Tensor:
+def depth_to_space(
+    input: TensorLike, block_size: int, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
     """``[batch, H * b, W * b, C]`` from ``[batch, H, W, b * b * C]``; undoes `space_to_depth`.
 
     Raises:

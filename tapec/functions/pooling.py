@@ -29,14 +29,24 @@ from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
 def max_pool1d(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC"
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
+    name: str | None = None,
 ) -> Tensor:
     """`max_pool2d` along one axis."""
     return _greatest(1, input, ksize, strides, padding, data_format)
 
 
 def max_pool2d(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC"
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    name: str | None = None,
 ) -> Tensor:
     """The greatest entry of each window; the gradient goes to the first of those that are greatest.
 
@@ -60,21 +70,36 @@ def max_pool2d(
 
 
 def max_pool3d(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC"
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NDHWC",
+    name: str | None = None,
 ) -> Tensor:
     """`max_pool2d` along three axes."""
     return _greatest(3, input, ksize, strides, padding, data_format)
 
 
 def avg_pool1d(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC"
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
+    name: str | None = None,
 ) -> Tensor:
     """`avg_pool2d` along one axis."""
     return _mean(1, input, ksize, strides, padding, data_format)
 
 
 def avg_pool2d(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NHWC"
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    name: str | None = None,
 ) -> Tensor:
     """The mean of each window of floats, of the entries that are not padding.
 
@@ -84,14 +109,24 @@ def avg_pool2d(
 
 
 def avg_pool3d(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NDHWC"
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NDHWC",
+    name: str | None = None,
 ) -> Tensor:
     """`avg_pool2d` along three axes."""
     return _mean(3, input, ksize, strides, padding, data_format)
 
 
 def max_pool(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = None
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`max_pool1d`, `max_pool2d` or `max_pool3d`, by the number of axes."""
     x = as_tensor(input)
@@ -99,7 +134,12 @@ def max_pool(
 
 
 def avg_pool(
-    input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None = None
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`avg_pool1d`, `avg_pool2d` or `avg_pool3d`, by the number of axes."""
     x = as_tensor(input)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import conj, multiply
+from tapec.functions.arithmetic import cast, conj, multiply
 from tapec.functions.broadcasting import (
     axis_of,
     broadcast,
@@ -32,6 +32,12 @@ def matmul(
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """The product of matrices, or of stacks of them.
 
@@ -42,6 +48,11 @@ def matmul(
         transpose_b: the same for ``b``.
         adjoint_a: swapped and conjugated.
         adjoint_b: swapped and conjugated.
+        a_is_sparse: a hint of TensorFlow's, as are ``b_is_sparse``, ``grad_a`` and ``grad_b``; not used.
+        b_is_sparse: not used.
+        output_type: the dtype to which the operands are converted first; their own if None.
+        grad_a: not used.
+        grad_b: not used.
 
     Returns:
         ``[..., m, n]``, of the operands' dtype.
@@ -54,6 +65,8 @@ def matmul(
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("Only one of transpose and adjoint can be True.", location=here())
     x, y = converted(a, b)
+    if output_type is not None:
+        x, y = cast(x, output_type), cast(y, output_type)
     if adjoint_a or adjoint_b:
         x, y = conj(x) if adjoint_a else x, conj(y) if adjoint_b else y
         transpose_a, transpose_b = transpose_a or adjoint_a, transpose_b or adjoint_b
@@ -82,13 +95,22 @@ def _rows_times_matrix(x: Tensor, y: Tensor, transpose_b: bool) -> Tensor:
     return reshape(product, (*lead, product.type.shape[1]))
 
 
-def matvec(a: TensorLike, b: TensorLike, transpose_a: bool = False) -> Tensor:
-    """A matrix times a vector: ``[..., m, k]`` and ``[..., k]`` give ``[..., m]``."""
+def matvec(
+    a: TensorLike,
+    b: TensorLike,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """A matrix times a vector: ``[..., m, k]`` and ``[..., k]`` give ``[..., m]``; see `matmul`."""
     x, y = converted(a, b)
-    return squeeze(matmul(x, expand_dims(y, -1), transpose_a=transpose_a), axis=[-1])
+    column = expand_dims(y, -1)
+    return squeeze(matmul(x, column, transpose_a=transpose_a, adjoint_a=adjoint_a), axis=[-1])
 
 
-def tensordot(a: TensorLike, b: TensorLike, axes: Any) -> Tensor:
+def tensordot(a: TensorLike, b: TensorLike, axes: Any, name: str | None = None) -> Tensor:
     """The sum over pairs of axes of the product of two tensors.
 
     Args:
@@ -129,7 +151,7 @@ def outer(a: TensorLike, b: TensorLike) -> Tensor:
     return tensordot(a, b, 0)
 
 
-def trace(x: TensorLike) -> Tensor:
+def trace(x: TensorLike, name: str | None = None) -> Tensor:
     """The sum of the diagonal of the last two axes."""
     return einsum("...ii->...", x)
 

@@ -35,7 +35,7 @@ from tapec.ir.types import Shape
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
-def reshape(tensor: TensorLike, shape: Any) -> Tensor:
+def reshape(tensor: TensorLike, shape: Any, name: str | None = None) -> Tensor:
     """The same elements, row-major, in another shape; one size may be -1 and is found.
 
     Example: ``reshape(range(6), [2, -1])`` is ``[[0, 1, 2], [3, 4, 5]]``.
@@ -70,7 +70,9 @@ def _completed(x: Tensor, shape: Shape) -> Shape:
     return tuple(size // rest if i in unknown else n for i, n in enumerate(shape))
 
 
-def transpose(a: TensorLike, perm: Any = None, conjugate: bool = False) -> Tensor:
+def transpose(
+    a: TensorLike, perm: Any = None, conjugate: bool = False, name: str | None = None
+) -> Tensor:
     """The axes in another order: axis ``perm[i]`` becomes axis ``i``; reversed without ``perm``.
 
     Args:
@@ -99,7 +101,7 @@ def _list(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def expand_dims(input: TensorLike, axis: Any) -> Tensor:
+def expand_dims(input: TensorLike, axis: Any, name: str | None = None) -> Tensor:
     """A new axis of size 1 in front of ``axis``; -1 appends it."""
     x = as_tensor(input)
     place = axis_of(axis, x.type.rank + 1)
@@ -108,7 +110,7 @@ def expand_dims(input: TensorLike, axis: Any) -> Tensor:
     return result
 
 
-def squeeze(input: TensorLike, axis: Any = None) -> Tensor:
+def squeeze(input: TensorLike, axis: Any = None, name: str | None = None) -> Tensor:
     """Without the axes of size 1 that are named, or without any."""
     x = as_tensor(input)
     shape = x.type.shape
@@ -121,7 +123,7 @@ def squeeze(input: TensorLike, axis: Any = None) -> Tensor:
     return reshape(x, tuple(n for a, n in enumerate(shape) if a not in axes))
 
 
-def broadcast_to(input: TensorLike, shape: Any) -> Tensor:
+def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Tensor:
     """Repeated to a shape by NumPy's rule."""
     x, wanted = as_tensor(input), as_shape(shape)
     source = x.type.shape
@@ -130,7 +132,7 @@ def broadcast_to(input: TensorLike, shape: Any) -> Tensor:
     return broadcast(x, wanted)
 
 
-def ensure_shape(x: TensorLike, shape: Sequence[Any]) -> Tensor:
+def ensure_shape(x: TensorLike, shape: Sequence[Any], name: str | None = None) -> Tensor:
     """``x`` itself, whose shape must be ``shape``; None stands for any size."""
     tensor = as_tensor(x)
     fits = len(shape) == tensor.type.rank and all(
@@ -158,7 +160,7 @@ def _tensors(values: Any, name: str) -> list[Tensor]:
     return [like(v, first.type.dtype) for v in values]
 
 
-def concat(values: Any, axis: Any) -> Tensor:
+def concat(values: Any, axis: Any, name: str | None = None) -> Tensor:
     """Tensors one behind the other along an axis; they agree in every other size and in dtype.
 
     Example: ``concat([[[1.0]], [[2.0]]], axis=1)`` is ``[[1.0, 2.0]]``.
@@ -175,7 +177,7 @@ def concat(values: Any, axis: Any) -> Tensor:
     return result
 
 
-def stack(values: Any, axis: Any = 0) -> Tensor:
+def stack(values: Any, axis: Any = 0, name: str | None = None) -> Tensor:
     """Tensors of one shape along a new axis.
 
     Example: ``stack([[1, 2], [3, 4]], axis=1)`` is ``[[1, 3], [2, 4]]``.
@@ -193,7 +195,9 @@ def stack(values: Any, axis: Any = 0) -> Tensor:
     return concat(rows, place)
 
 
-def unstack(value: TensorLike, num: int | None = None, axis: Any = 0) -> list[Tensor]:
+def unstack(
+    value: TensorLike, num: int | None = None, axis: Any = 0, name: str | None = None
+) -> list[Tensor]:
     """The tensors along an axis, in a list; ``num`` if given must be their number."""
     x = as_tensor(value)
     place = axis_of(axis, x.type.rank)
@@ -218,8 +222,16 @@ def part(x: Tensor, axis: int, start: DimLike, size: DimLike, stride: int = 1) -
     return result
 
 
-def split(value: TensorLike, num_or_size_splits: Any, axis: Any = 0) -> list[Tensor]:
+def split(
+    value: TensorLike,
+    num_or_size_splits: Any,
+    axis: Any = 0,
+    num: int | None = None,
+    name: str | None = None,
+) -> list[Tensor]:
     """Cut along an axis: into so many equal parts, or into parts of these sizes (one may be -1).
+
+    ``num`` is the number of sizes, which is known anyway.
 
     Example: ``split(range(5), [2, -1])`` is ``[[0, 1], [2, 3, 4]]``.
     """
@@ -240,7 +252,7 @@ def split(value: TensorLike, num_or_size_splits: Any, axis: Any = 0) -> list[Ten
     return [part(x, place, start, n) for start, n in zip(starts, sizes, strict=False)]
 
 
-def slice(input_: TensorLike, begin: Any, size: Any) -> Tensor:
+def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """``size`` entries from ``begin`` on, for each axis; a size of -1 means up to the end."""
     x = as_tensor(input_)
     starts, sizes = as_shape(begin), as_shape(size)
@@ -255,7 +267,7 @@ def slice(input_: TensorLike, begin: Any, size: Any) -> Tensor:
 # -- repeating, padding, turning round
 
 
-def tile(input: TensorLike, multiples: Any) -> Tensor:
+def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Tensor:
     """The whole tensor so many times along each axis.
 
     Example: ``tile([1, 2], [2])`` is ``[1, 2, 1, 2]``.
@@ -269,7 +281,9 @@ def tile(input: TensorLike, multiples: Any) -> Tensor:
     return reshape(repeated, tuple(m * n for m, n in pairs))
 
 
-def repeat(input: TensorLike, repeats: TensorLike, axis: Any = None) -> Tensor:
+def repeat(
+    input: TensorLike, repeats: TensorLike, axis: Any = None, name: str | None = None
+) -> Tensor:
     """Every entry of an axis so many times in a row; the flat elements without an axis.
 
     Example: ``repeat([1, 2], 2)`` is ``[1, 1, 2, 2]``; ``repeat([1, 2], [0, 3])`` is ``[2, 2, 2]``.
@@ -296,7 +310,11 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: Any = None) -> Tensor:
 
 
 def pad(
-    tensor: TensorLike, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0
+    tensor: TensorLike,
+    paddings: Any,
+    mode: str = "CONSTANT",
+    constant_values: Any = 0,
+    name: str | None = None,
 ) -> Tensor:
     """More entries in front of and behind each axis.
 
@@ -344,7 +362,7 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, skip: int) -> Tenso
     return concat(parts, axis)
 
 
-def reverse(tensor: TensorLike, axis: Any) -> Tensor:
+def reverse(tensor: TensorLike, axis: Any, name: str | None = None) -> Tensor:
     """The entries of these axes in the opposite order."""
     x = as_tensor(tensor)
     axes = axes_of(axis, x.type.rank, "reverse axis")
@@ -354,7 +372,7 @@ def reverse(tensor: TensorLike, axis: Any) -> Tensor:
     return result
 
 
-def roll(input: TensorLike, shift: Any, axis: Any) -> Tensor:
+def roll(input: TensorLike, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """The entries moved by ``shift`` places along an axis; what leaves at the end enters in front.
 
     Example: ``roll([1, 2, 3], 1, 0)`` is ``[3, 1, 2]``.

@@ -53,7 +53,9 @@ def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return kept
 
 
-def reduce_sum(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_sum(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The sum over axes.
 
     Example: ``reduce_sum([[1, 2], [3, 4]], axis=0)`` is ``[4, 6]``.
@@ -61,27 +63,37 @@ def reduce_sum(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
     return _reduce("sum", input_tensor, axis, keepdims)
 
 
-def reduce_prod(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_prod(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The product over axes; its gradient is exact where factors are 0."""
     return _reduce("reduce_prod", input_tensor, axis, keepdims)
 
 
-def reduce_max(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_max(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The greatest element over axes; NaN if one is. Elements that tie share the gradient."""
     return _reduce("reduce_max", input_tensor, axis, keepdims)
 
 
-def reduce_min(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_min(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The least element over axes; NaN if one is. Elements that tie share the gradient."""
     return _reduce("reduce_min", input_tensor, axis, keepdims)
 
 
-def reduce_any(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_any(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """Whether any of the bools holds."""
     return _reduce("reduce_any", as_tensor(input_tensor, BOOL), axis, keepdims)
 
 
-def reduce_all(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_all(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """Whether all of the bools hold."""
     return _reduce("reduce_all", as_tensor(input_tensor, BOOL), axis, keepdims)
 
@@ -91,7 +103,9 @@ def count(x: Tensor, axis: Any = None) -> DimLike:
     return prod(x.type.shape[a] for a in axes_of(axis, x.type.rank))
 
 
-def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_mean(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The mean over axes; of integers rounded down; NaN over nothing.
 
     Example: ``reduce_mean([1.0, 2.0])`` is ``1.5``.
@@ -107,27 +121,33 @@ def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fal
     return divide(total, number) if dtype.is_differentiable else floordiv(total, number)
 
 
-def reduce_variance(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_variance(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The mean squared distance from the mean (divided by n, not n - 1)."""
     x = as_float(input_tensor)
     gap = subtract(x, reduce_mean(x, axis, keepdims=True))
     return reduce_mean(real(multiply(conj(gap), gap)), axis, keepdims)
 
 
-def reduce_std(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_std(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """The square root of `reduce_variance`; its gradient is NaN where all elements are equal."""
     return sqrt(reduce_variance(input_tensor, axis, keepdims))
 
 
 def reduce_euclidean_norm(
-    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
     """The square root of the sum of squares; its gradient at 0 is NaN."""
     x = as_tensor(input_tensor)
     return sqrt(reduce_sum(real(multiply(conj(x), x)), axis, keepdims))
 
 
-def reduce_logsumexp(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False) -> Tensor:
+def reduce_logsumexp(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
     """``log(sum(exp(x)))`` over axes, without overflow; its gradient is the softmax.
 
     The maximum is subtracted first and added again. It is a constant for derivatives: what it
@@ -140,21 +160,29 @@ def reduce_logsumexp(input_tensor: TensorLike, axis: Any = None, keepdims: bool 
     return log(total) + reshape(peak, total.type.shape)
 
 
-def lbeta(x: TensorLike) -> Tensor:
+def lbeta(x: TensorLike, name: str | None = None) -> Tensor:
     """``sum(lgamma(x)) - lgamma(sum(x))`` over the last axis: the logarithm of the multivariate beta function."""
     x = as_tensor(x)
     return subtract(reduce_sum(lgamma(x), axis=-1), lgamma(reduce_sum(x, axis=-1)))
 
 
 def count_nonzero(
-    input: TensorLike, axis: Any = None, keepdims: bool = False, dtype: Any = I64
+    input: TensorLike,
+    axis: Any = None,
+    keepdims: bool | None = None,
+    dtype: Any = I64,
+    name: str | None = None,
 ) -> Tensor:
     """How many elements are not 0."""
-    return reduce_sum(cast(not_equal(input, 0), dtype), axis, keepdims)
+    return reduce_sum(cast(not_equal(input, 0), dtype), axis, bool(keepdims))
 
 
 def norm(
-    tensor: TensorLike, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False
+    tensor: TensorLike,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """A norm of vectors: of everything if ``axis`` is None, else along an axis.
 
@@ -170,7 +198,7 @@ def norm(
     Raises:
         ValueError: ``ord`` is not supported, for these axes.
     """
-    x = as_float(tensor)
+    x, keepdims = as_float(tensor), bool(keepdims)
     matrix = isinstance(axis, list | tuple) and len(axis) == 2
     if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
         return reduce_euclidean_norm(x, axis, keepdims)
@@ -199,12 +227,16 @@ def _matrix_norm(x: Tensor, ord: Any, axes: Any, keepdims: bool) -> Tensor:
 # -- positions of extrema, running sums
 
 
-def argmax(input: TensorLike, axis: Any = None, output_type: Any = I64) -> Tensor:
+def argmax(
+    input: TensorLike, axis: Any = None, output_type: Any = I64, name: str | None = None
+) -> Tensor:
     """Where the greatest element of an axis stands (axis 0 by default), the first of several."""
     return _position("argmax", input, axis, output_type)
 
 
-def argmin(input: TensorLike, axis: Any = None, output_type: Any = I64) -> Tensor:
+def argmin(
+    input: TensorLike, axis: Any = None, output_type: Any = I64, name: str | None = None
+) -> Tensor:
     """Where the least element of an axis stands (axis 0 by default), the first of several."""
     return _position("argmin", input, axis, output_type)
 
@@ -218,7 +250,13 @@ def _position(op: str, input: TensorLike, axis: Any, output_type: Any) -> Tensor
     return result
 
 
-def cumsum(x: TensorLike, axis: Any = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumsum(
+    x: TensorLike,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """The sum of the entries up to each one along an axis.
 
     Args:
@@ -232,7 +270,13 @@ def cumsum(x: TensorLike, axis: Any = 0, exclusive: bool = False, reverse: bool 
     return _running("cumsum", x, axis, exclusive, reverse)
 
 
-def cumprod(x: TensorLike, axis: Any = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumprod(
+    x: TensorLike,
+    axis: Any = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """The product of the entries up to each one along an axis; see `cumsum`.
 
     Its gradient is exact behind a 0, where TensorFlow's is not.

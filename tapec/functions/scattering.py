@@ -24,7 +24,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import ones_like
 from tapec.functions.broadcasting import converted, like, may_equal, misfit, refuse_in_trace
 from tapec.functions.elementary import rsqrt
-from tapec.functions.indexing import linear_index
+from tapec.functions.indexing import expand_to, ignores, linear_index, valid_indices
 from tapec.functions.known import as_dim, as_shape, dim_tensor
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.functions.reductions import reduce_any, reduce_max, reduce_min, reduce_prod, reduce_sum
@@ -35,13 +35,20 @@ from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 # -- by tuples of indices
 
 
-def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Any) -> Tensor:
+def scatter_nd(
+    indices: TensorLike,
+    updates: TensorLike,
+    shape: Any,
+    bad_indices_policy: str = "",
+    name: str | None = None,
+) -> Tensor:
     """Zeros of a shape, with updates added at tuples of indices.
 
     Args:
         indices: ``[..., k]``, indices for the first ``k`` axes.
         updates: ``indices.shape[:-1] + shape[k:]``.
         shape: of the result.
+        bad_indices_policy: ``IGNORE`` leaves updates out whose index is out of range.
 
     Example: ``scatter_nd([[1], [1]], [2.0, 3.0], [3])`` is ``[0.0, 5.0, 0.0]``.
 
@@ -49,6 +56,9 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Any) -> Tensor:
         InvalidArgumentError: eager, an index out of range; or shapes that do not fit.
     """
     places, values, sizes = as_tensor(indices), as_tensor(updates), as_shape(shape)
+    if ignores(bad_indices_policy):
+        places, valid = valid_indices(places, sizes)
+        values = where(expand_to(valid, values.type.rank), values, 0)
     flat, count = linear_index(places, sizes)
     rest = sizes[count:]
     if not may_equal(values.type.shape, (*places.type.shape[:-1], *rest)):
@@ -68,20 +78,36 @@ def _added(index: Tensor, values: Tensor, rows: DimLike, rest: tuple[DimLike, ..
     return result
 
 
-def tensor_scatter_nd_add(tensor: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
+def tensor_scatter_nd_add(
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
+) -> Tensor:
     """The tensor with updates added at tuples of indices; see `scatter_nd`."""
     x = as_tensor(tensor)
-    return add(x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape))
+    return add(
+        x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape, bad_indices_policy)
+    )
 
 
-def tensor_scatter_nd_sub(tensor: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
+def tensor_scatter_nd_sub(
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
+) -> Tensor:
     """The tensor with updates subtracted at tuples of indices; see `scatter_nd`."""
     x = as_tensor(tensor)
-    return subtract(x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape))
+    return subtract(
+        x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape, bad_indices_policy)
+    )
 
 
 def tensor_scatter_nd_update(
-    tensor: TensorLike, indices: TensorLike, updates: TensorLike
+    tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None
 ) -> Tensor:
     """The tensor with updates in place of the entries at tuples of indices, which are distinct."""
     x = as_tensor(tensor)
@@ -93,7 +119,9 @@ def tensor_scatter_nd_update(
 # -- by segments
 
 
-def unsorted_segment_sum(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+def unsorted_segment_sum(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The sum of the entries of each segment.
 
     Args:
@@ -125,13 +153,17 @@ def _segments(
     return x, ids, count
 
 
-def unsorted_segment_mean(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+def unsorted_segment_mean(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The mean of each segment, 0 without entries; see `unsorted_segment_sum`."""
     total, number = _sum_and_number(data, segment_ids, num_segments)
     return divide(total, number)
 
 
-def unsorted_segment_sqrt_n(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+def unsorted_segment_sqrt_n(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The sum of each segment over the root of its number; see `unsorted_segment_sum`."""
     total, number = _sum_and_number(data, segment_ids, num_segments)
     return total * rsqrt(number)
@@ -147,7 +179,9 @@ def _sum_and_number(
     return total, reshape(maximum(number, 1), line)
 
 
-def unsorted_segment_max(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+def unsorted_segment_max(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The greatest entry of each segment, the dtype's least value without entries.
 
     Entries that tie share the gradient.
@@ -158,7 +192,9 @@ def unsorted_segment_max(data: TensorLike, segment_ids: TensorLike, num_segments
     return where(reduce_any(hit, axis=1), reduce_max(entries, axis=1), x.type.dtype.min)
 
 
-def unsorted_segment_min(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+def unsorted_segment_min(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The least entry of each segment, the dtype's greatest value without entries.
 
     Entries that tie share the gradient.
@@ -169,7 +205,9 @@ def unsorted_segment_min(data: TensorLike, segment_ids: TensorLike, num_segments
     return where(reduce_any(hit, axis=1), reduce_min(entries, axis=1), x.type.dtype.max)
 
 
-def unsorted_segment_prod(data: TensorLike, segment_ids: TensorLike, num_segments: Any) -> Tensor:
+def unsorted_segment_prod(
+    data: TensorLike, segment_ids: TensorLike, num_segments: Any, name: str | None = None
+) -> Tensor:
     """The product of each segment, 1 without entries."""
     return reduce_prod(_by_segment(as_tensor(data), segment_ids, num_segments, 1)[0], axis=1)
 
@@ -189,7 +227,7 @@ def _by_segment(
     return where(hit, reshape(x, (1, flat.type.shape[1], *rest)), other), hit
 
 
-def segment_sum(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """`unsorted_segment_sum` for ascending ids, of which the last says how many there are.
 
     Raises:
@@ -198,23 +236,23 @@ def segment_sum(data: TensorLike, segment_ids: TensorLike) -> Tensor:
     return unsorted_segment_sum(data, *_ascending(segment_ids))
 
 
-def segment_mean(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """`unsorted_segment_mean` for ascending ids; see `segment_sum`."""
     return unsorted_segment_mean(data, *_ascending(segment_ids))
 
 
-def segment_prod(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """`unsorted_segment_prod` for ascending ids; see `segment_sum`."""
     return unsorted_segment_prod(data, *_ascending(segment_ids))
 
 
-def segment_max(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+def segment_max(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """The greatest entry of each segment, 0 without entries; see `segment_sum`."""
     ids, count = _ascending(segment_ids)
     return _or_zero(unsorted_segment_max(data, ids, count), ids, count)
 
 
-def segment_min(data: TensorLike, segment_ids: TensorLike) -> Tensor:
+def segment_min(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
     """The least entry of each segment, 0 without entries; see `segment_sum`."""
     ids, count = _ascending(segment_ids)
     return _or_zero(unsorted_segment_min(data, ids, count), ids, count)
@@ -243,6 +281,7 @@ def confusion_matrix(
     num_classes: Any = None,
     weights: TensorLike = None,
     dtype: Any = I32,
+    name: str | None = None,
 ) -> Tensor:
     """``[classes, classes]``: how often each label (row) met each prediction (column).
 
@@ -264,7 +303,11 @@ def confusion_matrix(
 
 
 def searchsorted(
-    sorted_sequence: TensorLike, values: TensorLike, side: str = "left", out_type: Any = I32
+    sorted_sequence: TensorLike,
+    values: TensorLike,
+    side: str = "left",
+    out_type: Any = I32,
+    name: str | None = None,
 ) -> Tensor:
     """Where values would enter a sorted row: the number of entries below, or not above, each.
 

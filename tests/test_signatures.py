@@ -1,0 +1,96 @@
+"""Public signatures against TensorFlow's: what is called one way there can be called that way here.
+
+``conformance/api/signatures.txt`` lists TensorFlow's public names, one to a line: a function or class with its
+parameters and their defaults, or ``module``, or ``value`` and its type.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tapec
+
+TABLE = Path(__file__).parent / "conformance" / "api" / "signatures.txt"
+
+#: What is called otherwise, and why.
+OTHERWISE = {
+    "DType": "made by tapec alone",
+    "Tensor": "made by tapec alone",
+    "TensorShape": "a tuple",
+    "random.Generator": "of another feature: its state",
+    "dtypes.DType": "made by tapec alone",
+    "errors": "messages carry a location and a hint instead of TensorFlow's node",
+    "function": "of another feature: options of compiled functions",
+    "debugging": "of another feature: checks",
+    "Assert": "of another feature: checks",
+}
+
+
+def listed() -> dict[str, str]:
+    """What TensorFlow says of each of its public names."""
+    lines = TABLE.read_text("utf-8").splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+def found(name: str) -> Any:
+    """The object of that name in tapec, or None."""
+    place: Any = tapec
+    for part in name.split("."):
+        place = getattr(place, part, None)
+    return place
+
+
+def signatures() -> dict[str, str]:
+    """TensorFlow's parameters of each function or class that tapec has too."""
+    return {
+        name: text.removeprefix("class ")
+        for name, text in listed().items()
+        if "(" in text and callable(found(name)) and not excepted(name)
+    }
+
+
+def excepted(name: str) -> bool:
+    return name in OTHERWISE or name.split(".")[0] in OTHERWISE
+
+
+def parameters(text: str) -> tuple[list[str], dict[str, str]]:
+    """Names in order, and defaults as text, of ``(x, axis=None)``."""
+    definition = ast.parse(f"def f{text}: pass").body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    arguments = definition.args
+    names = [a.arg for a in arguments.args]
+    defaults = arguments.defaults
+    return names, {
+        name: ast.unparse(value)
+        for name, value in zip(names[len(names) - len(defaults) :], defaults, strict=True)
+    }
+
+
+def shown(default: Any) -> str:
+    """A default as the table has it."""
+    if isinstance(default, Enum):
+        return f"{type(default).__name__}.{default.name}"
+    return default.name if isinstance(default, tapec.DType) else repr(default)
+
+
+@pytest.mark.parametrize("name", signatures())
+def test_a_call_of_tensorflow_is_a_call_of_tapec(name: str) -> None:
+    names, defaults = parameters(signatures()[name])
+    ours = inspect.signature(found(name)).parameters
+    places = [p.name for p in ours.values() if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    assert places[: len(names)] == names
+    for parameter, default in defaults.items():
+        own = ours[parameter].default
+        assert own is not inspect.Parameter.empty, f"{parameter} has no default"
+        # A name in TensorFlow's graph is None here.
+        assert parameter == "name" or shown(own) == default, parameter
+    added = list(ours.values())[len(names) :]
+    assert all(
+        p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in added
+    )
