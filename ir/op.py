@@ -61,7 +61,7 @@ class Sample:
     types: tuple[TensorType, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
     domain: tuple[float, float] | tuple[tuple[Any, Any], ...] = (-2.0, 2.0)
-    integers: tuple[int, int] | tuple[tuple[int, int], ...] = (0, 5)
+    integers: tuple[int, int] | tuple[tuple[Any, Any], ...] = (0, 5)
 
 
 class Operand(Protocol):
@@ -152,6 +152,9 @@ class Op:
 
     name: ClassVar[str] = ""
     form: ClassVar[Form] = "index"
+    #: Form ``nest``: the operand that the one result is a changed copy of. The loops find the copy made, or both in one
+    #: place where nobody else reads the operand, and write only what changes.
+    starts_as: ClassVar[int | None] = None
     #: Legal at tensor level, at loop level, or at both.
     levels: ClassVar[frozenset[str]] = frozenset({"tensor"})
     #: The result type is given, not inferred; it is the attr ``type`` and prints as the annotation alone.

@@ -300,8 +300,27 @@ class KernelWriter:
         assert self.core is not None
         k, core = self._builder(), self.core
         operands = [_Operand(self, k, v) for v in core.operands]
+        if core.defn.starts_as is not None:
+            self._copy(k, core.operands[core.defn.starts_as])
         core.defn.lower_nest(k, self.outputs, *operands, **core.parameters)
         k.effect(OPS["return"])
+
+    def _copy(self, k: LoopBuilder, value: Value) -> None:
+        """Copy a value into the one result, unless both are in one place."""
+        (out,) = self.outputs
+        if self.inputs.get(value) is out:
+            return
+        shape = value.tensor.shape
+        last = _vector_axis(shape)
+
+        def axis(index: Index) -> None:
+            if len(index) == len(shape):
+                k.store(self.element(k, value, index), out, index)
+                return
+            vector = len(index) == last and k.lanes > 1
+            k.along(shape[len(index)], lambda i: axis((*index, i)), vector=vector)
+
+        axis(())
 
     # ---- elements
 

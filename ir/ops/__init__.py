@@ -17,6 +17,7 @@ from tapec.ir.ops import (
     padding,
     random,
     reduction,
+    scatter,
     source,
 )
 
@@ -37,5 +38,6 @@ __all__ = [
     "padding",
     "random",
     "reduction",
+    "scatter",
     "source",
 ]

@@ -1,4 +1,4 @@
-"""Operations that take positions as data: gather, and its transpose scatter_add."""
+"""Reading at positions that are data: gather. Its transpose and its kin are in `tapec.ir.ops.scatter`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError, TapecError
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
-from tapec.ir.types import F64, I32, Shape, TensorType
+from tapec.ir.types import F64, I32, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -28,7 +28,7 @@ class Gather(Op):
     def infer(self, *types: Any, axis: int, batch_dims: int = 0) -> TensorType:
         """The operand's shape with ``axis`` replaced by the indices' own axes."""
         x, indices = types
-        return _gathered(self.name, x, indices, axis, batch_dims)
+        return gathered(self.name, x, indices, axis, batch_dims)
 
     def evaluate(self, *arrays: Any, axis: int, batch_dims: int = 0) -> Any:
         """NumPy's fancy indexing, which an index outside of the axis stops.
@@ -37,8 +37,8 @@ class Gather(Op):
             TapecError: an index is not in ``[0, size)``.
         """
         x, indices = arrays
-        _refuse_outside(self.name, indices, x.shape[axis])
-        return x[_numpy_index(x.ndim, x.shape, indices, axis, batch_dims)]
+        refuse_outside(self.name, indices, x.shape[axis])
+        return x[numpy_index(x.ndim, x.shape, indices, axis, batch_dims)]
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Add each slice of the cotangent where it came from."""
@@ -71,85 +71,10 @@ class Gather(Op):
 
     def samples(self) -> Iterator[Sample]:
         """Rows, columns, scalars, stacks of indices, shared leading axes."""
-        return _gather_samples()
+        return gather_samples()
 
 
-class ScatterAdd(Op):
-    """Zeros of ``shape``, with each slice of the updates added where `gather` would have read it.
-
-    Operands are the indices, then the updates. Slices for one place are added in order.
-    """
-
-    name = "scatter_add"
-    form = "nest"
-
-    def infer(self, *types: Any, shape: Shape, axis: int, batch_dims: int = 0) -> TensorType:
-        """``shape``; the updates have the shape that `gather` would give."""
-        indices, updates = types
-        result = TensorType(updates.dtype, tuple(shape))
-        gathered = _gathered(self.name, result, indices, axis, batch_dims)
-        if gathered.rank != updates.rank:
-            raise ShapeError(f"scatter_add: expected updates {gathered}, got {updates}")
-        for m, n in zip(gathered.shape, updates.shape, strict=True):
-            require_equal_dims(
-                m, n, lambda: f"scatter_add: expected updates {gathered}, got {updates}"
-            )
-        return result
-
-    def evaluate(self, *arrays: Any, shape: Any, axis: int, batch_dims: int = 0) -> Any:
-        """`numpy.add.at`."""
-        indices, updates = arrays
-        _refuse_outside(self.name, indices, shape[axis])
-        result = np.zeros(shape, updates.dtype)
-        np.add.at(result, _numpy_index(len(shape), shape, indices, axis, batch_dims), updates)
-        return result
-
-    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """Gather the cotangent where the updates went."""
-        attrs = {name: op.attrs[name] for name in ("axis", "batch_dims") if name in op.attrs}
-        return None, b.gather(cts[0], op.operands[0], **attrs)
-
-    def batch(
-        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
-    ) -> Any:
-        """One more leading axis, shared."""
-        indices, updates = spread(b, operands, batched)
-        shape = (indices.tensor.shape[0], *attrs["shape"])
-        axis, batch_dims = attrs["axis"] + 1, attrs.get("batch_dims", 0) + 1
-        return b.scatter_add(indices, updates, shape=shape, axis=axis, batch_dims=batch_dims)
-
-    def lower_nest(
-        self,
-        k: Kernel,
-        outs: Sequence[Value],
-        *operands: Any,
-        shape: Shape,
-        axis: int,
-        batch_dims: int = 0,
-    ) -> None:
-        """Write zeros, then go through the updates."""
-        (out,) = outs
-        indices, updates = operands
-        zero = k.constant(0, updates.type.dtype)
-        k.loop(tuple(shape), lambda i: k.store(zero, out, i))
-        own = indices.type.rank - batch_dims
-
-        def add(i: Index) -> None:
-            at = indices[(*i[:batch_dims], *i[axis : axis + own])]
-            place = (*i[:axis], k.position(at, shape[axis]), *i[axis + own :])
-            k.store(k.add(k.load(out, place), updates[i]), out, place)
-
-        k.loop(updates.type.shape, add)
-
-    def samples(self) -> Iterator[Sample]:
-        """The shapes of `gather`, with indices that meet."""
-        for sample in _gather_samples():
-            x, indices = sample.types
-            updates = _gathered(self.name, x, indices, **sample.attrs)
-            yield Sample((indices, updates), {"shape": x.shape, **sample.attrs}, integers=(0, 5))
-
-
-def _gathered(
+def gathered(
     name: str, x: TensorType, indices: TensorType, axis: int, batch_dims: int
 ) -> TensorType:
     """The type of what `gather` reads.
@@ -171,7 +96,7 @@ def _gathered(
     return TensorType(x.dtype, (*x.shape[:axis], *indices.shape[batch_dims:], *x.shape[axis + 1 :]))
 
 
-def _numpy_index(
+def numpy_index(
     rank: int, shape: Sequence[int], indices: Any, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
     """A NumPy index that gives the gathered shape: slices, or index arrays that broadcast to it."""
@@ -197,7 +122,12 @@ def _numpy_index(
     return tuple(found)
 
 
-def _refuse_outside(name: str, indices: Any, size: DimLike) -> None:
+def refuse_outside(name: str, indices: Any, size: DimLike) -> None:
+    """Say which index is outside of an axis.
+
+    Raises:
+        TapecError: one is.
+    """
     wrong = (indices < 0) | (indices >= size)
     if wrong.any():
         place = tuple(int(p) for p in np.argwhere(wrong)[0])
@@ -205,7 +135,8 @@ def _refuse_outside(name: str, indices: Any, size: DimLike) -> None:
         raise TapecError(f"{name}: indices{where} = {indices[place]} is not in [0, {size})")
 
 
-def _gather_samples() -> Iterator[Sample]:
+def gather_samples() -> Iterator[Sample]:
+    """An array and indices for `gather`, as float64 and int32."""
     for x, indices, axis, batch_dims in (
         ((5, 3), (2,), 0, 0),
         ((3, 5), (2,), 1, 0),
