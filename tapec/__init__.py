@@ -27,6 +27,17 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import optimizers as optimizers
     from tapec import random as random
     from tapec.compiled import compile as compile
+    from tapec.control.branches import case as case
+    from tapec.control.branches import cond as cond
+    from tapec.control.branches import group as group
+    from tapec.control.branches import no_op as no_op
+    from tapec.control.branches import switch_case as switch_case
+    from tapec.control.folds import foldl as foldl
+    from tapec.control.folds import foldr as foldr
+    from tapec.control.folds import map_fn as map_fn
+    from tapec.control.folds import scan as scan
+    from tapec.control.loops import while_loop as while_loop
+    from tapec.control.tensor_array import TensorArray as TensorArray
     from tapec.debugging import Assert as Assert
     from tapec.debugging import executing_eagerly as executing_eagerly
     from tapec.derivatives.custom import custom_gradient as custom_gradient
@@ -66,6 +77,10 @@ _TABLE = {
         ones_like range rank sequence_mask shape size zeros zeros_like""",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
+    "control.branches": "case cond group no_op switch_case",
+    "control.folds": "foldl foldr map_fn scan",
+    "control.loops": "while_loop",
+    "control.tensor_array": "TensorArray",
     "derivatives.custom": "custom_gradient grad_pass_through recompute_grad",
     "debugging": "Assert executing_eagerly",
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32

@@ -26,6 +26,7 @@ __all__ = [
     "NotDifferentiableError",
     "NotImplementedError",
     "OpError",
+    "OutOfRangeError",
     "ParseError",
     "PassError",
     "RuntimeError",
@@ -50,6 +51,13 @@ class InvalidArgumentError(OpError):
     """An operation got shapes, dtypes or values that do not fit.
 
     Example: ``tapec.ones([2]) + tapec.ones([3])``. Not a ValueError, as in TensorFlow.
+    """
+
+
+class OutOfRangeError(OpError):
+    """An index, or the end of what is read, is outside of what there is.
+
+    Example: ``tapec.TensorArray(tapec.float32, 2).write(2, 1.0)``.
     """
 
 

@@ -1,0 +1,1 @@
+"""Control flow: branches and loops that run eagerly as plain Python, and become part of a compiled program."""

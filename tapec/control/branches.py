@@ -1,0 +1,175 @@
+"""Choices between functions: `cond`, `case`, `switch_case`; and `group`, `no_op`, which order what needs no order here.
+
+Eagerly only the chosen function runs, as plain Python, and tapes hear what it does.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tapec.errors import InvalidArgumentError, TypeError, ValueError
+from tapec.frames import here
+from tapec.functions.broadcasting import refuse_in_trace
+from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.variable import Variable
+
+Branch = Callable[[], Any]
+
+
+def cond(
+    pred: TensorLike,
+    true_fn: Branch | None = None,
+    false_fn: Branch | None = None,
+    name: str | None = None,
+) -> Any:
+    """What one of two functions returns: ``true_fn()`` if ``pred``, else ``false_fn()``.
+
+    Args:
+        pred: a number or Tensor of one element.
+        true_fn: takes nothing.
+        false_fn: takes nothing.
+        name: without effect.
+
+    Raises:
+        TypeError: a branch is not callable.
+        ValueError: ``pred`` has several elements.
+    """
+    then, otherwise = _callable("true_fn", true_fn), _callable("false_fn", false_fn)
+    if isinstance(pred, Tensor | Variable):
+        refuse_in_trace("cond", "use tapec.where to choose between values")
+        pred = _truth(as_tensor(pred))
+    return then() if pred else otherwise()
+
+
+def case(
+    pred_fn_pairs: Sequence[tuple[TensorLike, Branch]] | Mapping[Any, Branch],
+    default: Branch | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
+    """What the function of the first true predicate returns.
+
+    Args:
+        pred_fn_pairs: pairs of a scalar bool Tensor and a function that takes nothing.
+        default: runs where no predicate is true.
+        exclusive: whether more than one true predicate is an error.
+        strict: without effect: structures are kept as they are.
+        name: without effect.
+
+    Raises:
+        InvalidArgumentError: no predicate is true and there is no default; several are and ``exclusive``.
+        TypeError: a predicate is no Tensor, or a function is not callable.
+        ValueError: there are no pairs.
+    """
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, Mapping) else pred_fn_pairs)
+    if not pairs:
+        raise ValueError(
+            "case takes at least one pair of a predicate and a function", location=here()
+        )
+    for pred, fn in pairs:
+        if not isinstance(pred, Tensor | Variable):
+            raise TypeError(f"pred must be a Tensor, got: {pred}", location=here())
+        _callable("fn", fn)
+    if default is not None:
+        _callable("default", default)
+    refuse_in_trace("case", "use tapec.where to choose between values")
+    truths = [_truth(as_tensor(pred)) for pred, _ in pairs]
+    if exclusive and builtins.sum(truths) > 1:
+        raise InvalidArgumentError(
+            f"case is exclusive, but {builtins.sum(truths)} predicates are true: {truths}",
+            location=here(),
+        )
+    chosen = next((fn for truth, (_, fn) in zip(truths, pairs, strict=True) if truth), default)
+    if chosen is None:
+        raise InvalidArgumentError(
+            "None of conditions evaluated as True", location=here(), hint="give case a default"
+        )
+    return chosen()
+
+
+def switch_case(
+    branch_index: Tensor,
+    branch_fns: Sequence[Any] | Mapping[int, Branch],
+    default: Branch | None = None,
+    name: str = "switch_case",
+) -> Any:
+    """What the function with a number returns.
+
+    Args:
+        branch_index: an integer scalar Tensor.
+        branch_fns: functions that take nothing: a list of them, of pairs ``(number, function)``, or a dict. The
+            numbers are 0, 1, … without gaps.
+        default: runs for a number outside of these; the last function, if None.
+        name: without effect.
+
+    Raises:
+        TypeError: the index is no integer Tensor, or a function is not callable.
+        ValueError: there are no functions, or their numbers have gaps.
+    """
+    branches = _numbered(branch_fns)
+    if not isinstance(branch_index, Tensor | Variable):
+        raise TypeError(
+            f"'branch_index' must be a Tensor, got {type(branch_index)}", location=here()
+        )
+    if not branch_index.dtype.is_integer:
+        raise TypeError(
+            f"'branch_index' must be an integer Tensor, got {branch_index.dtype!r}", location=here()
+        )
+    if default is not None:
+        _callable("default", default)
+    refuse_in_trace("switch_case", "use tapec.where to choose between values")
+    number = int(as_tensor(branch_index))
+    if 0 <= number < len(branches):
+        return branches[number]()
+    return (branches[-1] if default is None else default)()
+
+
+def _numbered(branch_fns: Sequence[Any] | Mapping[int, Branch]) -> list[Branch]:
+    """The functions in the order of their numbers."""
+    items: list[Any] = list(branch_fns.items() if isinstance(branch_fns, Mapping) else branch_fns)
+    if not items:
+        raise ValueError("Must provide at least one item in 'branch_fns'", location=here())
+    if all(callable(item) for item in items):
+        items = list(enumerate(items))
+    numbers = [key for key, _ in items]
+    if sorted(numbers) != list(range(len(items))):
+        raise ValueError(
+            f"branch indices (keys) must form contiguous range of [0 to {len(items)}) but found {numbers}",
+            location=here(),
+        )
+    for _, fn in items:
+        _callable("branch_fns", fn)
+    return [fn for _, fn in sorted(items, key=lambda item: item[0])]
+
+
+def group(*inputs: Any, **kwargs: Any) -> None:
+    """Nothing: what has effects takes place where it stands, so nothing need be waited for.
+
+    Args:
+        *inputs: anything.
+        **kwargs: ``name``, without effect.
+    """
+
+
+def no_op(name: str | None = None) -> None:
+    """Nothing, which is all that an operation that does nothing has to do."""
+
+
+def _callable(what: str, fn: Any) -> Branch:
+    if not callable(fn):
+        raise TypeError(f"'{what}' must be callable.", location=here())
+    branch: Branch = fn
+    return branch
+
+
+def _truth(pred: Tensor) -> bool:
+    if pred.type.size != 1:
+        raise ValueError(
+            f"a predicate has one element, this one is {pred.type}",
+            location=here(),
+            hint="combine them with tapec.reduce_all or tapec.reduce_any",
+        )
+    return bool(pred)
