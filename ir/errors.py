@@ -65,6 +65,10 @@ class TargetError(TapecError):
     """A target cannot do what the program asks; the message names the operation and the target."""
 
 
+class CheckError(TapecError):
+    """What a program checks while it runs does not hold."""
+
+
 def underline(op: Operation, message: str) -> str:
     """Return ``message`` with the printed operation below it, its name underlined by carets."""
     from tapec.ir.printer import print_operation  # the printer itself raises errors of this module

@@ -10,6 +10,7 @@ from tapec.passes import (
     adjoint,
     batch,
     canonicalize,
+    commit,
     cse,
     dce,
     fuse,
@@ -42,6 +43,9 @@ PASSES = {
         "Take the tape's marks down; drop unread adjoints.",
         prune.Options,
     ),
+    "commit": Pass(
+        commit.run, "tensor", "tensor", "Turn checks into a result on which updates depend."
+    ),
     "batch": Pass(
         batch.run, "tensor", "tensor", "Map functions over a new leading axis.", batch.Options
     ),
@@ -64,6 +68,9 @@ ORDER = (
     Constraint("batch", "fuse", "a kernel has no rule for a batch axis, the operations in it have"),
     Constraint("adjoint", "fuse", "a kernel has no derivative, the operations in it have one"),
     Constraint("prune", "fuse", "a kernel computes, it marks nothing"),
+    Constraint("adjoint", "commit", "rules write checks of cotangents"),
+    Constraint("prune", "commit", "the adjoint of a check that nobody asked for goes first"),
+    Constraint("commit", "fuse", "a kernel cannot raise"),
     Constraint("cse", "fuse", "what is computed twice would be fused twice"),
     Constraint("canonicalize", "fuse", "rules look at operations, not into kernels"),
     Constraint("fuse", "schedule", "what is scheduled are kernels"),
@@ -73,8 +80,8 @@ ORDER = (
 )
 
 PIPELINES = {
-    "default": "inline, canonicalize, cse, dce, adjoint, prune, canonicalize, cse, dce, "
-    "fuse, schedule, plan, lower",
+    "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, "
+    "dce, fuse, schedule, plan, lower",
 }
 
 check(PASSES, PIPELINES, ORDER)

@@ -140,6 +140,8 @@ class Check(Observer):
             self._whole(module, place)
         if self.level >= 2:
             found = _meaning(module, self._arrays)
+            if module.entry.attrs.get("checks") and len(found) == len(self._expected) + 1:
+                self._expected.append(np.zeros_like(found[-1]))  # random inputs passed the checks
             for i, (expected, got) in enumerate(zip(self._expected, found, strict=True)):
                 _compare(place, i, expected, got)
             self._expected = found

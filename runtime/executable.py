@@ -29,6 +29,7 @@ class Signature:
     updates: Mapping[int, int]
     arena_bytes: DimLike
     kernels: int
+    checks: int = 0
 
     @classmethod
     def of(cls, module: Module) -> Signature:
@@ -46,6 +47,7 @@ class Signature:
             dict(entry.updates),
             types[-1].bytes if has_arena else 0,
             sum(f.kind == "kernel" for f in module.functions.values()),
+            entry.attrs.get("checks", 0),
         )
 
     def to_json(self) -> str:
@@ -58,6 +60,7 @@ class Signature:
             "updates": list(self.updates.items()),
             "arena": str(TensorType(U8, (self.arena_bytes,))),
             "kernels": self.kernels,
+            "checks": self.checks,
         }
         return json.dumps(fields)
 
@@ -82,6 +85,7 @@ class Signature:
             dict(fields["updates"]),
             arena.shape[0],
             fields["kernels"],
+            fields["checks"],
         )
 
 
@@ -94,6 +98,8 @@ class Executable:
         updates: which result (by number among all results) is written into which argument.
         arena_bytes: scratch memory of one call, kept between calls.
         kernels: how many loop nests the program runs.
+        checks: how many checks the program makes. If there are any, the last of `outputs` tells of them: 0, or the
+            number of the first one that failed; then nothing was updated.
         call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
             inputs and arrays for all outputs it writes there and returns None. It checks that the arrays are
             exactly of their types, raises TypeError without details, and copies nothing.
@@ -110,6 +116,7 @@ class Executable:
         self.updates = dict(signature.updates)
         self.arena_bytes = signature.arena_bytes
         self.kernels = signature.kernels
+        self.checks = signature.checks
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Run the program; return new arrays for `outputs`. Arguments in `updates` are written to.

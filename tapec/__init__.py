@@ -38,8 +38,6 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.control.folds import scan as scan
     from tapec.control.loops import while_loop as while_loop
     from tapec.control.tensor_array import TensorArray as TensorArray
-    from tapec.debugging import Assert as Assert
-    from tapec.debugging import executing_eagerly as executing_eagerly
     from tapec.derivatives.custom import custom_gradient as custom_gradient
     from tapec.derivatives.custom import grad_pass_through as grad_pass_through
     from tapec.derivatives.custom import recompute_grad as recompute_grad
@@ -48,6 +46,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.dtypes import *  # noqa: F403
     from tapec.functions.arithmetic import *  # noqa: F403
     from tapec.functions.arrays import *  # noqa: F403
+    from tapec.functions.assertions import Assert as Assert
     from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.functions.clipping import clip_by_norm as clip_by_norm
     from tapec.functions.elementary import *  # noqa: F403
@@ -59,6 +58,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.rearrangement import *  # noqa: F403
     from tapec.functions.reductions import *  # noqa: F403
     from tapec.functions.scattering import *  # noqa: F403
+    from tapec.recording import executing_eagerly as executing_eagerly
     from tapec.tape import GradientTape as GradientTape
     from tapec.tensor import Tensor as Tensor
     from tapec.tensor_shape import TensorShape as TensorShape
@@ -75,6 +75,7 @@ _TABLE = {
         round saturate_cast sign square stop_gradient subtract truediv truncatediv where""",
     "functions.arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones
         ones_like range rank sequence_mask shape size zeros zeros_like""",
+    "functions.assertions": "Assert",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
     "control.branches": "case cond group no_op switch_case",
@@ -82,7 +83,6 @@ _TABLE = {
     "control.loops": "while_loop",
     "control.tensor_array": "TensorArray",
     "derivatives.custom": "custom_gradient grad_pass_through recompute_grad",
-    "debugging": "Assert executing_eagerly",
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32
         float64 half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
     "functions.elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin
@@ -98,6 +98,7 @@ _TABLE = {
         reduce_max reduce_mean reduce_min reduce_prod reduce_sum""",
     "functions.scattering": """scatter_nd searchsorted tensor_scatter_nd_add
         tensor_scatter_nd_sub tensor_scatter_nd_update""",
+    "recording": "executing_eagerly",
     "tape": "GradientTape",
     "tensor": "Tensor",
     "tensor_shape": "TensorShape",

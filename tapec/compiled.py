@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
+from tapec.checks import settle
 from tapec.compiler import Executable, compile_module, lowered
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
@@ -208,6 +209,7 @@ class Program:
         self._output_types = [
             v.tensor for i, v in enumerate(function.returns) if i not in function.updates
         ]
+        self._has_checks = self.executable.checks > 0
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
 
@@ -220,6 +222,8 @@ class Program:
         if self.captures:
             arrays += map(_captured_array, self.captures, self._updates)
         results = self.executable(*arrays)
+        if self._has_checks:
+            settle(self.executable, self.module, arrays, results)
         if self._is_single:
             return Tensor(results[0], self._output_types[0])
         return self._wrap([Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)])
@@ -273,6 +277,7 @@ class Program:
         arrays = [x.array for x in inputs]
         arrays += map(_captured_array, self.captures, self._updates)
         results = self.executable(*arrays)
+        settle(self.executable, self.module, arrays, results)
         outputs = [Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         returned = iter(outputs)
         all_results = [

@@ -31,6 +31,11 @@ active_tapes = _tapes.get
 current_trace = _trace.get
 
 
+def executing_eagerly() -> bool:
+    """Whether operations compute at once: false while a function is compiled."""
+    return current_trace() is None
+
+
 def push_tape(tape: GradientTape) -> None:
     """Let a tape record from now on."""
     _tapes.set((*_tapes.get(), tape))

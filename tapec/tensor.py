@@ -16,7 +16,7 @@ import numpy as np
 
 from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueError
 from tapec.frames import Origin, here, origin
-from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear
@@ -245,7 +245,7 @@ def run_eager(defn: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result_
     arrays = [x.array for x in inputs]
     try:
         results = defn.evaluate(*arrays, **attrs)
-    except (ShapeError, DTypeError) as error:
+    except (ShapeError, DTypeError, CheckError) as error:
         raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
     single = not isinstance(result_types, tuple)
     if single:

@@ -2,6 +2,7 @@
 
 from tapec.ir.ops import (
     arith,
+    check,
     compare,
     contraction,
     control,
@@ -23,6 +24,7 @@ from tapec.ir.ops import (
 
 __all__ = [
     "arith",
+    "check",
     "compare",
     "contraction",
     "control",

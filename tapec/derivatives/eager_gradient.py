@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from tapec import config
+from tapec.checks import raised, settle
 from tapec.compiler import Executable, compile_module
 from tapec.derivatives.stretches import gradient_in_stretches
 from tapec.frames import resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, clone_function
-from tapec.ir.errors import TargetError
+from tapec.ir.errors import CheckError, TargetError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import reachable
@@ -168,8 +169,13 @@ class GradientProgram:
                     None  # operations without native code stay with NumPy, as they ran forward
                 )
         if self._native is not None:
-            return self._native(*arrays)
-        return evaluate_function(self.function, arrays)
+            results = self._native(*arrays)
+            settle(self._native, Module([self.function]), arrays, results)
+            return results
+        try:
+            return evaluate_function(self.function, arrays)
+        except CheckError as error:
+            raise raised(error) from None
 
 
 def _emit(

@@ -1,0 +1,166 @@
+"""Checks: operations that raise unless something holds of a value.
+
+They compute nothing and are not pure: `dce` keeps them where nobody reads the result, and their order is that of the
+program. The evaluator raises at once. For native code the pass `commit` turns them into one more result, so below it
+no operation has an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.errors import CheckError, DTypeError, ShapeError
+from tapec.ir.op import Cotangents, Op
+from tapec.ir.ops.control import Identity
+from tapec.ir.types import BOOL, TensorType, Type, as_dtype
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation, Value
+
+#: Elements that a message shows of each tensor.
+_SHOWN = 3
+
+
+class Check(Op):
+    """The family of operations that raise unless something holds."""
+
+    pure = False
+
+    def condition(self, b: Builder, op: Operation) -> Value:
+        """Whether it holds, as one bool computed by the program."""
+        raise NotImplementedError(f"{self.name} has no condition")
+
+    def failure(self, *arrays: Any, **attrs: Any) -> str | None:
+        """What to say of these operands; None if it holds."""
+        raise NotImplementedError(f"{self.name} says nothing")
+
+    def remains(self, op: Operation) -> Sequence[Value]:
+        """The values that the results are once it is known to hold."""
+        return op.operands[len(op.operands) - len(op.results) :]
+
+
+class CheckNumerics(Check, Identity):
+    """``x``, whose elements must be finite; so must those of its cotangent be, which is checked in the same way."""
+
+    name = "check_numerics"
+    form = "structural"
+
+    def infer(self, *types: Any, message: str = "") -> TensorType:
+        """The operand's type, of floats."""
+        result = super().infer(*types)
+        if not result.dtype.is_floating:
+            raise DTypeError(f"check_numerics: expected floats, got {result}")
+        return result
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """The operand."""
+        wrong = self.failure(*arrays, **attrs)
+        if wrong is not None:
+            raise CheckError(wrong)
+        return arrays[0]
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = check_numerics(ct)``."""
+        said = str(op.attrs.get("message", "")).removeprefix(_IN_GRADIENT)
+        return (b.emit(self, cts[0], message=_IN_GRADIENT + said),)
+
+    def stands_for(self, op: Operation) -> Sequence[Value] | None:
+        """Nothing: it stays until `commit` has seen it."""
+        return None
+
+    def condition(self, b: Builder, op: Operation) -> Value:
+        """All elements are finite."""
+        (x,) = op.operands
+        found: Value = b.reduce_all(b.is_finite(x), axes=tuple(range(x.tensor.rank)))
+        return found
+
+    def failure(self, *arrays: Any, **attrs: Any) -> str | None:
+        """Which kinds of bad elements there are, how many, where the first one is."""
+        array = np.asarray(arrays[0])
+        bad = ~np.isfinite(array)
+        if not bad.any():
+            return None
+        kinds = {"Inf": np.isinf(array).any(), "NaN": np.isnan(array).any()}
+        first = [int(i) for i in np.argwhere(bad)[0]]
+        return (
+            f"{attrs.get('message', '')} : Tensor had {' and '.join(k for k in kinds if kinds[k])} values: "
+            f"{int(bad.sum())} of {array.size} elements of a {_type(array)}, the first at {first}"
+        )
+
+
+_IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
+
+
+class Assert(Check):
+    """All elements of the first operand must be true; the other operands are shown where they are not.
+
+    ``sign`` says what was compared: the others are then the two sides. Without it they stand between the ``texts``.
+    """
+
+    name = "assert"
+    form = "structural"
+    differentiable = False
+
+    def infer(
+        self, *types: Any, message: str = "", sign: str = "", texts: tuple[str, ...] = ()
+    ) -> tuple[Type, ...]:
+        """No results."""
+        if not types or types[0].dtype != BOOL:
+            raise DTypeError("assert: the condition must be bool")
+        if sign and (len(types) != 3 or any(t.shape != types[0].shape for t in types[1:])):
+            raise ShapeError("assert: two sides of the condition's shape are compared")
+        if not sign and len(texts) != len(types):
+            raise ShapeError(f"assert: {len(texts)} texts do not go around {len(types) - 1} values")
+        return ()
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """Nothing."""
+        wrong = self.failure(*arrays, **attrs)
+        if wrong is not None:
+            raise CheckError(wrong)
+        return ()
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """It must hold in every row."""
+        if attrs.get("sign"):
+            shape = operands[list(batched).index(True)].tensor.shape
+            operands = [
+                v if has else b.broadcast(v, shape=shape, axes=tuple(range(1, len(shape))))
+                for v, has in zip(operands, batched, strict=True)
+            ]
+        return b.emit(self, *operands, **attrs)
+
+    def condition(self, b: Builder, op: Operation) -> Value:
+        """All elements are true."""
+        holds = op.operands[0]
+        found: Value = b.reduce_all(holds, axes=tuple(range(holds.tensor.rank)))
+        return found
+
+    def failure(self, *arrays: Any, **attrs: Any) -> str | None:
+        """The first places where it does not hold with both sides there, or the values that were given for it."""
+        holds, *shown = map(np.asarray, arrays)
+        if holds.all():
+            return None
+        message = attrs.get("message", "")
+        if not attrs.get("sign"):
+            texts = [*attrs["texts"]]
+            after = zip(map(str, shown), texts[1:], strict=True)
+            data = "".join([texts[0], *(part for pair in after for part in pair)])
+            return f"{message} Expected the condition to be true. Summarized data: {data}".strip()
+        places = np.argwhere(~holds)[:_SHOWN]
+        x, y = (side[~holds][:_SHOWN].tolist() for side in shown)
+        return (
+            f"{message} Condition x {attrs['sign']} y did not hold. Indices of first {len(places)} "
+            f"different values: {places.tolist()} Corresponding x values: {x} "
+            f"Corresponding y values: {y}"
+        ).strip()
+
+
+def _type(array: Any) -> str:
+    return str(TensorType(as_dtype(array.dtype), array.shape))
