@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 _tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())
 _trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
+_missing: ContextVar[tuple[str, ...]] = ContextVar("missing", default=())
 
 #: The tapes that record now, outermost first.
 active_tapes = _tapes.get
 #: The trace that is being made, or None in eager code.
 current_trace = _trace.get
+#: Takes explanations of the gradients that the latest call gave as None.
+note_missing = _missing.set
 
 
 def executing_eagerly() -> bool:
@@ -89,6 +92,13 @@ def announce_gradient(targets: Sequence[int], outputs: Sequence[int]) -> None:
         tape.trail.gradient_taken(ends, found, where, here=True)
     for trail in _overhearing():
         trail.gradient_taken(ends, found, where, here=False)
+
+
+def about_none() -> str:
+    """What to say of a None that stands in the place of a tensor: it may be a gradient."""
+    texts = "".join(f"\n{text}" for text in _missing.get())
+    which = f"; the latest that is None:{texts}" if texts else "; tape.explain says why"
+    return f"a gradient is None where the target does not depend on the source{which}"
 
 
 @contextmanager

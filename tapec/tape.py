@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tapec.derivatives.answer import gradients_of
+from tapec.derivatives.arguments import leaves_of, single, sources_of, targets_of
 from tapec.derivatives.cotangents import (
     batch_cotangents,
     batch_shape,
@@ -19,21 +21,19 @@ from tapec.derivatives.cotangents import (
     from_batch_rows,
     from_rows,
     given_cotangents,
-    total,
     unit_cotangents,
 )
-from tapec.derivatives.eager_gradient import eager_gradient
 from tapec.derivatives.unconnected import UnconnectedGradients
-from tapec.errors import RuntimeError, TypeError, ValueError
-from tapec.explanations.causes import Explanation
-from tapec.explanations.explain import explain, note_answer
+from tapec.errors import RuntimeError, ValueError
+from tapec.explanations.answers import explain_each, explain_missing, note_answer
+from tapec.explanations.explanation import Explanations
 from tapec.explanations.trail import State, Trail
 from tapec.frames import Origin, here
 from tapec.ir.op import OPS
 from tapec.recording import current_trace, push_tape, remove_tape
-from tapec.records import Recording, record_call, record_custom, record_eager, with_stand_ins
-from tapec.structure import flatten, unflatten
-from tapec.tensor import Tensor, apply, next_id
+from tapec.records import Recording, record_call, record_custom, record_eager
+from tapec.structure import unflatten
+from tapec.tensor import Tensor, apply
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class GradientTape:
                 location=here(),
                 hint="enter the tape first: with tapec.GradientTape() as tape: tape.watch(x)",
             )
-        for leaf in _leaves(tensor):
+        for leaf in leaves_of(tensor):
             if not isinstance(leaf, Tensor | Variable):
                 raise ValueError(
                     f"Passed in object {leaf} of type {type(leaf).__name__!r}, not tapec.Tensor or tapec.Variable.",
@@ -263,15 +263,15 @@ class GradientTape:
         """
         recording = self._take_recording()
         unconnected = UnconnectedGradients.of(unconnected_gradients)
-        targets = [_checked(t, "target") for t in _leaves(target)]
-        source_leaves, spec = flatten(sources)
-        checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(source_leaves)]
+        targets = targets_of(target)
+        checked, spec = sources_of(sources)
         seeds = given_cotangents(targets, output_gradients)
         gradients = self._gradients(recording, targets, checked, seeds)
         if unconnected is UnconnectedGradients.ZERO:
             gradients = [
                 _zeros(s.type) if g is None else g for g, s in zip(gradients, checked, strict=True)
             ]
+        self._explain_missing(targets, checked, gradients)
         return unflatten(spec, gradients)
 
     def jacobian(
@@ -301,9 +301,8 @@ class GradientTape:
         """
         recording = self._take_recording()
         unconnected = UnconnectedGradients.of(unconnected_gradients)
-        end = _one(target, "target", "jacobian")
-        leaves, spec = flatten(sources)
-        checked = [_checked(s, f"sources[{i}]") for i, s in enumerate(leaves)]
+        end = single(target, "target", "jacobian")
+        checked, spec = sources_of(sources)
         shape = end.type.shape
         rows = self._gradients(recording, [end], checked, [unit_cotangents(end.type)], batched=True)
         jacobians: list[Tensor | None] = []
@@ -314,6 +313,7 @@ class GradientTape:
                 jacobians.append(_zeros(source.type.with_shape((*shape, *source.type.shape))))
             else:
                 jacobians.append(None)
+        self._explain_missing([end], checked, jacobians)
         return unflatten(spec, jacobians)
 
     def batch_jacobian(
@@ -346,8 +346,8 @@ class GradientTape:
         recording = self._take_recording()
         UnconnectedGradients.of(unconnected_gradients)
         end, start = (
-            _one(target, "target", "batch_jacobian"),
-            _one(source, "source", "batch_jacobian"),
+            single(target, "target", "batch_jacobian"),
+            single(source, "source", "batch_jacobian"),
         )
         shapes = end.type.shape, start.type.shape
         check_batch(*shapes)
@@ -357,16 +357,37 @@ class GradientTape:
             return _zeros(start.type.with_shape(batch_shape(*shapes)))
         return from_batch_rows(rows, *shapes)
 
-    def explain(self, target: Any, source: Tensor | Variable) -> Explanation:
-        """Why the gradient of the target with respect to one source is None; before or after `gradient`.
+    def explain(self, target: Any, sources: Any) -> Any:
+        """Why the gradient of the target with respect to a source is None; before or after `gradient`.
+
+        Args:
+            target: a Tensor or Variable, or a structure of them, as for `gradient`.
+            sources: a Tensor or Variable, or a structure of them.
+
+        Returns:
+            A `tapec.explanations.explanation.Explanation`; for a structure of sources, `Explanations`.
 
         Raises:
             RuntimeError: the tape never recorded.
             TypeError: target or source is no Tensor or Variable.
         """
-        targets = [_checked(t, "target") for t in _leaves(target)]
+        targets = targets_of(target)
+        checked, spec = sources_of(sources)
         recording = self._recording or self.trail.past
-        return explain(self.trail, recording, targets, _checked(source, "source"))
+        if recording is None:
+            raise RuntimeError("this tape never recorded", location=here())
+        found = explain_each(self.trail, recording, targets, checked)
+        return found[0] if spec is None else Explanations(unflatten(spec, list(found)), found)
+
+    def _explain_missing(
+        self,
+        targets: Sequence[Tensor | Variable],
+        sources: Sequence[Tensor | Variable],
+        gradients: Sequence[Tensor | None],
+    ) -> None:
+        """Keep in words why gradients are None, for messages about them."""
+        if any(g is None for g in gradients) and self.trail.past is not None:
+            explain_missing(self.trail, self.trail.past, targets, sources, gradients)
 
     def _gradients(
         self,
@@ -379,19 +400,9 @@ class GradientTape:
     ) -> list[Tensor | None]:
         """A gradient for each source; those of what carries none are None. Ends a tape that is not persistent."""
         self.trail.asked(again=self._persistent)
-        kept = [i for i, t in enumerate(targets) if t.dtype.is_differentiable]
-        differentiable = [i for i, s in enumerate(sources) if s.dtype.is_differentiable]
-        gradients: list[Tensor | None] = [None] * len(sources)
-        if kept and differentiable:
-            found = self._answer(
-                recording,
-                [targets[i] for i in kept],
-                [sources[i] for i in differentiable],
-                None if seeds is None else [seeds[i] for i in kept],
-                batched,
-            )
-            for i, gradient in zip(differentiable, found, strict=True):
-                gradients[i] = gradient
+        gradients = gradients_of(
+            recording, self._home, self.trail.late, targets, sources, seeds, batched
+        )
         if not self._persistent:
             self._watched = self.watched_variables()
             self._recording = None
@@ -421,80 +432,6 @@ class GradientTape:
                 self._stop()
         return self._recording
 
-    def _answer(
-        self,
-        recording: Recording,
-        targets: Sequence[Tensor | Variable],
-        sources: Sequence[Tensor | Variable],
-        seeds: Sequence[Tensor] | None,
-        batched: bool,
-    ) -> list[Tensor | None]:
-        """Gradients of tensors: a Variable stands for all its reads, whose gradients add up."""
-        fresh: dict[int, int] = {}
-        target_tensors = [_target_tensor(t, fresh) for t in targets]
-        groups: list[list[int]] = []
-        for source in sources:
-            if isinstance(source, Tensor):
-                groups.append([source.id])
-            else:
-                _, reads = recording.variables.get(id(source), (source, []))
-                mine = [*reads, *([fresh[id(source)]] if id(source) in fresh else [])]
-                groups.append(list(dict.fromkeys(mine)))
-        # What is used but was never watched is no source, save as a target's own.
-        followed = recording.active | {t.id for t in target_tensors}
-        groups = [[i for i in group if i in followed] for group in groups]
-        types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
-        trace = current_trace()
-        if self._home is not None and (trace is None or not trace.is_within(self._home)):
-            raise RuntimeError(
-                "this tape recorded a function while it was compiled, and was taken out of it",
-                location=here(),
-                hint="ask for the gradient inside of that function, and return it",
-            )
-        # What was recorded before a function is compiled has values, also inside of it.
-        ask = eager_gradient if trace is None or self._home is None else trace.gradient
-        records = with_stand_ins(recording.records, self.trail.late)
-        flat = ask(records, target_tensors, list(types.items()), seeds, batched)
-        found = dict(zip(types, flat, strict=True))
-        return [total([found[i] for i in group]) for group in groups]
-
-
-def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
-    if isinstance(target, Tensor):
-        return target
-    # A Variable as target is one more read of it, which its source part must know.
-    trace = current_trace()
-    if trace is not None:
-        value = trace.read(target, heard=False)
-    else:
-        value = Tensor(target.array, target.type, next_id())
-    fresh[id(target)] = value.id
-    return value
-
 
 def _zeros(type: TensorType) -> Tensor:
     return apply("constant", value=0, type=type)  # type: ignore[no-any-return]
-
-
-def _one(value: Any, what: str, method: str) -> Tensor | Variable:
-    if isinstance(value, list | tuple | dict):
-        raise TypeError(
-            f"{method} takes one Tensor or Variable as {what}, got {type(value).__name__}",
-            location=here(),
-            hint="stack them, or ask for each with a persistent tape",
-        )
-    return _checked(value, what)
-
-
-def _checked(leaf: Any, what: str) -> Tensor | Variable:
-    if isinstance(leaf, Tensor | Variable):
-        return leaf
-    hint = None
-    if type(leaf).__module__ == "numpy":
-        hint = ".numpy() left the tape; keep the Tensor"
-    came = "None" if leaf is None else type(leaf).__name__
-    raise TypeError(f"{what} must be a Tensor or Variable, got {came}", location=here(), hint=hint)
-
-
-def _leaves(structure: Any) -> list[Any]:
-    return flatten(structure)[0]

@@ -19,7 +19,7 @@ from tapec.frames import Origin, here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
-from tapec.recording import active_tapes, bystanders, current_trace, overhear
+from tapec.recording import about_none, active_tapes, bystanders, current_trace, overhear
 from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
         raise ValueError(
             "Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.",
             location=here(),
-            hint="a gradient is None where the target does not depend on the source",
+            hint=about_none(),
         )
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stack(value, dtype)

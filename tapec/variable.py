@@ -31,7 +31,7 @@ from tapec.tensor import (
 from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
-    from tapec.explanations.explain import Unanswered
+    from tapec.explanations.explanation import Explanation
     from tapec.operators import Operators
 else:
     Operators = object  # tapec.operators adds its methods, as to Tensor
@@ -63,9 +63,9 @@ class Variable(Operators):
         "_name",
         "_trainable",
         "constraint",
+        "missing",
         "number",
         "type",
-        "unanswered",
     )
 
     def __init__(
@@ -101,8 +101,8 @@ class Variable(Operators):
         #: Grows with each Variable made.
         self.number = next_id()
         self.constraint = constraint
-        #: Says why the latest gradient for it is None, where it is and its tape is still known.
-        self.unanswered: Unanswered | None = None
+        #: Why the latest gradient for it is None, where it is.
+        self.missing: Explanation | None = None
 
     # -- description
 

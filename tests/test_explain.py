@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tapec
-from tapec.explanations.causes import Explanation
+from tapec.explanations.explanation import Explanation
 
 #: What a program leaves: the tape, the target, the source.
 Asked = tuple[tapec.GradientTape, Any, Any]
@@ -36,11 +36,11 @@ def check(found: Explanation, program: Callable[..., Any], cause: str, words: st
 
 def ask(program: Program, *arguments: Any, compiled: bool = False) -> Explanation:
     """The explanation of a gradient that is None, the same before and after it is asked for."""
-    explanations = []
+    explanations: list[Explanation] = []
 
     def run() -> tapec.Tensor:
         tape, target, source = program(*arguments)
-        before = tape.explain(target, source)
+        before: Explanation = tape.explain(target, source)
         assert tape.gradient(target, source) is None
         after = tape.explain(target, source)
         # What an eager custom gradient returns is known only when it was asked.
@@ -296,7 +296,7 @@ def test_left_the_tape(read: Callable[[Any], Any], how: str) -> None:
     found = ask(program)
     assert found.cause == "left the tape"
     assert how in found.message
-    assert "use the functions of tapec" in found.remedy
+    assert "the functions of tapec" in found.remedy
     assert found.location is not None
     if "<lambda>" not in repr(read):
         assert found.location.line == marked(numbers)
@@ -353,8 +353,8 @@ def test_branch_not_taken() -> None:
     with tapec.GradientTape() as tape:
         y = a if bool(tapec.constant(1.0) > 0.0) else b
     found = tape.explain(y, b)
-    assert found.cause == "not read"
-    assert "b was not read" in found.message
+    assert found.cause == "branch not taken"
+    assert "b was not read in this run" in found.message
 
 
 def test_variable_replaced_by_a_tensor() -> None:

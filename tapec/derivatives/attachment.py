@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapec.frames import origin, resolve
+from tapec.frames import Origin, origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Region
 from tapec.ir.dims import DimLike
@@ -22,11 +22,13 @@ from tapec.tracing import Trace, TracedTensor
 Pull = Callable[[Sequence[Tensor]], list[Tensor | None]]
 
 
-def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull) -> list[Tensor]:
-    """The outputs, as a function of the inputs whose derivative is ``pull``."""
+def attach(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull, name: str | None = None
+) -> list[Tensor]:
+    """The outputs, as a function of the inputs whose derivative is ``pull``; ``name`` is what the user calls it."""
     trace = current_trace()
     if trace is not None:
-        return _attach_traced(trace, outputs, inputs, pull)
+        return _attach_traced(trace, outputs, inputs, pull, name)
     results = [Tensor(y.array, y.type) for y in outputs]
     types = [y.type for y in outputs]  # all that the derivative has to know of them
 
@@ -44,7 +46,7 @@ def attach(outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull) -> l
         return rows
 
     tapes = active_tapes()
-    where = origin() if tapes else None
+    where = _named(origin(), name) if tapes else None
     for tape in tapes:
         tape.record_custom(inputs, results, pulled, where)
     return results
@@ -56,12 +58,16 @@ def _zeros(type: TensorType, size: DimLike | None) -> Tensor:
     return zeros
 
 
+def _named(where: Origin | None, name: str | None) -> Origin | None:
+    return where if where is None or name is None else (*where[:2], name)
+
+
 def _attach_traced(
-    trace: Trace, outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull
+    trace: Trace, outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull, name: str | None
 ) -> list[Tensor]:
     from tapec.derivatives.subprogram import trace_subprogram  # see above
 
-    where = origin()
+    where = _named(origin(), name)
     program = trace_subprogram("gradient", pull, [y.type for y in outputs])
     block = program.function.block
     _take_inputs(block, len(outputs), inputs)

@@ -144,7 +144,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = Fals
     def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
         return _pull(grad_fn, leaves, variables, cotangents)
 
-    return unflatten(result_spec, attach([as_tensor(y) for y in outputs], inputs, pull))
+    return unflatten(result_spec, attach([as_tensor(y) for y in outputs], inputs, pull, _name(f)))
 
 
 def _name(f: Callable[..., Any]) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tapec.explanations.explanation import Cause
 from tapec.explanations.trail import State, Step, Trail
 from tapec.frames import Origin, resolve
 from tapec.ir.core import Value as ProgramValue
@@ -44,19 +45,23 @@ class Node:
 
 
 class Cut(NamedTuple):
-    """A node at which the way from a source ends; ``value`` is the operand that came from the source."""
+    """A node at which the way from a source ends; ``value`` is the operand that came from the source.
+
+    ``behind``: it would end there if it had not ended at another cut before.
+    """
 
     node: Node
     value: int
-    cause: str
+    cause: Cause
+    behind: bool = False
 
 
 #: Causes by what the tape did with the operation.
 _BY_STATE = {
-    State.STOPPED: "stop_recording",
-    State.AFTER: "outside the block",
-    State.RESET: "reset",
-    State.ELSEWHERE: "other thread",
+    State.STOPPED: Cause.STOP_RECORDING,
+    State.AFTER: Cause.AFTER,
+    State.RESET: Cause.RESET,
+    State.ELSEWHERE: Cause.OTHER_THREAD,
 }
 
 
@@ -65,6 +70,7 @@ class Connections:
 
     Attributes:
         reached: values that a derivative flows to from a source, each with the node and the value before it.
+        beyond: values that depend on a source through a cut, likewise.
         touched: all values that depend on a source, derivative or not.
         needed: all values that the targets depend on.
         cuts: where the ways to the targets end, in the order in which the operations ran.
@@ -84,11 +90,14 @@ class Connections:
         self.reached: dict[int, tuple[Node, int] | None] = {
             id: None for id in sources if id in followed
         }
+        self.beyond: dict[int, tuple[Node, int] | None] = {}
         self.touched = set(sources)
-        self.cuts: list[Cut] = []
+        #: Calls of public functions that let a derivative through: with one, and behind a cut.
+        self._passing: tuple[set[Any], set[Any]] = (set(), set())
+        found: list[Cut] = []
         for node in self.nodes:
-            self._forward(node)
-        self.cuts = self._essential(self.cuts)
+            found += self._forward(node)
+        self.cuts = self._essential(found)
 
     def _back(self, targets: Collection[int]) -> set[int]:
         needed = set(targets)
@@ -97,56 +106,89 @@ class Connections:
                 needed.update(node.step.inputs)
         return needed
 
-    def _forward(self, node: Node) -> None:
+    def _forward(self, node: Node) -> list[Cut]:
+        """Say which results of a node a derivative flows to; the cuts at the node."""
         step = node.step
         if self.touched.isdisjoint(step.inputs):
-            return
+            return []
         self.touched.update(step.outputs)
         # A traced custom gradient also reads the outputs that it is attached to.
         attached = step.attrs["outputs"] if isinstance(step.defn, Custom) and step.attrs else 0
+        cuts = []
         for i, value in enumerate(step.inputs):
-            if i < attached or value not in self.reached:
-                continue
-            cause = self._cut(node, i, value)
-            if cause is None:
-                for output, carries in zip(step.outputs, node.carries, strict=True):
-                    if carries:
-                        self.reached.setdefault(output, (node, value))
-            elif not self.needed.isdisjoint(step.outputs):
-                self.cuts.append(Cut(node, value, cause))
+            if i >= attached and value in self.reached:
+                cause = self._cut(node, i, value)
+                if cause is None:
+                    self._pass(node, value)
+                else:
+                    cuts.append(Cut(node, value, cause))
+        if any(output in self.reached for output in step.outputs):
+            return cuts
+        for i, value in enumerate(step.inputs):
+            if i >= attached and value in self.beyond:
+                cause = self._cut_beyond(node)
+                if cause is None:
+                    self._passing[True].add(_public_call(node))
+                elif not cuts:
+                    cuts.append(Cut(node, value, cause, behind=True))
+                self._extend(node, value)
+        for cut in cuts:
+            self._extend(node, cut.value)
+        return [] if self.needed.isdisjoint(step.outputs) else cuts
+
+    def _pass(self, node: Node, value: int) -> None:
+        self._passing[False].add(_public_call(node))
+        for output, carries in zip(node.step.outputs, node.carries, strict=True):
+            if carries:
+                self.reached.setdefault(output, (node, value))
+
+    def _extend(self, node: Node, value: int) -> None:
+        for output in node.step.outputs:
+            if output not in self.reached:
+                self.beyond.setdefault(output, (node, value))
 
     def _essential(self, cuts: list[Cut]) -> list[Cut]:
         """The cuts without those inside of calls that let a derivative through: softmax stops one on purpose."""
-        passing = {
-            _public_call(n) for n in self.nodes if any(o in self.reached for o in n.step.outputs)
-        }
-        passing.discard(None)
-        return [cut for cut in cuts if _public_call(cut.node) not in passing] or cuts
+        kept = []
+        for cut in cuts:
+            call = _public_call(cut.node)
+            if call is None or call not in self._passing[cut.behind]:
+                kept.append(cut)
+        return kept or cuts
 
-    def _cut(self, node: Node, index: int, value: int) -> str | None:
+    def _cut(self, node: Node, index: int, value: int) -> Cause | None:
         """Why no derivative flows through an operand, or None if it does."""
         step = node.step
         unheard = self.state_cause(node)
         if unheard is not None:
             return unheard
         if isinstance(step.defn, StopGradient):
-            return "stop_gradient"
+            return Cause.STOP_GRADIENT
         if not step.defn.differentiable:
-            return "no derivative"
+            return Cause.NO_DERIVATIVE
         if not any(node.carries):
-            return "cast to integers"
+            return Cause.CAST
         late = value in self._late and node.time < self._late[value]
         if step.state is State.UNFOLLOWED or late:
-            return "watched after use"
+            return Cause.WATCHED_LATE
         if _flows(step)[index]:
             return None
-        return "custom gradient" if isinstance(step.defn, Custom) else "rule without gradient"
+        return Cause.CUSTOM if isinstance(step.defn, Custom) else Cause.NO_RULE
 
-    def state_cause(self, node: Node) -> str | None:
+    def _cut_beyond(self, node: Node) -> Cause | None:
+        """Why a derivative would not flow through a node that is behind a cut, as far as that is known."""
+        unheard = self.state_cause(node)
+        if unheard is not None:
+            return None  # what reads a result of such an operation is mostly another one
+        if isinstance(node.step.defn, StopGradient):
+            return Cause.STOP_GRADIENT
+        return None if node.step.defn.differentiable else Cause.NO_DERIVATIVE
+
+    def state_cause(self, node: Node) -> Cause | None:
         """Why the tape did not record an operation, if not for its operands."""
         state = node.step.state
         if state in (State.AFTER, State.STOPPED) and isinstance(node.step.defn, Gradient):
-            return "gradient outside the block"
+            return Cause.GRADIENT_AFTER
         return _BY_STATE.get(state)
 
     def path(self, cut: Cut) -> list[Node]:
@@ -159,17 +201,17 @@ class Connections:
         for node in self.before(target):
             if isinstance(node.step.defn, Custom):
                 return Cut(
-                    node, next(i for i in node.step.inputs if i in self.reached), "custom gradient"
+                    node, next(i for i in node.step.inputs if i in self.reached), Cause.CUSTOM
                 )
         return None
 
     def before(self, value: int) -> list[Node]:
         """The operations on the way from a source to a value, the last one first."""
         nodes = []
-        before = self.reached.get(value)
+        before = self.reached.get(value) or self.beyond.get(value)
         while before is not None:
             nodes.append(before[0])
-            before = self.reached[before[1]]
+            before = self.reached.get(before[1]) or self.beyond.get(before[1])
         return nodes
 
     def users(self, values: Collection[int]) -> list[Node]:

@@ -6,6 +6,7 @@ Only explanations use this; it is slow and knows no more than what is still in r
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -36,7 +37,9 @@ class Names:
         self.variables: dict[int, str] = {}
         self._codes: dict[str, CodeType] = {}
         for frame in islice(_user_frames(), _FRAMES):
-            self._search(frame.f_locals, frame.f_code)
+            scope = frame.f_locals
+            self._search(scope, frame.f_code)
+            _forget(scope, frame.f_code)
         outermost = next(_user_frames(), None)
         if outermost is not None:
             self._search(outermost.f_globals, outermost.f_code)
@@ -75,6 +78,16 @@ class Names:
         }
         above = sorted(n for n in lines if n is not None and opened and n < opened.line)
         return [Location(block[0].co_filename, n) for n in above]
+
+
+def _forget(scope: Mapping[str, Any], code: CodeType) -> None:
+    """Empty the snapshot of a function's variables that Python makes, so that it keeps nothing alive.
+
+    It is left to functions that may have asked for it themselves; from Python 3.13 on there is none.
+    """
+    asked = {"locals", "vars", "dir", "eval", "exec"}.intersection(code.co_names)
+    if isinstance(scope, dict) and code.co_flags & inspect.CO_OPTIMIZED and not asked:
+        scope.clear()
 
 
 def of_variable(variable: Variable, names: Names) -> str:

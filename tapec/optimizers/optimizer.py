@@ -112,8 +112,6 @@ class Optimizer:
         self._known: dict[Reference, Slots] = {}
         self._undecayed: set[Reference] = set()
         self._mask: Tensor | None = None
-        #: Explanations of gradients that are None, by the user's line and numbers of Variables.
-        self._explained: dict[tuple[str | int, ...], str] = {}
 
     # -- state
 
@@ -297,27 +295,15 @@ class Optimizer:
             raise ValueError(
                 "No gradients provided for any variable.",
                 location=here(),
-                hint=f"every gradient is None: {names}{self._reasons(missing)}",
+                hint=f"every gradient is None: {names}{_reasons(missing)}",
             )
         if missing:
             warnings.warn(
                 f"Gradients do not exist for variables {names} when minimizing the loss; they "
-                f"are not updated{self._reasons(missing)}",
+                f"are not updated{_reasons(missing)}",
                 stacklevel=depth(),
             )
         return [(g, v) for g, v in pairs if g is not None]
-
-    def _reasons(self, variables: list[Variable]) -> str:
-        """Why their gradients are None, as far as the tapes that said so are still there; found out once."""
-        key: tuple[str | int, ...] = (str(here()), *(v.number for v in variables))
-        text = self._explained.get(key)
-        if text is None:
-            found = [v.unanswered.explain(v) for v in variables if v.unanswered is not None]
-            told = [f"\n{explanation}" for explanation in found if explanation is not None]
-            text = self._explained[key] = (
-                ":" * bool(told) + "".join(told) or "; tape.explain(loss, variable) says why"
-            )
-        return text
 
     def _clipped(self, gradients: list[Tensor]) -> list[Tensor]:
         if self.clipnorm is not None:
@@ -374,6 +360,12 @@ class Optimizer:
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
         """An optimizer from the arguments of another's `get_config`."""
         return cls(**config)
+
+
+def _reasons(variables: list[Variable]) -> str:
+    """Why their gradients are None, as tapes said when they gave them."""
+    texts = [f"\n{v.missing}" for v in variables if v.missing is not None]
+    return ":" + "".join(texts) if texts else "; tape.explain(loss, variable) says why"
 
 
 def _fitted(gradient: TensorLike, variable: Variable) -> Tensor:

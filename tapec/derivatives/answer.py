@@ -1,0 +1,116 @@
+"""The gradients of what a tape recorded, for whole Variables: who knows the program is asked for those of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tapec.derivatives.cotangents import total
+from tapec.derivatives.eager_gradient import eager_gradient
+from tapec.errors import RuntimeError
+from tapec.frames import here
+from tapec.recording import current_trace
+from tapec.records import Recording, with_stand_ins
+from tapec.tensor import Tensor, next_id
+from tapec.variable import Variable
+
+if TYPE_CHECKING:
+    from tapec.tracing import Trace
+
+
+def gradients_of(
+    recording: Recording,
+    home: Trace | None,
+    late: Mapping[int, int],
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+    seeds: Sequence[Tensor] | None,
+    batched: bool = False,
+) -> list[Tensor | None]:
+    """A gradient for each source; those of what carries none are None.
+
+    Args:
+        recording: what the tape knows.
+        home: the function that was being compiled when the recording began, if one was.
+        late: when tensors were watched that recorded operations had used before, by id.
+        targets: whose sum the gradient is of.
+        sources: with respect to what.
+        seeds: the weights of the targets' elements; ones if None.
+        batched: whether seeds, and then gradients, have one more leading axis.
+
+    Raises:
+        RuntimeError: the tape was taken out of the function that it recorded.
+    """
+    kept = [i for i, t in enumerate(targets) if t.dtype.is_differentiable]
+    differentiable = [i for i, s in enumerate(sources) if s.dtype.is_differentiable]
+    gradients: list[Tensor | None] = [None] * len(sources)
+    if kept and differentiable:
+        found = _gradients(
+            recording,
+            home,
+            late,
+            [targets[i] for i in kept],
+            [sources[i] for i in differentiable],
+            None if seeds is None else [seeds[i] for i in kept],
+            batched,
+        )
+        for i, gradient in zip(differentiable, found, strict=True):
+            gradients[i] = gradient
+    return gradients
+
+
+def _gradients(
+    recording: Recording,
+    home: Trace | None,
+    late: Mapping[int, int],
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+    seeds: Sequence[Tensor] | None,
+    batched: bool,
+) -> list[Tensor | None]:
+    """Gradients of tensors: a Variable stands for all its reads, whose gradients add up."""
+    fresh: dict[int, int] = {}
+    target_tensors = [_target_tensor(t, fresh) for t in targets]
+    groups: list[list[int]] = []
+    for source in sources:
+        if isinstance(source, Tensor):
+            groups.append([source.id])
+        else:
+            _, reads = recording.variables.get(id(source), (source, []))
+            mine = [*reads, *([fresh[id(source)]] if id(source) in fresh else [])]
+            groups.append(list(dict.fromkeys(mine)))
+    # What is used but was never watched is no source, save as a target's own.
+    followed = recording.active | {t.id for t in target_tensors}
+    groups = [[i for i in group if i in followed] for group in groups]
+    types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
+    trace = current_trace()
+    if home is not None and (trace is None or not trace.is_within(home)):
+        raise RuntimeError(
+            "this tape recorded a function while it was compiled, and was taken out of it",
+            location=here(),
+            hint="ask for the gradient inside of that function, and return it",
+        )
+    # What was recorded before a function is compiled has values, also inside of it.
+    ask = eager_gradient if trace is None or home is None else trace.gradient
+    flat = ask(
+        with_stand_ins(recording.records, late),
+        target_tensors,
+        list(types.items()),
+        seeds,
+        batched,
+    )
+    found = dict(zip(types, flat, strict=True))
+    return [total([found[i] for i in group]) for group in groups]
+
+
+def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
+    if isinstance(target, Tensor):
+        return target
+    # A Variable as target is one more read of it, which its source part must know.
+    trace = current_trace()
+    if trace is not None:
+        value = trace.read(target, heard=False)
+    else:
+        value = Tensor(target.array, target.type, next_id())
+    fresh[id(target)] = value.id
+    return value

@@ -1,0 +1,99 @@
+"""What tapes answered: gradients that were taken, and why those are None that are.
+
+The explanation of a None is made when it is given, once for each line that asks and each way in which its tape was
+used, so a loop pays for it once. It holds no tape and no array; messages about a None quote it later.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from tapec.explanations.explain import explain
+from tapec.explanations.explanation import Explanation
+from tapec.explanations.names import Names
+from tapec.explanations.trail import CAPACITY, Trail, Value
+from tapec.frames import origin
+from tapec.recording import announce_gradient, bystanders, note_missing
+from tapec.records import Recording
+from tapec.tensor import Tensor
+from tapec.variable import Variable
+
+#: How many explanations one call of ``gradient`` makes, and how many are kept.
+_EXPLAINED = 8
+_KEPT = 256
+
+_known: OrderedDict[Any, Explanation] = OrderedDict()
+
+
+def explain_each(
+    trail: Trail,
+    recording: Recording,
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+) -> list[Explanation]:
+    """Why the gradient of the targets with respect to each source is None."""
+    names, ends = Names(), [Value.of(t) for t in targets]
+    return [explain(trail, recording, ends, Value.of(s), names) for s in sources]
+
+
+def note_answer(
+    trail: Trail,
+    recording: Recording,
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+    gradients: Sequence[Tensor | None],
+) -> None:
+    """Tell the tapes that wait for theirs of gradients that were given, and this one which are None."""
+    trail.past = recording
+    if bystanders:
+        outputs = [g.id for g in gradients if g is not None]
+        announce_gradient([t.id for t in targets if isinstance(t, Tensor)], outputs)
+    keys: frozenset[int] | None = None
+    for source, gradient in zip(sources, gradients, strict=True):
+        if isinstance(source, Variable):
+            source.missing = None
+        if gradient is None:
+            if len(trail.unanswered) >= CAPACITY:
+                trail.unanswered.clear()
+            if keys is None:
+                keys = frozenset(Value.of(t).key for t in targets)
+            trail.unanswered.add((keys, Value.of(source).key))
+
+
+def explain_missing(
+    trail: Trail,
+    recording: Recording,
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+    gradients: Sequence[Tensor | None],
+) -> None:
+    """Say why gradients are None, to Variables and to messages about the None."""
+    where = origin()
+    asked = None if where is None else where[:2]
+    used = (
+        len(recording.records),
+        len(trail.steps),
+        len(trail.departures),
+        len(trail.assignments),
+        len(trail.watches),
+    )
+    names: Names | None = None
+    ends = [Value.of(t) for t in targets]
+    missing: list[Explanation] = []
+    for i, (source, gradient) in enumerate(zip(sources, gradients, strict=True)):
+        if gradient is not None or len(missing) == _EXPLAINED:
+            continue
+        value = Value.of(source)
+        key = asked, used, source.number if isinstance(source, Variable) else (i, source.type)
+        found = _known.get(key)
+        if found is None:
+            names = names or Names()
+            found = _known[key] = explain(trail, recording, ends, value, names)
+            if len(_known) > _KEPT:
+                _known.popitem(last=False)
+        missing.append(found)
+        if isinstance(source, Variable):
+            source.missing = found
+    note_missing(tuple([str(explanation) for explanation in missing]))
