@@ -1,7 +1,8 @@
 """Replace calls by the body of the function that they call.
 
 Callees come first, so each body is copied whole. A function that no call is left to goes away; one
-that calls itself, directly or through others, is refused: control flow is structured here.
+that calls itself, directly or through others, is refused: control flow is structured here. A callee's
+gradients are expanded first: they are derivatives of the callee alone, and would go on into the caller.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tapec.ir.core import Block, Function, Module, Operation, clone_operation
 from tapec.ir.errors import PassError
 from tapec.ir.evaluator import Dims
 from tapec.ir.ops.control import Call
+from tapec.passes import adjoint
 
 
 def run(module: Module, options: object = None) -> bool:
@@ -28,6 +30,8 @@ def run(module: Module, options: object = None) -> bool:
             for region in inner.regions:
                 for block in region.blocks:
                     _inline_into(block, module)
+        if function.name in called:
+            adjoint.run(Module([function]))
     entry = module.entry.name
     for name in called - {entry}:
         del module.functions[name]

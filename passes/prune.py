@@ -2,7 +2,8 @@
 
 The marks of the tape (`watch`, `read`, `stop_gradient`, `custom`) become the values that they mark. Rules
 write the cotangents of all that is active on the way; whatever leads to no result goes. Marks that no derivative
-passes (`read`, `stop_gradient`) stay on request, for a program that will be differentiated again.
+passes (`read`, `stop_gradient`), or one of its own (`custom`), stay on request, for a program that will be
+differentiated again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tapec.passes import dce
 
 @dataclass(frozen=True)
 class Options:
-    """``keep_cuts``: leave the marks that no derivative passes."""
+    """``keep_cuts``: leave the marks that no derivative passes, or one of the user's."""
 
     keep_cuts: bool = False
 
@@ -45,7 +46,7 @@ def _unmark(block: Block, keep_cuts: bool) -> bool:
                 location=op.location,
                 hint="run adjoint before prune",
             )
-        is_kept = keep_cuts and not op.defn.differentiable
+        is_kept = keep_cuts and (not op.defn.differentiable or bool(op.regions))
         marked = None if is_kept else op.defn.stands_for(op)
         if marked is not None:
             for result, value in zip(op.results, marked, strict=True):

@@ -19,6 +19,7 @@ import numpy as np
 
 from tapec.checks import settle
 from tapec.compiler import Executable, compile_module, lowered
+from tapec.derivatives.replay import VARIABLE
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.builder import Builder
@@ -251,6 +252,7 @@ class Program:
                     op.defn = OPS["watch"]
                     first.add(index)
                 else:
+                    op.attrs[VARIABLE] = len(later)
                     later.append((self.captures[index], op.result))
         results = [*function.returns, *(value for _, value in later)]
         function.block.ops.pop().drop()
@@ -289,7 +291,7 @@ class Program:
         for tape in active_tapes():
             for variable, read in zip(later, reads, strict=True):
                 tape.variable_read(variable, read)
-            tape.record_call(function, tensors, all_results, where)
+            tape.record_call(function, tensors, all_results, where, later)
         return self._wrap(outputs)
 
 

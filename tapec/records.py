@@ -24,9 +24,10 @@ class Record:
     """One operation on a tape; values are told apart by the ids of their tensors.
 
     ``saved`` holds the arrays of operands and results that the derivative reads, by id. ``operation`` is the
-    operation itself where it was traced, ``callee`` the program where a compiled function was called. ``pull`` is the
-    user's own derivative: from the cotangents of the outputs (None where there is none; with a leading axis of a
-    size, if that is not None) to those of the inputs.
+    operation itself where it was traced, ``callee`` the program where a compiled function was called, ``variables``
+    those that it reads after assigning them (`tapec.derivatives.replay`). ``pull`` is the user's own derivative: from
+    the cotangents of the outputs (None where there is none; with a leading axis of a size, if that is not None) to
+    those of the inputs.
     """
 
     defn: Op
@@ -38,6 +39,7 @@ class Record:
     saved: dict[int, Array]
     operation: Operation | None = None
     callee: Function | None = None
+    variables: Sequence[Variable] = ()
     pull: Callable[[list[Tensor | None], DimLike | None], list[Tensor | None]] | None = None
 
 
@@ -81,7 +83,11 @@ def record_eager(
 
 
 def record_call(
-    callee: Function, inputs: Sequence[Tensor], outputs: Sequence[int], origin: Origin | None
+    callee: Function,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[int],
+    origin: Origin | None,
+    variables: Sequence[Variable] = (),
 ) -> Record:
     """Note the call of a compiled function: its gradient computes the function's values again from the inputs."""
     return Record(
@@ -93,6 +99,7 @@ def record_call(
         origin,
         {x.id: x.array for x in inputs},
         callee=callee,
+        variables=variables,
     )
 
 

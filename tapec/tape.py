@@ -210,12 +210,13 @@ class GradientTape:
         inputs: Sequence[Tensor],
         outputs: Sequence[int],
         origin: Origin | None,
+        variables: Sequence[Variable] = (),
     ) -> None:
-        """Hear of the call of a compiled function; ``outputs`` are ids for everything its program returns."""
+        """Hear of the call of a program; ``outputs`` are ids for everything it returns. See `tapec.records.Record`."""
         recording = self._recording
         assert recording is not None
         if not recording.active.isdisjoint([*(x.id for x in inputs), *outputs]):
-            recording.records.append(record_call(callee, inputs, outputs, origin))
+            recording.records.append(record_call(callee, inputs, outputs, origin, variables))
             recording.active.update(outputs)
         else:
             self.trail.step(OPS["call"], inputs, outputs, origin)

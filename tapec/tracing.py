@@ -166,13 +166,15 @@ class Trace:
             self.states[id(variable)] = known
         return known
 
-    def read(self, variable: Variable, heard: bool = True) -> Tensor:
+    def read(self, variable: Variable, heard: bool = True, state: Tensor | None = None) -> Tensor:
         """Read a Variable: a value of its own for each read, since a tape tells reads apart.
 
-        ``heard``: whether tapes hear of it.
+        ``heard``: whether tapes hear of it. ``state`` is what it gives, if not what the Variable holds now.
         """
         with self.builder.at(here()):
-            value = self.builder.read(self.state(variable))
+            value = self.builder.read(
+                self.state(variable) if state is None else self.value_of(state)
+            )
         if heard:
             self._reads.setdefault(id(variable), []).append(value)
         return TracedTensor(value, self)

@@ -175,3 +175,99 @@ def test_what_has_no_native_code_stays_eager(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(value(tape.gradient(y, z)), [2 + 4j, 6 - 2j], rtol=1e-6)
     with pytest.raises(tapec.errors.TargetError, match="c64"):
         tapec.compile(lambda z: z * z)(z)
+
+
+# ---- compiled functions that change what they read, in tapes
+
+
+@pytest.fixture(params=["eager", "compiled"])
+def inner(request: pytest.FixtureRequest) -> Wrap:
+    """The function that the tapes are around, as it is or compiled; the tapes are eager."""
+    return tapec.compile if request.param == "compiled" else lambda f: f
+
+
+def test_variable_updated_and_read_again_is_a_source_of_second_derivatives(inner: Wrap) -> None:
+    w = tapec.Variable(2.0)
+
+    def f(x: tapec.Tensor) -> Any:
+        y = w * x * x
+        w.assign_add(y)
+        return y * w
+
+    f, x = inner(f), tapec.constant(3.0)
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+            z = f(x) * y
+        g = tape.gradient(z, x)
+    # The reads are 2, 20, 20 and 200: z = 2 x² 20 · 20 x² 200, and each read is one factor.
+    assert value(outer.gradient(g, [x, w])) == [12 * 160000 * 9.0, 4 * 160000 * 27 * 0.605]
+
+
+def test_several_variables_read_between_assignments_to_third_order(inner: Wrap) -> None:
+    a = tapec.Variable(1.5, dtype=tapec.float64)
+    b = tapec.Variable(0.5, dtype=tapec.float64)
+
+    def f(x: tapec.Tensor) -> Any:
+        y = a * x * b
+        b.assign(y)
+        a.assign_add(x)
+        z = b * a * y
+        a.assign(b)
+        return z * a
+
+    f, x = inner(f), tapec.constant(2.0, tapec.float64)
+    with tapec.GradientTape() as third:
+        third.watch(x)
+        with tapec.GradientTape() as second:
+            second.watch(x)
+            with tapec.GradientTape() as first:
+                first.watch([x, a])
+                y = f(x) * f(x)
+            dx, da = first.gradient(y, [x, a])
+        ddx, ddb = second.gradient([dx, da], [x, b])
+    dddx = third.gradient([ddx, ddb], x)
+    # y = p x² where p is the product of all reads, each of which is a source.
+    reads_a, reads_b = np.array([1.5, 3.5, 1.5, 1.5, 3.5, 4.5]), np.array([0.5, 1.5, 1.5, 4.5])
+    p = reads_a.prod() * reads_b.prod()
+    by_a, by_b = p * (1 / reads_a).sum(), p * (1 / reads_b).sum()
+    by_both = by_a * (1 / reads_b).sum()
+    wanted = [4 * p, 4 * by_a, 2 * p + 4 * by_a, 4 * by_b + 4 * by_both]
+    assert value([dx, da, ddx, ddb]) == pytest.approx(wanted)
+    assert value(dddx) == pytest.approx(2 * by_a + 2 * by_b + 4 * by_both)
+
+
+def test_derivative_of_the_users_own_lasts_to_third_order(inner: Wrap) -> None:
+    """The second derivative follows the rule's operations, not those of the function that it belongs to."""
+
+    @tapec.custom_gradient
+    def odd(x: tapec.Tensor) -> Any:
+        return x**3.0, lambda upstream: upstream * 7.0 * x**2.0
+
+    f, x = inner(lambda x: odd(x) * x), tapec.constant(3.0)
+    with tapec.GradientTape() as third:
+        third.watch(x)
+        with tapec.GradientTape() as second:
+            second.watch(x)
+            with tapec.GradientTape() as first:
+                first.watch(x)
+                y = f(x)
+            dy = first.gradient(y, x)
+        ddy = second.gradient(dy, x)
+    assert value([dy, ddy, third.gradient(ddy, x)]) == [8 * 27.0, 28 * 9.0, 56 * 3.0]
+
+
+def test_gradient_inside_a_function_is_of_that_function_alone(inner: Wrap) -> None:
+    def f(a: tapec.Tensor, b: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(a)
+            y = a * b
+        return tape.gradient(y, a)  # b, though it comes from a outside
+
+    x = tapec.constant(0.5)
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        z = inner(f)(x, tapec.exp(x))
+    np.testing.assert_allclose(value([z, tape.gradient(z, x)]), np.exp([0.5, 0.5]), rtol=1e-6)

@@ -16,6 +16,7 @@ import numpy as np
 from tapec import config
 from tapec.checks import raised, settle
 from tapec.compiler import Executable, compile_module
+from tapec.derivatives.replay import VARIABLE, replay
 from tapec.derivatives.stretches import gradient_in_stretches
 from tapec.frames import resolve
 from tapec.ir.builder import Builder
@@ -27,7 +28,8 @@ from tapec.passes.adjoint import reachable
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.recording import active_tapes, current_trace
 from tapec.records import Record
-from tapec.tensor import Array, Tensor, apply
+from tapec.tensor import Array, Tensor
+from tapec.variable import Variable
 
 _DIFFERENTIATE = parse_pipeline("adjoint")
 _SIMPLIFY = parse_pipeline("prune{keep-cuts=true},canonicalize,cse,dce")
@@ -84,7 +86,8 @@ def eager_gradient(
     saved = {id: array for r in part for id, array in r.saved.items()}
     ids = list(numbering)
     inputs = [Tensor(saved[ids[i]], type, ids[i]) for i, type in program.reads]
-    return program.run(inputs, [] if seeds is None else list(seeds))
+    variables = [v for r in part for v in r.variables]
+    return program.run(inputs, [] if seeds is None else list(seeds), variables)
 
 
 def _slice(records: Sequence[Record], wanted: set[int]) -> list[Record]:
@@ -148,10 +151,15 @@ class GradientProgram:
         self._runs = 0
         self._native: Executable | None = None
 
-    def run(self, inputs: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tensor | None]:
-        """The gradients; outer tapes, or the trace that goes on, hear how they are computed."""
+    def run(
+        self, inputs: Sequence[Tensor], seeds: Sequence[Tensor], variables: Sequence[Variable]
+    ) -> list[Tensor | None]:
+        """The gradients; outer tapes, or the trace that goes on, hear how they are computed.
+
+        ``variables`` are those that the programs called in the records read, in order.
+        """
         if active_tapes() or current_trace() is not None:
-            results = _replay(self.function, [*inputs, *seeds])
+            results = replay(self.function.block, [*inputs, *seeds], variables)
         else:
             arrays = self._evaluate([t.array for t in (*inputs, *seeds)])
             types = [v.tensor for v in self.function.returns]
@@ -189,10 +197,18 @@ def _emit(
     operands = [value(i, t) for i, t in zip(record.inputs, record.input_types, strict=True)]
     if record.callee is not None:
         # No saved values inside: they are computed again, as part of the gradient.
-        mapping = dict(zip(record.callee.args, operands, strict=True))
-        clone_block_into(record.callee.block, function.block, mapping)
-        function.block.ops.pop().drop()
-        results = [mapping.get(v, v) for v in record.callee.returns]
+        body = clone_function(record.callee)
+        # Gradients inside are of the callee alone: among the operations around it, they would go on into those.
+        run_pipeline(Module([body]), _DIFFERENTIATE)
+        mapping = dict(zip(body.args, operands, strict=True))
+        ops = function.block.ops
+        start, earlier = len(ops), sum(VARIABLE in op.attrs for op in ops)
+        clone_block_into(body.block, function.block, mapping)
+        ops.pop().drop()
+        for op in ops[start:]:
+            if VARIABLE in op.attrs:
+                op.attrs[VARIABLE] += earlier
+        results = [mapping.get(v, v) for v in body.returns]
         values.update(zip(record.outputs, results, strict=True))
         return
     builder = Builder(function.block)
@@ -236,14 +252,3 @@ def _simplify(
     for index, arg in enumerate(block.args):
         arg.index = index
     return [(numbers[a], a.tensor) for a in kept]
-
-
-def _replay(function: Function, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run the program as eager operations, which tapes hear."""
-    known = dict(zip(function.args, inputs, strict=True))
-    for op in function.block.ops[:-1]:
-        results = apply(op.name, *[known[v] for v in op.operands], **op.attrs)
-        known.update(
-            zip(op.results, results if isinstance(results, tuple) else (results,), strict=True)
-        )
-    return [known[v] for v in function.returns]

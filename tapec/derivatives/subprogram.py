@@ -1,4 +1,4 @@
-"""A function of tensors traced on its own, and run again as operations that tapes hear.
+"""A function of tensors traced on its own, to be run again as operations that tapes hear.
 
 What is to be mapped over an axis, or kept as the derivative of something, has to be a program first: also in eager
 code, and inside of a trace that goes on around it.
@@ -10,20 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapec.derivatives.attachment import attach
+from tapec.derivatives.replay import replay
 from tapec.errors import RuntimeError
 from tapec.frames import here
-from tapec.ir.core import Block, Function, Module, Operation
+from tapec.ir.core import Function, Module
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Read
-from tapec.ir.ops.custom import Custom
 from tapec.ir.types import TensorType
 from tapec.passes.batch import batch_function
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.recording import current_trace, tracing
 from tapec.structure import flatten, unflatten
-from tapec.tensor import Tensor, apply, as_tensor
+from tapec.tensor import Tensor, as_tensor
 from tapec.tracing import Trace
 from tapec.variable import Variable
 
@@ -95,31 +94,3 @@ def map_rows(
     batched = [True] * len(rows) + [False] * len(program.captures)
     batch_function(program.function, size, batched)
     return program.filled(replay(program.function.block, [*rows, *program.captures]))
-
-
-def replay(block: Block, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run a block as operations of the code around, which tapes hear."""
-    known = dict(zip(block.args, inputs, strict=True))
-    for op in block.ops[:-1]:
-        operands = [known[v] for v in op.operands]
-        if isinstance(op.defn, Custom):
-            results: Any = tuple(_replay_custom(op, operands))
-        else:
-            results = apply(op.name, *operands, **op.attrs)
-            results = results if isinstance(results, tuple) else (results,)
-        known.update(zip(op.results, results, strict=True))
-    return [known[v] for v in block.terminator.operands]
-
-
-def _replay_custom(op: Operation, operands: Sequence[Tensor]) -> list[Tensor]:
-    count, flows = op.attrs["outputs"], op.attrs["flows"]
-    outputs, inputs = operands[:count], operands[count:]
-    region = op.regions[0].block
-
-    def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
-        found: list[Tensor | None] = [None] * len(inputs)
-        for position, gradient in zip(flows, replay(region, [*cotangents, *inputs]), strict=True):
-            found[position - count] = gradient
-        return found
-
-    return attach(outputs, inputs, pull)
