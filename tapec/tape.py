@@ -8,6 +8,7 @@ from the records, `tapec.tracing` has it already. What answers is heard by outer
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,20 @@ from tapec.derivatives.cotangents import (
     unit_cotangents,
 )
 from tapec.derivatives.unconnected import UnconnectedGradients
-from tapec.errors import RuntimeError, ValueError
-from tapec.explanations.answers import explain_each, explain_missing, note_answer
+from tapec.errors import NotImplementedError, RuntimeError, ValueError
+from tapec.explanations.answers import (
+    explain_each,
+    explain_missing,
+    note_answer,
+    note_missing_ways,
+    report_on,
+)
 from tapec.explanations.explanation import Explanations
+from tapec.explanations.report import Report
 from tapec.explanations.trail import State, Trail
 from tapec.frames import Origin, here
 from tapec.ir.op import OPS
-from tapec.recording import current_trace, push_tape, remove_tape
+from tapec.recording import current_trace, push_tape, remove_tape, tracing
 from tapec.records import Recording, record_call, record_custom, record_eager
 from tapec.structure import unflatten
 from tapec.tensor import Tensor, apply
@@ -377,8 +385,58 @@ class GradientTape:
         recording = self._recording or self.trail.past
         if recording is None:
             raise RuntimeError("this tape never recorded", location=here())
+        if any(r.pull is not None for r in recording.records) and self._recording is not None:
+            self._peek(targets, checked)  # what a derivative of the user's own gives, only it knows
         found = explain_each(self.trail, recording, targets, checked)
         return found[0] if spec is None else Explanations(unflatten(spec, list(found)), found)
+
+    def report(self, target: Any, variables: Any, gradients: Any = None) -> Report:
+        """Print one row for each variable: name, shape, dtype, trainable, watched, gradient; and their global norm.
+
+        A gradient is given by its norm and its counts of NaN and Inf, or by why it is None. The tape is not used up:
+        `gradient` may be asked afterwards.
+
+        Args:
+            target: the loss, as for `gradient`.
+            variables: a structure of Variables and Tensors.
+            gradients: what `gradient` gave for them, if it was asked before; then a tape that it used up will do.
+
+        Returns:
+            The `tapec.explanations.report.Report`, which also shows itself in notebooks and with rich.
+
+        Raises:
+            RuntimeError: the tape never recorded, or is used up and no gradients are given.
+            TypeError: target or variables are no Tensors or Variables.
+            NotImplementedError: while a function is compiled: there are no values to report then.
+        """
+        if current_trace() is not None:
+            raise NotImplementedError(
+                "report looks at values, which a compiled function does not show",
+                location=here(),
+                hint="call the step without tapec.compile, or return the gradients",
+            )
+        targets = targets_of(target)
+        sources, _ = sources_of(variables)
+        recording = self._recording or self.trail.past
+        if recording is None or (gradients is None and self._recording is None):
+            self._take_recording()
+        assert recording is not None
+        found = self._peek(targets, sources) if gradients is None else leaves_of(gradients)
+        report = report_on(self.trail, recording, targets, sources, found)
+        sys.stdout.write(f"{report}\n")
+        return report
+
+    def _peek(
+        self, targets: Sequence[Tensor | Variable], sources: Sequence[Tensor | Variable]
+    ) -> list[Tensor | None]:
+        """The gradients, without using the tape up, and unheard by other tapes."""
+        assert self._recording is not None
+        with tracing(current_trace()):
+            found = gradients_of(
+                self._recording, self._home, self.trail.late, targets, sources, None
+            )
+        note_missing_ways(self.trail, targets, sources, found)
+        return found
 
     def _explain_missing(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 from tapec.explanations.explain import explain
 from tapec.explanations.explanation import Explanation
 from tapec.explanations.names import Names
+from tapec.explanations.report import Report, row_of
 from tapec.explanations.trail import CAPACITY, Trail, Value
 from tapec.frames import origin
 from tapec.recording import announce_gradient, bystanders, note_missing
@@ -38,6 +39,29 @@ def explain_each(
     return [explain(trail, recording, ends, Value.of(s), names) for s in sources]
 
 
+def report_on(
+    trail: Trail,
+    recording: Recording,
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+    gradients: Sequence[Any],
+) -> Report:
+    """What there is to say of gradients: one row for each."""
+    names, ends = Names(), [Value.of(t) for t in targets]
+    rows = []
+    for source, gradient in zip(sources, gradients, strict=True):
+        value = Value.of(source)
+        missing = None
+        if gradient is None:
+            missing = explain(trail, recording, ends, value, names)
+        watched = value.key in trail.watches or value.key in recording.variables
+        rows.append(row_of(names.of(value, "a Tensor"), source, watched, gradient, missing))
+    ended = [f"{names.of(v, 'the target')} ({t.type})" for v, t in zip(ends, targets, strict=True)]
+    if len(targets) == 1 and not targets[0].type.shape:
+        ended[0] += f" = {targets[0].array.item():.6g}"
+    return Report(", ".join(ended), tuple(rows))
+
+
 def note_answer(
     trail: Trail,
     recording: Recording,
@@ -50,16 +74,25 @@ def note_answer(
     if bystanders:
         outputs = [g.id for g in gradients if g is not None]
         announce_gradient([t.id for t in targets if isinstance(t, Tensor)], outputs)
-    keys: frozenset[int] | None = None
-    for source, gradient in zip(sources, gradients, strict=True):
+    note_missing_ways(trail, targets, sources, gradients)
+    for source in sources:
         if isinstance(source, Variable):
             source.missing = None
-        if gradient is None:
-            if len(trail.unanswered) >= CAPACITY:
-                trail.unanswered.clear()
-            if keys is None:
-                keys = frozenset(Value.of(t).key for t in targets)
-            trail.unanswered.add((keys, Value.of(source).key))
+
+
+def note_missing_ways(
+    trail: Trail,
+    targets: Sequence[Tensor | Variable],
+    sources: Sequence[Tensor | Variable],
+    gradients: Sequence[Tensor | None],
+) -> None:
+    """Remember which gradients turned out to be None: a derivative of the user's own may return that."""
+    missing = [Value.of(s).key for s, g in zip(sources, gradients, strict=True) if g is None]
+    if missing:
+        if len(trail.unanswered) >= CAPACITY:
+            trail.unanswered.clear()
+        keys = frozenset(Value.of(t).key for t in targets)
+        trail.unanswered.update((keys, key) for key in missing)
 
 
 def explain_missing(

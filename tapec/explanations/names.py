@@ -13,6 +13,7 @@ from itertools import islice
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from tapec.explanations.trail import Value
 from tapec.frames import Origin, is_ours, resolve
 from tapec.ir.location import Location
 from tapec.tensor import Tensor
@@ -63,6 +64,12 @@ class Names:
         else:
             return
         self._codes.setdefault(name, code)
+
+    def of(self, value: Value, otherwise: str) -> str:
+        """The name of a source or target."""
+        if isinstance(value.thing, int):
+            return self.tensors.get(value.thing, otherwise)
+        return of_variable(value.thing, self)
 
     def bindings(self, name: str, block: Origin | None) -> list[Location]:
         """The lines above the one where a block opened that give a name its value, in order."""

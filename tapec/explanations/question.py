@@ -64,8 +64,8 @@ class Question:
         self.block = start.origin if start else None
         self.opened = resolve(self.block)
         self.began = start.time if start else 0
-        self.source_name = self._name(source, "the source")
-        self.target_name = ", ".join(dict.fromkeys(self._name(t, "the target") for t in targets))
+        self.source_name = names.of(source, "the source")
+        self.target_name = ", ".join(dict.fromkeys(names.of(t, "the target") for t in targets))
 
     def _variable_reads(self) -> dict[int, Variable]:
         reads: dict[int, Variable] = {}
@@ -80,11 +80,6 @@ class Question:
         return {id for id, variable in self.variables.items() if variable is value.thing}
 
     # -- words
-
-    def _name(self, value: Value, otherwise: str) -> str:
-        if isinstance(value.thing, int):
-            return self.names.tensors.get(value.thing, otherwise)
-        return of_variable(value.thing, self.names)
 
     def describe(self, id: int) -> str:
         """What to call a value in a sentence."""
