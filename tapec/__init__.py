@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.rearrangement import *  # noqa: F403
     from tapec.functions.reductions import *  # noqa: F403
     from tapec.functions.scattering import *  # noqa: F403
+    from tapec.indexed_slices import IndexedSlices as IndexedSlices
     from tapec.recording import executing_eagerly as executing_eagerly
     from tapec.tape import GradientTape as GradientTape
     from tapec.tensor import Tensor as Tensor
@@ -97,8 +98,9 @@ _TABLE = {
     "functions.reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp
         reduce_max reduce_mean reduce_min reduce_prod reduce_sum""",
     "functions.scattering": """scatter_nd searchsorted tensor_scatter_nd_add
-        tensor_scatter_nd_sub tensor_scatter_nd_update""",
+        tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update""",
     "recording": "executing_eagerly",
+    "indexed_slices": "IndexedSlices",
     "tape": "GradientTape",
     "tensor": "Tensor",
     "tensor_shape": "TensorShape",

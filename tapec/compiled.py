@@ -98,7 +98,7 @@ class CompiledFunction(Generic[P, R]):
         return cast(R, self._call(args, kwargs))
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        leaves, spec = flatten([list(args), kwargs] if kwargs else list(args))
+        leaves, spec = flatten([list(args), kwargs] if kwargs else list(args), parts=True)
         inputs = [_as_input(leaf) for leaf in leaves]
         plain = not kwargs and all(type(leaf) is Tensor for leaf in args)
         key = tuple(i.type for i in inputs) if plain else (spec, tuple(map(_leaf_key, inputs)))
@@ -171,7 +171,7 @@ class Program:
             ]
             args, kwargs = _arguments(spec, traced, has_kwargs)
             result = owner.python_function(*args, **kwargs)
-            self._leaves, self._spec = flatten(result)
+            self._leaves, self._spec = flatten(result, parts=True)
             self._check_leaves(trace)
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.created_variables = trace.created_variables

@@ -5,13 +5,16 @@ An operand that is a Python number or an array takes the dtype of the tensor; te
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tapec.functions import arithmetic, indexing, products
+from tapec.indexed_slices import IndexedSlices
 from tapec.numpy_protocol import function as numpy_function
 from tapec.numpy_protocol import ufunc as numpy_ufunc
 from tapec.tensor import Tensor, as_tensor
 from tapec.variable import Variable
+from tapec.variable_updates import assign_slice
 
 
 class Operators:
@@ -132,3 +135,70 @@ for _name, _method in vars(Operators).items():
     if _name.startswith("__") and (callable(_method) or _name == "__array_priority__"):
         setattr(Tensor, _name, _method)
         setattr(Variable, _name, _method)
+
+
+def _sliced(self: Variable, key: Any) -> Tensor:
+    result = indexing.getitem(self, key)
+    if not indexing.is_mask(key):
+        result.assign = partial(assign_slice, self, key)
+    return result
+
+
+Variable.__getitem__ = _sliced  # type: ignore[method-assign, assignment]
+
+
+class SliceOperators:
+    """Arithmetic of IndexedSlices: what is linear in the slices, and with one scalar, keeps them; else it is dense."""
+
+    __slots__ = ()
+
+    #: As for Tensor.
+    __array_ufunc__ = None
+
+    def __neg__(self) -> Any:
+        return _slices(self).map(arithmetic.negative)
+
+    def __mul__(self, other: Any) -> Any:
+        return _scaled(arithmetic.multiply, _slices(self), other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _scaled(arithmetic.multiply, _slices(self), other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _scaled(arithmetic.truediv, _slices(self), other)
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, IndexedSlices):
+            return _slices(self).joined(other)
+        return arithmetic.add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return arithmetic.add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, IndexedSlices):
+            return _slices(self).joined(other.map(arithmetic.negative))
+        return arithmetic.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return arithmetic.subtract(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return arithmetic.pow(self, other)
+
+
+def _slices(self: SliceOperators) -> IndexedSlices:
+    assert isinstance(self, IndexedSlices)
+    return self
+
+
+def _scaled(function: Any, slices: IndexedSlices, other: Any) -> Any:
+    factor = other if isinstance(other, float | int) else as_tensor(other)
+    if isinstance(factor, Tensor) and factor.type.rank:
+        return function(slices, factor)
+    return slices.map(lambda values: function(values, factor))
+
+
+for _name, _method in vars(SliceOperators).items():
+    if _name.startswith("__") and (callable(_method) or _name == "__array_ufunc__"):
+        setattr(IndexedSlices, _name, _method)

@@ -7,7 +7,7 @@ trace it appends to the program. `as_tensor` is the one way from a user's object
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from tapec.operators import Operators
+    from tapec.variable import Variable
 else:
     Operators = (
         object  # tapec.operators adds its methods to Tensor: they call functions that need Tensor
@@ -49,7 +50,10 @@ def type_of(array: Array) -> TensorType:
 class Tensor(Operators):
     """A value with a dtype and a shape. Immutable; in a compiled function it stands for a value of the program."""
 
-    __slots__ = ("__weakref__", "_array", "id", "type")
+    __slots__ = ("__weakref__", "_array", "assign", "id", "type")
+
+    #: Only of a slice of a Variable, ``v[1:]``: gives that part of the Variable another value.
+    assign: Callable[..., Variable]
 
     def __init__(self, array: Array | None, type: TensorType, id: int | None = None) -> None:
         """Use `tapec.constant` or `tapec.convert_to_tensor`; ``array`` is taken over, not copied."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
+from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
 from tapec.tensor import (
@@ -29,6 +30,7 @@ from tapec.tensor import (
     type_of,
 )
 from tapec.tensor_shape import TensorShape
+from tapec.variable_updates import VariableUpdates
 
 if TYPE_CHECKING:
     from tapec.explanations.explanation import Explanation
@@ -40,7 +42,7 @@ else:
 _OWN_REFERENCES = 2
 
 
-class Variable(Operators):
+class Variable(VariableUpdates, Operators):
     """State that training changes: read like a Tensor, written by `assign`, `assign_add`, `assign_sub`.
 
     Tapes watch a trainable Variable by themselves when it is read.
@@ -228,6 +230,8 @@ class Variable(Operators):
         read_value: bool = True,
     ) -> Variable:
         """Add to the value: ``v.assign_add(d)`` is ``v.assign(v + d)`` for a ``d`` of the same shape."""
+        if isinstance(delta, IndexedSlices):
+            return self.scatter_add(delta)
         return self.assign(apply("add", self._peek(), self._delta(delta)))
 
     def assign_sub(
@@ -238,6 +242,8 @@ class Variable(Operators):
         read_value: bool = True,
     ) -> Variable:
         """Subtract from the value."""
+        if isinstance(delta, IndexedSlices):
+            return self.scatter_sub(delta)
         return self.assign(apply("sub", self._peek(), self._delta(delta)))
 
     def _delta(self, delta: TensorLike) -> Tensor:
@@ -254,6 +260,13 @@ class Variable(Operators):
         """The value, unseen by tapes: an update is no use of the Variable."""
         trace = current_trace()
         return Tensor(self._array, self.type) if trace is None else trace.read(self, heard=False)
+
+    def written(self) -> Variable:
+        """Tell the tapes that its array was written to."""
+        value = Tensor(self._array, self.type)
+        for tape in active_tapes():
+            tape.trail.assign(self, value)
+        return self
 
     # -- what compiled functions use
 
@@ -318,7 +331,7 @@ class Variable(Operators):
         raise TypeError(
             "'Variable' object does not support item assignment",
             location=here(),
-            hint="assign the whole value: v.assign(tapec.where(mask, new, v))",
+            hint="assign to the slice, v[1:].assign(new); or the whole value, v.assign(tapec.where(mask, new, v))",
         )
 
     def __repr__(self) -> str:

@@ -208,6 +208,21 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...
         replaced,
         (random(3, 2), random(2, 2)),
     ),
+    "tensor_scatter_nd_add": (
+        lambda x, u: tapec.tensor_scatter_nd_add(x, [[1, 0], [1, 0]], u),
+        lambda x, u: x + np.array([[0, 0], [u.sum(), 0]]),
+        (random(2, 2), random(2)),
+    ),
+    "tensor_scatter_nd_max": (
+        lambda x, u: tapec.tensor_scatter_nd_max(x, [[1], [1]], u),
+        lambda x, u: np.array([x[0], np.maximum(x[1], u.max(0))]),
+        (random(2, 2), random(2, 2)),
+    ),
+    "tensor_scatter_nd_min": (
+        lambda x, u: tapec.tensor_scatter_nd_min(x, [[1], [1]], u),
+        lambda x, u: np.array([x[0], np.minimum(x[1], u.min(0))]),
+        (random(2, 2), random(2, 2)),
+    ),
     "where": (
         lambda x, y: tapec.where(x > y, x, 2.0 * y),
         lambda x, y: np.where(x > y, x, 2.0 * y),

@@ -74,6 +74,24 @@ class Gather(Op):
         return gather_samples()
 
 
+class Lookup(Gather):
+    """`gather` of rows by a list of them, whose gradient a tape gives as the slices of the rows that were read."""
+
+    name = "lookup"
+
+    def infer(self, *types: Any, axis: int, batch_dims: int = 0) -> TensorType:
+        """As for `gather`, along the first axis."""
+        if axis or batch_dims:
+            raise ShapeError(f"{self.name}: rows are along axis 0, got axis {axis}")
+        return super().infer(*types, axis=axis)
+
+    def samples(self) -> Iterator[Sample]:
+        """Rows."""
+        for sample in gather_samples():
+            if not sample.attrs["axis"]:
+                yield Sample(sample.types, {"axis": 0}, integers=sample.integers)
+
+
 def gathered(
     name: str, x: TensorType, indices: TensorType, axis: int, batch_dims: int
 ) -> TensorType:

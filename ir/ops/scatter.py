@@ -232,6 +232,29 @@ class IndexMultiply(IndexUpdate):
         return k.mul(old, update)
 
 
+class IndexDivide(IndexUpdate):
+    """Slices of ``x`` divided, once for each update. No derivative flows. See `IndexUpdate`."""
+
+    name = "index_divide"
+    combine = np.divide
+    differentiable = False
+
+    def infer(self, *types: Any, axis: int, batch_dims: int = 0) -> TensorType:
+        """As the others, for floats and complex numbers."""
+        if not types[0].dtype.is_differentiable:
+            raise DTypeError(f"{self.name}: {types[0].dtype} is not supported")
+        return super().infer(*types, axis=axis, batch_dims=batch_dims)
+
+    def combined(self, k: Kernel, old: Value, update: Value) -> Value:
+        """The quotient."""
+        return k.div(old, update)
+
+    def samples(self) -> Iterator[Sample]:
+        """Divisors away from 0."""
+        for sample in super().samples():
+            yield Sample(sample.types, sample.attrs, domain=(0.5, 2.0), integers=(0, 5))
+
+
 class IndexSet(IndexUpdate):
     """Slices in place of those of ``x``; the last one for a place stays. See `IndexUpdate`."""
 

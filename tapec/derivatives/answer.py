@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tapec.derivatives.cotangents import total
 from tapec.derivatives.eager_gradient import eager_gradient
+from tapec.derivatives.slices import gradients_by_slices
 from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.recording import current_trace
@@ -67,7 +68,7 @@ def _gradients(
     sources: Sequence[Tensor | Variable],
     seeds: Sequence[Tensor] | None,
     batched: bool,
-) -> list[Tensor | None]:
+) -> list[Any]:
     """Gradients of tensors: a Variable stands for all its reads, whose gradients add up."""
     fresh: dict[int, int] = {}
     target_tensors = [_target_tensor(t, fresh) for t in targets]
@@ -92,14 +93,8 @@ def _gradients(
         )
     # What was recorded before a function is compiled has values, also inside of it.
     ask = eager_gradient if trace is None or home is None else trace.gradient
-    flat = ask(
-        with_stand_ins(recording.records, late),
-        target_tensors,
-        list(types.items()),
-        seeds,
-        batched,
-    )
-    found = dict(zip(types, flat, strict=True))
+    records = with_stand_ins(recording.records, late)
+    found = gradients_by_slices(ask, records, target_tensors, types, seeds, batched)
     return [total([found[i] for i in group]) for group in groups]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapec.errors import TypeError
 from tapec.frames import here
+from tapec.indexed_slices import IndexedSlices
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -57,13 +58,15 @@ def single(value: Any, what: str, method: str) -> Tensor | Variable:
 
 
 def checked(leaf: Any, what: str) -> Tensor | Variable:
-    """A target or source.
+    """A target or source; of IndexedSlices the values.
 
     Raises:
         TypeError: it is no Tensor or Variable.
     """
     if isinstance(leaf, Tensor | Variable):
         return leaf
+    if isinstance(leaf, IndexedSlices):
+        return leaf.values
     if leaf is None:
         raise TypeError(
             f"{what} is None; it must be a Tensor or Variable",

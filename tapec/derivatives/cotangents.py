@@ -52,9 +52,9 @@ def _is_single_list(given: Any) -> bool:
     )
 
 
-def total(parts: Sequence[Tensor | None]) -> Tensor | None:
+def total(parts: Sequence[Any]) -> Any:
     """The sum of the gradients that there are, in order."""
-    found: Tensor | None = None
+    found: Any = None
     for part in parts:
         if part is not None:
             found = part if found is None else found + part

@@ -31,6 +31,7 @@ from tapec.functions.broadcasting import (
     refuse_in_trace,
     unary,
 )
+from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import BOOL, F32, F64, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
@@ -230,6 +231,8 @@ def clip_by_value(
         ValueError: ``t`` is None, or the bounds would enlarge ``t``.
         TypeError: a float bound for an integer tensor.
     """
+    if isinstance(t, IndexedSlices):
+        return t.map(lambda v: clip_by_value(v, clip_value_min, clip_value_max))  # type: ignore[no-any-return]
     t = as_tensor(t)
     result = maximum(
         minimum(t, as_tensor(clip_value_max, t.type.dtype)),
@@ -402,6 +405,8 @@ def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     Raises:
         TypeError: ``dtype`` names no dtype.
     """
+    if isinstance(x, IndexedSlices):
+        return x.map(lambda v: cast(v, dtype))  # type: ignore[no-any-return]
     target = _dtype(dtype)
     tensor = as_tensor(x)
     if tensor.type.dtype == target:
@@ -437,11 +442,15 @@ def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Ten
 
 def identity(input: TensorLike, name: str | None = None) -> Tensor:
     """``input`` as a new Tensor: a watched one is another source than ``input``."""
+    if isinstance(input, IndexedSlices):
+        return input.map(lambda v: identity(v))  # type: ignore[no-any-return]
     return unary("watch", input)
 
 
 def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """``input``, through which no gradient flows."""
+    if isinstance(input, IndexedSlices):
+        return input.map(lambda v: stop_gradient(v))  # type: ignore[no-any-return]
     return unary("stop_gradient", input)
 
 

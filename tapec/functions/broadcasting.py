@@ -34,6 +34,23 @@ def misfit(message: str, hint: str | None = None) -> TapecError:
     return kind(message, location=here(), hint=hint)
 
 
+def refuse_outside(indices: Tensor, extent: DimLike) -> None:
+    """Hold indices to be in ``[0, extent)``, where their values are known.
+
+    Raises:
+        InvalidArgumentError: eager, one is not.
+    """
+    array = indices._array
+    if array is None or not array.size:
+        return
+    if array.min() < 0 or array.max() >= extent:
+        where = np.argwhere((array < 0) | (array >= extent))[0]
+        place = ",".join(map(str, where))
+        raise InvalidArgumentError(
+            f"indices[{place}] = {array[tuple(where)]} is not in [0, {extent})", location=here()
+        )
+
+
 def refuse_in_trace(what: str, hint: str) -> None:
     """Raise NotImplementedError while a function is compiled, for what must look at values."""
     if current_trace() is not None:

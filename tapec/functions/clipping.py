@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 from tapec.errors import TypeError
 from tapec.frames import here
@@ -20,6 +21,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.broadcasting import as_float, like
 from tapec.functions.elementary import sqrt
 from tapec.functions.reductions import reduce_sum
+from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
@@ -36,11 +38,16 @@ def clip_by_norm(
 
     Formula: ``t * clip_norm / max(norm, clip_norm)``. A vector of zeros has a gradient.
 
+    Of IndexedSlices the values are scaled, by the norm of the values: equal indices are not merged first, as in
+    TensorFlow.
+
     Example: ``clip_by_norm([3.0, 4.0], 1.0)`` is ``[0.6, 0.8]``.
 
     Raises:
         ValueError: ``t`` is None.
     """
+    if isinstance(t, IndexedSlices):
+        return t.map(lambda v: clip_by_norm(v, clip_norm, axes))  # type: ignore[no-any-return]
     values = as_float(t)
     limit = like(clip_norm, values.type.dtype)
     squares = reduce_sum(square(values), axes, keepdims=True)
@@ -52,11 +59,14 @@ def clip_by_norm(
 def global_norm(t_list: Sequence[TensorLike | None], name: str | None = None) -> Tensor:
     """The Euclidean norm of all elements of all tensors together; None entries do not count.
 
+    Of IndexedSlices the values count as they are: equal indices are not merged first, as in TensorFlow. The norm of
+    the sum is that of ``tapec.convert_to_tensor(slices)``.
+
     Raises:
         TypeError: ``t_list`` is no sequence.
         InvalidArgumentError: the dtypes differ.
     """
-    tensors = [as_float(t) for t in _sequence(t_list) if t is not None]
+    tensors = [as_float(_values(t)) for t in _sequence(t_list) if t is not None]
     if not tensors:
         return as_tensor(0.0, F32)
     return sqrt(reduce(add, [reduce_sum(square(t)) for t in tensors]))
@@ -89,11 +99,24 @@ def clip_by_global_norm(
         TypeError: ``t_list`` is no sequence.
         InvalidArgumentError: the dtypes differ.
     """
-    tensors = [None if t is None else as_float(t) for t in _sequence(t_list)]
+    tensors = [None if t is None else as_float(_values(t)) for t in _sequence(t_list)]
     norm = global_norm(tensors) if use_norm is None else as_tensor(use_norm)
     limit = like(clip_norm, norm.type.dtype)
     scale = where(is_finite(norm), divide(limit, maximum(norm, limit)), float("nan"))
-    return [None if t is None else multiply(t, scale) for t in tensors], norm
+    scaled = [None if t is None else multiply(t, scale) for t in tensors]
+    return [_like(given, t) for given, t in zip(t_list, scaled, strict=True)], norm
+
+
+def _values(t: TensorLike) -> TensorLike:
+    """The tensor whose elements count."""
+    return t.values if isinstance(t, IndexedSlices) else t
+
+
+def _like(given: TensorLike | None, values: Tensor | None) -> Any:
+    """IndexedSlices again, if they were given."""
+    if isinstance(given, IndexedSlices) and values is not None:
+        return IndexedSlices(values, given.indices, given.known_dims)
+    return values
 
 
 def _sequence(t_list: object) -> Sequence[TensorLike | None]:

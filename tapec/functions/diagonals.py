@@ -17,7 +17,7 @@ from tapec.frames import here
 from tapec.functions.arithmetic import equal, where
 from tapec.functions.broadcasting import like, misfit
 from tapec.functions.factorization import matrices, places
-from tapec.functions.indexing import gather
+from tapec.functions.indexing import entries
 from tapec.functions.known import static_value
 from tapec.functions.products import main_diagonal
 from tapec.functions.rearrangement import expand_dims, part, reshape
@@ -204,4 +204,4 @@ def _taken(x: Tensor, table: Array) -> Tensor:
     """Elements of the last two axes, by a table of their row-major positions."""
     *lead, rows, columns = x.type.shape
     flat = reshape(x, (*lead, rows * columns))
-    return gather(flat, as_tensor(table, I32), axis=len(lead))
+    return entries(flat, as_tensor(table, I32), len(lead))

@@ -31,7 +31,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import broadcast, common_shape, converted, may_equal, misfit
 from tapec.functions.elementary import log
-from tapec.functions.indexing import gather
+from tapec.functions.indexing import entries
 from tapec.functions.known import static_value
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import expand_dims, part, reshape, transpose
@@ -163,7 +163,7 @@ def solve(
     packed, order = lu(_transposed(a) if adjoint else a)
     _refuse_singular(packed)
     lead = b.type.rank - 2
-    exchanged = gather(b, order, axis=lead, batch_dims=lead)
+    exchanged = entries(b, order, lead, lead)
     inner = _substituted(packed, exchanged, lower=True, unit=True)
     return _substituted(packed, inner, lower=False)
 

@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import InvalidArgumentError, TypeError, ValueError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, less, less_equal, logical_and, multiply, where
-from tapec.functions.broadcasting import axis_of, has_dtype, misfit, refuse_in_trace, wrong_dtype
+from tapec.functions.broadcasting import (
+    axis_of,
+    has_dtype,
+    misfit,
+    refuse_in_trace,
+    refuse_outside,
+    wrong_dtype,
+)
 from tapec.functions.known import dim_tensor, dims_tensor, static_value
 from tapec.functions.rearrangement import expand_dims, part, reshape, reverse, unstack
 from tapec.functions.reductions import reduce_all
@@ -41,7 +48,7 @@ def getitem(x: TensorLike, key: Any) -> Tensor:
         TypeError: an index of another kind.
     """
     tensor = as_tensor(x)
-    if _is_mask(key):
+    if is_mask(key):
         return boolean_mask(tensor, key)
     if isinstance(key, list):
         raise misfit(f"a list {key} is no index", "use tapec.gather for a list of indices")
@@ -59,7 +66,8 @@ def getitem(x: TensorLike, key: Any) -> Tensor:
     return tensor
 
 
-def _is_mask(key: Any) -> bool:
+def is_mask(key: Any) -> bool:
+    """Whether a key of ``x[key]`` chooses by bools."""
     if has_dtype(key):
         return key.dtype == BOOL  # type: ignore[no-any-return]
     return isinstance(key, np.ndarray | np.bool_ | bool) and np.asarray(key).dtype == bool
@@ -111,7 +119,7 @@ def _entry_at(x: Tensor, axis: int, index: Tensor) -> Tensor:
             hint="use tapec.gather for several indices",
         )
     extent = dim_tensor(x.type.shape[axis], index.type.dtype)
-    return gather(x, where(less(index, 0), add(index, extent), index), axis=axis)
+    return entries(x, where(less(index, 0), add(index, extent), index), axis)
 
 
 def _sliced(x: Tensor, axis: int, key: builtins.slice) -> Tensor:
@@ -241,22 +249,17 @@ def gather(
     shared = static_value(batch_dims, "batch_dims")
     shared = shared if shared >= 0 else shared + positions.type.rank
     place = axis_of(shared if axis is None else static_value(axis, "axis"), x.type.rank)
-    _refuse_outside(positions, x.type.shape[place])
-    result: Tensor = apply("gather", x, positions, axis=place, batch_dims=shared)
+    if place == 0:
+        refuse_outside(positions, x.type.shape[0])
+        return apply("lookup", x, positions, axis=0)  # type: ignore[no-any-return]
+    return entries(x, positions, place, shared)
+
+
+def entries(x: Tensor, indices: Tensor, axis: int, batch_dims: int = 0) -> Tensor:
+    """As `gather`, with a dense gradient always: for functions that look entries up in their own way."""
+    refuse_outside(indices, x.type.shape[axis])
+    result: Tensor = apply("gather", x, indices, axis=axis, batch_dims=batch_dims)
     return result
-
-
-def _refuse_outside(indices: Tensor, extent: DimLike) -> None:
-    """Eager: name the first index that is out of range."""
-    array = indices._array
-    if array is None or not array.size:
-        return
-    if array.min() < 0 or array.max() >= extent:
-        where = np.argwhere((array < 0) | (array >= extent))[0]
-        place = ",".join(map(str, where))
-        raise InvalidArgumentError(
-            f"indices[{place}] = {array[tuple(where)]} is not in [0, {extent})", location=here()
-        )
 
 
 def gather_nd(
@@ -330,7 +333,7 @@ def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int
         raise misfit(f"index innermost dimension length must be <= params rank; saw {count}")
     flat = as_tensor(0, indices.type.dtype)
     for index, extent in zip(unstack(indices, axis=-1), shape, strict=False):
-        _refuse_outside(index, extent)
+        refuse_outside(index, extent)
         flat = add(multiply(flat, dim_tensor(extent, indices.type.dtype)), index)
     if not count:
         flat = reshape(
@@ -363,4 +366,4 @@ def boolean_mask(
     flat = reshape(x, (*shape[:place], prod(covered), *rest))
     rows = np.flatnonzero(condition.array)
     dtype = np.int32 if flat.type.shape[place] < 2**31 else np.int64  # type: ignore[operator]
-    return gather(flat, as_tensor(rows.astype(dtype)), axis=place)
+    return entries(flat, as_tensor(rows.astype(dtype)), place)

@@ -8,7 +8,7 @@ from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, less, logical_not, where
 from tapec.functions.broadcasting import axis_of, misfit
-from tapec.functions.indexing import gather
+from tapec.functions.indexing import entries
 from tapec.functions.known import static_value
 from tapec.functions.rearrangement import expand_dims, part, transpose
 from tapec.functions.reductions import reduce_logsumexp
@@ -81,7 +81,7 @@ def sort(
 
 
 def _along_last(x: Tensor, indices: Tensor) -> Tensor:
-    return gather(x, indices, axis=x.type.rank - 1, batch_dims=x.type.rank - 1)
+    return entries(x, indices, x.type.rank - 1, x.type.rank - 1)
 
 
 def top_k(

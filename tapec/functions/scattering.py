@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 from tapec.functions.arithmetic import (
-    add,
     cast,
     divide,
     equal,
@@ -18,16 +17,24 @@ from tapec.functions.arithmetic import (
     less,
     less_equal,
     maximum,
-    subtract,
+    negative,
     where,
 )
 from tapec.functions.arrays import ones_like
-from tapec.functions.broadcasting import converted, like, may_equal, misfit, refuse_in_trace
+from tapec.functions.broadcasting import (
+    broadcast,
+    converted,
+    like,
+    may_equal,
+    misfit,
+    refuse_in_trace,
+)
 from tapec.functions.elementary import rsqrt
 from tapec.functions.indexing import expand_to, ignores, linear_index, valid_indices
 from tapec.functions.known import as_dim, as_shape, dim_tensor
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.functions.reductions import reduce_any, reduce_max, reduce_min, reduce_prod, reduce_sum
+from tapec.indexed_slices import fitted_slices
 from tapec.ir.dims import DimLike
 from tapec.ir.types import I32, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -86,10 +93,7 @@ def tensor_scatter_nd_add(
     name: str | None = None,
 ) -> Tensor:
     """The tensor with updates added at tuples of indices; see `scatter_nd`."""
-    x = as_tensor(tensor)
-    return add(
-        x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape, bad_indices_policy)
-    )
+    return _updated("index_add", tensor, indices, updates, bad_indices_policy)
 
 
 def tensor_scatter_nd_sub(
@@ -101,19 +105,74 @@ def tensor_scatter_nd_sub(
 ) -> Tensor:
     """The tensor with updates subtracted at tuples of indices; see `scatter_nd`."""
     x = as_tensor(tensor)
-    return subtract(
-        x, scatter_nd(indices, like(updates, x.type.dtype), x.type.shape, bad_indices_policy)
+    return _updated(
+        "index_add", x, indices, negative(like(updates, x.type.dtype)), bad_indices_policy
     )
 
 
 def tensor_scatter_nd_update(
     tensor: TensorLike, indices: TensorLike, updates: TensorLike, name: str | None = None
 ) -> Tensor:
-    """The tensor with updates in place of the entries at tuples of indices, which are distinct."""
-    x = as_tensor(tensor)
+    """The tensor with updates in place of the entries at tuples of indices; see `scatter_nd`.
+
+    Of equal indices the last update stays; the gradient reaches each of them.
+    """
+    return _updated("index_set", tensor, indices, updates)
+
+
+def tensor_scatter_nd_max(
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The tensor with the greatest of entry and updates at tuples of indices; see `scatter_nd`.
+
+    Those that tie share the gradient.
+    """
+    return _updated("index_max", tensor, indices, updates, bad_indices_policy)
+
+
+def tensor_scatter_nd_min(
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The tensor with the least of entry and updates at tuples of indices; see `scatter_nd`.
+
+    Those that tie share the gradient.
+    """
+    return _updated("index_min", tensor, indices, updates, bad_indices_policy)
+
+
+def _updated(
+    op: str,
+    tensor: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    bad_indices_policy: str = "",
+) -> Tensor:
+    """An `IndexUpdate` by tuples of indices."""
+    x, places = as_tensor(tensor), as_tensor(indices)
     values = like(updates, x.type.dtype)
-    hits = scatter_nd(indices, ones_like(values, I32), x.type.shape)
-    return where(greater(hits, 0), scatter_nd(indices, values, x.type.shape), x)
+    shape = x.type.shape
+    if not places.type.rank:
+        raise misfit("indices are [..., k], got a scalar")
+    if ignores(bad_indices_policy):
+        places, valid = valid_indices(places, shape)
+    flat, count = linear_index(places, shape)
+    rows = (prod(shape[:count]), *shape[count:])
+    values = fitted_slices(values, flat, rows)
+    if ignores(bad_indices_policy):
+        # What is passed over says nothing new about the first row.
+        first = broadcast(part(reshape(x, rows), 0, 0, 1), values.type.shape)
+        neutral = 0 if op == "index_add" else first
+        values = where(expand_to(valid, values.type.rank), values, neutral)
+    result: Tensor = apply(op, reshape(x, rows), flat, values, axis=0, batch_dims=0)
+    return reshape(result, shape)
 
 
 # -- by segments

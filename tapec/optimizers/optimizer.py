@@ -31,6 +31,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arithmetic import pow as power
 from tapec.functions.broadcasting import misfit
 from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
+from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.schedules import LearningRateSchedule
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
@@ -197,11 +198,26 @@ class Optimizer:
         """Change a variable and its slots, with `set`."""
         raise NotImplementedError("an optimizer defines update")
 
+    def update_slices(
+        self, g: IndexedSlices, variable: Variable, slots: Slots, rate: Tensor
+    ) -> None:
+        """`update` for a gradient of slices: of the dense gradient, but for a rule that can do with less.
+
+        Equal indices count as their sum, in every rule.
+        """
+        self.update(as_tensor(g), variable, slots, rate)
+
     def set(self, variable: Variable, value: Tensor) -> None:
         """Assign, unless gradients are being accumulated in this call."""
         if self._mask is not None:
             value = where(self._mask, value, variable)
         variable.assign(value)
+
+    def add_slices(self, variable: Variable, slices: IndexedSlices) -> None:
+        """Add to parts of a variable, unless gradients are being accumulated in this call."""
+        if self._mask is not None:
+            slices = slices.map(lambda values: where(self._mask, values, 0))
+        variable.scatter_add(slices)
 
     def step(self, dtype: DType) -> Tensor:
         """The number of the update that is being made, from 1 on, as a float."""
@@ -235,7 +251,8 @@ class Optimizer:
         """`apply_gradients` that changes nothing if a scalar condition does not hold."""
         pairs = self._present([(g, v) for g, v in grads_and_vars])
         variables = [v for _, v in pairs]
-        gradients = self._clipped([_fitted(g, v) for g, v in pairs])
+        dense = self._changes_whole()
+        gradients = self._clipped([_fitted(g, v, dense) for g, v in pairs])
         self._mask = condition
         try:
             if self.gradient_accumulation_steps is not None:
@@ -251,14 +268,24 @@ class Optimizer:
                 variable.assign(variable.constraint(as_tensor(variable)))
         return self.iterations
 
-    def _update_all(self, gradients: list[Tensor], variables: list[Variable]) -> None:
+    def _changes_whole(self) -> bool:
+        """Whether an option needs gradients of slices merged: a norm, or a mean over several calls."""
+        return bool(
+            self.clipnorm is not None
+            or self.clipvalue is not None
+            or self.global_clipnorm is not None
+            or self.gradient_accumulation_steps is not None
+        )
+
+    def _update_all(self, gradients: list[Any], variables: list[Variable]) -> None:
         rate = as_tensor(self.learning_rate)
         for gradient, variable in zip(gradients, variables, strict=True):
             own_rate = cast(rate, variable.dtype)
             if self.weight_decay and variable.ref() not in self._undecayed:
                 decay = multiply(multiply(variable, self.weight_decay), own_rate)
                 self.set(variable, subtract(variable, decay))
-            self.update(gradient, variable, self._slots(variable), own_rate)
+            update = self.update_slices if isinstance(gradient, IndexedSlices) else self.update
+            update(gradient, variable, self._slots(variable), own_rate)
 
     def apply(
         self,
@@ -368,9 +395,15 @@ def _reasons(variables: list[Variable]) -> str:
     return ":" + "".join(texts) if texts else "; tape.explain(loss, variable) says why"
 
 
-def _fitted(gradient: TensorLike, variable: Variable) -> Tensor:
-    """A gradient as a tensor of the variable's type; other float dtypes are converted."""
-    g = cast(as_tensor(gradient), variable.dtype)
+def _fitted(gradient: Any, variable: Variable, dense: bool) -> Any:
+    """A gradient as a tensor or, unless they are to be ``dense``, slices of the variable's type.
+
+    Other float dtypes are converted.
+    """
+    slices = isinstance(gradient, IndexedSlices) and not dense
+    g: Any = cast(gradient if slices else as_tensor(gradient), variable.dtype)
+    if isinstance(g, IndexedSlices) and g.known_dims is None:
+        g = IndexedSlices(g.values, g.indices, variable.type.shape)
     if g.type.shape != variable.type.shape:
         raise misfit(
             f"Cannot update variable '{variable.name}' with shape {list(variable.shape)} using a "

@@ -11,10 +11,12 @@ from tapec.functions.arithmetic import (
     divide,
     maximum,
     multiply,
+    negative,
     square,
     subtract,
 )
 from tapec.functions.elementary import rsqrt, sqrt
+from tapec.indexed_slices import IndexedSlices
 from tapec.optimizers.optimizer import MomentOptimizer, Optimizer, Rate, Slots, blend
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -63,6 +65,15 @@ class SGD(Optimizer):
         if self.nesterov:
             m = subtract(multiply(self.momentum, m), step)
         self.set(variable, add(variable, m))
+
+    def update_slices(
+        self, g: IndexedSlices, variable: Variable, slots: Slots, rate: Tensor
+    ) -> None:
+        """Without momentum, the rows that were read and no others."""
+        if self.momentum:
+            super().update_slices(g, variable, slots, rate)
+        else:
+            self.add_slices(variable, g.map(lambda values: negative(multiply(rate, values))))
 
 
 class RMSprop(Optimizer):
