@@ -2,8 +2,9 @@
 
 A definition holds everything there is to know about an operation, so that passes and back ends need not know its
 name: the type rule (`infer`), the meaning (`evaluate`, NumPy), the derivative (`vjp`, which emits program text through
-the Builder, so any order of derivative follows), vectorised mapping (`batch`), loops (`lower`), and example inputs
-(`samples`) from which the generic tests, the documentation table and random programs are made. The class docstring
+the Builder, so any order of derivative follows), vectorised mapping (`batch`), complex numbers as pairs of reals
+(`pairs`), loops (`lower`), and example inputs (`samples`) from which the generic tests, the documentation table and
+random programs are made. The class docstring
 documents the operation. Subclassing with a ``name`` registers the one instance.
 
 Lowering takes one of three forms (`Form`):
@@ -24,8 +25,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from tapec.ir.dims import DimLike
-from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError, TapecError
+from tapec.ir.errors import (
+    DTypeError,
+    NotDifferentiableError,
+    ShapeError,
+    TapecError,
+    TargetError,
+)
 from tapec.ir.guards import assume_equal
+from tapec.ir.pairs import Pair
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import (
     BOOL,
@@ -231,6 +239,27 @@ class Op:
         """
         raise NotDifferentiableError(f"{self.name} cannot be mapped over a batch axis")
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The operation on complex numbers, in operations on reals: native code knows no others.
+
+        Complex operands come, and complex results are returned, as a `Pair`; others as they are. By default the
+        operation's own loops run on pairs.
+        """
+        if self.form != "nest" and not self.loops:
+            raise TargetError(f"{self.name} has no native code for complex numbers")
+        loops: Any = OPS["pairwise"]
+        return loops.of(b, self, operands, attrs)
+
+    def apart(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """`pairs` of an operation that treats both parts alike."""
+        re, im = (
+            b.emit(
+                self, *(getattr(x, part) if isinstance(x, Pair) else x for x in operands), **attrs
+            )
+            for part in ("re", "im")
+        )
+        return Pair(re, im)
+
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The value of the result at index ``i`` (form ``index``)."""
         raise NotImplementedError(f"{self.name} has no index form")
@@ -299,6 +328,11 @@ class Elementwise(Op):
         """``scalar.numpy``, silent about infinities and NaN as the hardware is."""
         with np.errstate(all="ignore"):
             return self.scalar.numpy(*arrays)
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The primitive's formula."""
+        formula = self.scalar.pairs
+        return super().pairs(b, *operands, **attrs) if formula is None else formula(b, *operands)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The scalar function of the operands' elements at the same index."""

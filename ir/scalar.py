@@ -3,7 +3,8 @@
 Back ends hold no tables by operation: they ask the record. An LLVM spelling is one instruction per kind of dtype,
 with ``{t}`` the type (``float`` or ``<16 x float>``), ``{m}`` its name inside an intrinsic (``f32``, ``v16f32``) and
 ``{0} {1} {2}`` the operands. ``@tapec.NAME`` are functions that `tapec.runtime.cpu.vectormath` writes; ``@llvm.NAME``
-are LLVM's. A kind that is missing is one the primitive does not take.
+are LLVM's. A kind that is missing is one the primitive does not take. Complex numbers are pairs of reals before they
+reach a back end; ``pairs`` is the formula that makes them so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+
+from tapec.ir import pairs
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Scalar:
     llvm: Mapping[str, str] = field(repr=False)
     cuda: str = field(repr=False)
     result: Literal["same", "bool"] = "same"
+    pairs: Callable[..., Any] | None = field(default=None, repr=False)
 
     @property
     def is_costly(self) -> bool:
@@ -34,7 +38,7 @@ class Scalar:
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of dtype that the primitive takes."""
-        return frozenset(self.llvm)
+        return frozenset(self.llvm) | (frozenset() if self.pairs is None else {"complex"})
 
 
 def _arith(name: str) -> dict[str, str]:
@@ -45,7 +49,6 @@ def _arith(name: str) -> dict[str, str]:
         "int": f"{name} {line}",
         "uint": f"{name} {line}",
         "index": f"{name} {line}",
-        "complex": "complex",
     }
 
 
@@ -58,7 +61,7 @@ def _compare(float_code: str, int_code: str, *, ordered: bool = True) -> dict[st
         "index": f"icmp {sign}{int_code} {line}",
         "uint": f"icmp {unsign}{int_code} {line}",
         "bool": f"icmp {unsign}{int_code} {line}",
-    } | ({} if ordered else {"complex": "complex"})
+    }
 
 
 def _call(name: str, arity: int = 1, *kinds: str) -> dict[str, str]:
@@ -71,10 +74,11 @@ def _bits(name: str) -> dict[str, str]:
     return dict.fromkeys(("int", "uint", "bool", "index"), f"{name} {{t}} {{0}}, {{1}}")
 
 
-def _math(name: str, numpy: Callable[..., Any], *, also_complex: bool = False) -> Scalar:
+def _math(
+    name: str, numpy: Callable[..., Any], on_pairs: Callable[..., Any] | None = None
+) -> Scalar:
     """A float function of one operand that we expand ourselves."""
-    kinds = _call(f"tapec.{name}") | ({"complex": "complex"} if also_complex else {})
-    return Scalar(name, 1, numpy, kinds, f"{name}({{0}})")
+    return Scalar(name, 1, numpy, _call(f"tapec.{name}"), f"{name}({{0}})", pairs=on_pairs)
 
 
 def _lgamma(x: Any) -> Any:
@@ -115,6 +119,8 @@ def _rsqrt(x: Any) -> Any:
 
 
 def _sigmoid(x: Any) -> Any:
+    if np.iscomplexobj(x):
+        return np.reciprocal(1 + np.exp(-x))
     # exp of a value that is never positive cannot overflow.
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(np.asarray(x).dtype)
@@ -136,15 +142,16 @@ def _pow(x: Any, y: Any) -> Any:
 
 _INT = ("int", "uint")
 
-ADD = Scalar("add", 2, np.add, _arith("add"), "({0} + {1})")
-SUB = Scalar("sub", 2, np.subtract, _arith("sub"), "({0} - {1})")
-MUL = Scalar("mul", 2, np.multiply, _arith("mul"), "({0} * {1})")
+ADD = Scalar("add", 2, np.add, _arith("add"), "({0} + {1})", pairs=pairs.add)
+SUB = Scalar("sub", 2, np.subtract, _arith("sub"), "({0} - {1})", pairs=pairs.sub)
+MUL = Scalar("mul", 2, np.multiply, _arith("mul"), "({0} * {1})", pairs=pairs.mul)
 DIV = Scalar(
     "div",
     2,
     np.divide,
-    {"float": "fdiv {t} {0}, {1}", "complex": "complex"},
+    {"float": "fdiv {t} {0}, {1}"},
     "({0} / {1})",
+    pairs=pairs.div,
 )
 FLOORDIV = Scalar(
     "floordiv",
@@ -165,9 +172,9 @@ NEG = Scalar(
     "neg",
     1,
     np.negative,
-    {"float": "fneg {t} {0}", "complex": "complex"}
-    | dict.fromkeys((*_INT, "index"), "sub {t} zeroinitializer, {0}"),
+    {"float": "fneg {t} {0}"} | dict.fromkeys((*_INT, "index"), "sub {t} zeroinitializer, {0}"),
     "(-{0})",
+    pairs=pairs.neg,
 )
 ABS = Scalar(
     "abs",
@@ -176,8 +183,16 @@ ABS = Scalar(
     _call("llvm.fabs")
     | {"int": "call {t} @llvm.abs.{m}({t} {0}, i1 false)", "uint": "add {t} {0}, zeroinitializer"},
     "abs({0})",
+    pairs=pairs.absolute,
 )
-SIGN = Scalar("sign", 1, np.sign, _call("tapec.sign", 1, "float", "int"), "sign({0})")
+SIGN = Scalar(
+    "sign",
+    1,
+    np.sign,
+    _call("tapec.sign", 1, "float", "int"),
+    "sign({0})",
+    pairs=pairs.sign,
+)
 FLOOR = Scalar("floor", 1, np.floor, _call("llvm.floor"), "floor({0})")
 CEIL = Scalar("ceil", 1, np.ceil, _call("llvm.ceil"), "ceil({0})")
 ROUND = Scalar("round", 1, np.rint, _call("llvm.roundeven"), "rint({0})")
@@ -201,25 +216,25 @@ MIN = Scalar(
     | {"bool": "and {t} {0}, {1}"},
     "minimum({0}, {1})",
 )
-SQRT = Scalar("sqrt", 1, np.sqrt, _call("llvm.sqrt") | {"complex": "complex"}, "sqrt({0})")
-RSQRT = _math("rsqrt", _rsqrt)
-EXP = _math("exp", np.exp, also_complex=True)
-EXPM1 = _math("expm1", np.expm1)
-LOG = _math("log", np.log, also_complex=True)
-LOG1P = _math("log1p", np.log1p)
-SIN = _math("sin", np.sin, also_complex=True)
-COS = _math("cos", np.cos, also_complex=True)
-TAN = _math("tan", np.tan)
-ASIN = _math("asin", np.arcsin)
-ACOS = _math("acos", np.arccos)
-ATAN = _math("atan", np.arctan)
-SINH = _math("sinh", np.sinh)
-COSH = _math("cosh", np.cosh)
-ASINH = _math("asinh", np.arcsinh)
-ACOSH = _math("acosh", np.arccosh)
-ATANH = _math("atanh", np.arctanh)
-TANH = _math("tanh", np.tanh, also_complex=True)
-SIGMOID = _math("sigmoid", _sigmoid)
+SQRT = Scalar("sqrt", 1, np.sqrt, _call("llvm.sqrt"), "sqrt({0})", pairs=pairs.sqrt)
+RSQRT = _math("rsqrt", _rsqrt, pairs.rsqrt)
+EXP = _math("exp", np.exp, pairs.exp)
+EXPM1 = _math("expm1", np.expm1, pairs.expm1)
+LOG = _math("log", np.log, pairs.log)
+LOG1P = _math("log1p", np.log1p, pairs.log1p)
+SIN = _math("sin", np.sin, pairs.sin)
+COS = _math("cos", np.cos, pairs.cos)
+TAN = _math("tan", np.tan, pairs.tan)
+ASIN = _math("asin", np.arcsin, pairs.asin)
+ACOS = _math("acos", np.arccos, pairs.acos)
+ATAN = _math("atan", np.arctan, pairs.atan)
+SINH = _math("sinh", np.sinh, pairs.sinh)
+COSH = _math("cosh", np.cosh, pairs.cosh)
+ASINH = _math("asinh", np.arcsinh, pairs.asinh)
+ACOSH = _math("acosh", np.arccosh, pairs.acosh)
+ATANH = _math("atanh", np.arctanh, pairs.atanh)
+TANH = _math("tanh", np.tanh, pairs.tanh)
+SIGMOID = _math("sigmoid", _sigmoid, pairs.sigmoid)
 ERF = _math("erf", _erf)
 ERFC = _math("erfc", _erfc)
 LGAMMA = _math("lgamma", _lgamma)
@@ -229,11 +244,16 @@ POW = Scalar(
     "pow",
     2,
     _pow,
-    _call("tapec.pow", 2, "float", "int") | _call("tapec.upow", 2, "uint") | {"complex": "complex"},
+    _call("tapec.pow", 2, "float", "int") | _call("tapec.upow", 2, "uint"),
     "pow({0}, {1})",
+    pairs=pairs.pow,
 )
-EQ = Scalar("eq", 2, np.equal, _compare("oeq", "eq", ordered=False), "({0} == {1})", "bool")
-NE = Scalar("ne", 2, np.not_equal, _compare("une", "ne", ordered=False), "({0} != {1})", "bool")
+EQ = Scalar(
+    "eq", 2, np.equal, _compare("oeq", "eq", ordered=False), "({0} == {1})", "bool", pairs.eq
+)
+NE = Scalar(
+    "ne", 2, np.not_equal, _compare("une", "ne", ordered=False), "({0} != {1})", "bool", pairs.ne
+)
 LT = Scalar("lt", 2, np.less, _compare("olt", "lt"), "({0} < {1})", "bool")
 LE = Scalar("le", 2, np.less_equal, _compare("ole", "le"), "({0} <= {1})", "bool")
 GT = Scalar("gt", 2, np.greater, _compare("ogt", "gt"), "({0} > {1})", "bool")
@@ -269,7 +289,7 @@ WHERE = Scalar(
     "where",
     3,
     np.where,
-    dict.fromkeys(("float", "int", "uint", "bool", "index"), "select {b} {0}, {t} {1}, {t} {2}")
-    | {"complex": "complex"},
+    dict.fromkeys(("float", "int", "uint", "bool", "index"), "select {b} {0}, {t} {1}, {t} {2}"),
     "({1} if {0} else {2})",
+    pairs=pairs.where,
 )

@@ -16,6 +16,7 @@ from tapec.passes import (
     fuse,
     inline,
     lower,
+    pairs,
     plan,
     prune,
     schedule,
@@ -49,6 +50,7 @@ PASSES = {
     "batch": Pass(
         batch.run, "tensor", "tensor", "Map functions over a new leading axis.", batch.Options
     ),
+    "pairs": Pass(pairs.run, "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
     "fuse": Pass(fuse.run, "tensor", "tensor", "Group operations into kernels.", fuse.Options),
     "schedule": Pass(
         schedule.run, "tensor", "tensor", "Choose vectors, tiles, threads.", schedule.Options
@@ -66,6 +68,11 @@ ORDER = (
         "adjoint", "batch", "a gradient has no rule for a batch axis, what it stands for has"
     ),
     Constraint("batch", "fuse", "a kernel has no rule for a batch axis, the operations in it have"),
+    Constraint("inline", "pairs", "a call has no form on pairs, what it calls has one"),
+    Constraint("adjoint", "pairs", "gradients are of complex values, by TensorFlow's convention"),
+    Constraint("batch", "pairs", "a mapped function has complex arguments as its caller has"),
+    Constraint("commit", "pairs", "checks look at values as the program has them"),
+    Constraint("pairs", "fuse", "loops are written over real numbers"),
     Constraint("adjoint", "fuse", "a kernel has no derivative, the operations in it have one"),
     Constraint("prune", "fuse", "a kernel computes, it marks nothing"),
     Constraint("adjoint", "commit", "rules write checks of cotangents"),
@@ -80,8 +87,8 @@ ORDER = (
 )
 
 PIPELINES = {
-    "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, "
-    "dce, fuse, schedule, plan, lower",
+    "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, canonicalize, "
+    "cse, dce, fuse, schedule, plan, lower",
 }
 
 check(PASSES, PIPELINES, ORDER)

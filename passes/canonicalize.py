@@ -18,6 +18,7 @@ from tapec.ir.core import Module, Operation, Value
 from tapec.ir.guards import recording_guards
 from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.control import Gradient
+from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
 from tapec.passes.algebra import RULES as ALGEBRA
@@ -64,7 +65,7 @@ def _nothing(b: Builder, op: Operation) -> Replacement:
         op.regions
         or not op.defn.pure
         or op.defn.marks_path
-        or isinstance(op.defn, Constant | Gradient)
+        or isinstance(op.defn, Constant | Gradient | Reinterpretation)
     ):
         return None
     types = [r.type for r in op.results]
@@ -94,6 +95,8 @@ def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
     defn = op.defn
     if not op.operands or op.regions or defn.marks_path or not defn.pure:
         return None
+    if isinstance(defn, Reinterpretation):
+        return None  # behind the pass `pairs` there are no other complex constants
     constants = [producer(v, Constant) for v in op.operands]
     known = [c for c in constants if c is not None]
     if len(known) < len(constants) or not _small((*op.operands, *op.results), limit):

@@ -30,6 +30,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.errors import TargetError
 from tapec.ir.op import OPS, RUNS, Elementwise
 from tapec.ir.ops.control import KernelOp, Return
+from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.source import Constant, Iota
 from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
@@ -74,15 +75,26 @@ def _copy_aliases(function: Function) -> None:
             continue
         root = _root(value)
         if root.op is None or not seen.isdisjoint((value, root)):
-            kernel = _kernel_of([value], [value])
-            function.block.insert_before(terminator, kernel)
-            terminator.set_operand(i, kernel.result)
+            terminator.set_operand(i, _copied(function.block, value))
         seen |= {value, root}
 
 
+def _copied(block: Block, value: Value) -> Value:
+    """A copy, made at the end; what a value reinterprets is copied instead of it."""
+    view = (
+        value.op if value.op is not None and isinstance(value.op.defn, Reinterpretation) else None
+    )
+    source = value if view is None else view.operands[0]
+    kernel = _kernel_of([source], [source])
+    block.insert_before(block.terminator, kernel)
+    if view is None:
+        return kernel.result
+    return Builder(block, block.terminator).emit(view.defn, kernel.result)  # type: ignore[no-any-return]
+
+
 def _root(value: Value) -> Value:
-    """Through reshapes, what is in memory."""
-    while value.op is not None and isinstance(value.op.defn, Reshape):
+    """Through operations that only give another type, what is in memory."""
+    while value.op is not None and isinstance(value.op.defn, Reshape | Reinterpretation):
         value = value.op.operands[0]
     return value
 
@@ -186,13 +198,15 @@ class _Fusion:
 
     def _is_view(self, op: Operation) -> bool:
         """Whether a reshape is of something in memory for certain, or must be in memory itself."""
+        if isinstance(op.defn, Reinterpretation):
+            return True
         if not isinstance(op.defn, Reshape):
             return False
         source = op.operands[0].op
         return (
             source is None
             or source.defn.form != "index"
-            or isinstance(source.defn, Reshape)
+            or isinstance(source.defn, Reshape | Reinterpretation)
             or self._in_memory(op.result)
             or self._in_memory(op.operands[0])
         )

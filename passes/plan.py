@@ -22,6 +22,7 @@ from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.errors import PassError
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import KernelOp, Return
+from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.passes.access import block_accesses, is_own, loops_of
 
 #: Bytes that places are multiples of: a cache line, and the widest vector.
@@ -80,21 +81,23 @@ def _results(function: Function) -> dict[Value, str]:
             continue  # an argument that replaces itself: fuse copies any other
         if i not in function.updates:
             places[value] = f"result {i}"
-        elif _may_update(function, value, function.updates[i], position):
+        elif _may_update(function, returned, function.updates[i], position):
             places[value] = f"arg {function.updates[i]}"
         else:
             copy = _copy(function, returned)
             terminator.set_operand(i, copy)
-            places[copy] = f"arg {function.updates[i]}"
+            places[home(copy)] = f"arg {function.updates[i]}"
     return places
 
 
 def _may_update(
-    function: Function, value: Value, index: int, position: dict[Operation, int]
+    function: Function, returned: Value, index: int, position: dict[Operation, int]
 ) -> bool:
     """Whether a value may be written over an argument when it is made."""
     argument = function.args[index]
-    if value.type != argument.type:
+    value = home(returned)
+    view = returned.op is not None and isinstance(returned.op.defn, Reinterpretation)
+    if (returned if view else value).type != argument.type:
         return False
     kernel = value.op
     assert kernel is not None
@@ -132,17 +135,24 @@ def _reads_in_place(kernel: Operation, argument: Value) -> bool:
     return True
 
 
-def _copy(function: Function, value: Value) -> Value:
+def _copy(function: Function, returned: Value) -> Value:
     """A kernel at the end that copies a value, scheduled as the one that made it."""
+    view = returned.op
+    if view is not None and isinstance(view.defn, Reinterpretation):
+        (value,) = view.operands
+    else:
+        value, view = returned, None
     body = Block([value.type])
     Builder(body).emit("yield", body.args[0])
     producer = home(value).op
     assert producer is not None
     attrs = {"lanes": producer.attrs["lanes"], "parallel": bool(producer.attrs["parallel"])}
     op = Operation(OPS["kernel"], [value], [value.type], attrs, [Region([body])])
-    function.block.insert_before(function.block.terminator, op)
-    op.result.name = value.name
-    return op.result
+    end = function.block.terminator
+    function.block.insert_before(end, op)
+    copy = op.result if view is None else Builder(function.block, end).emit(view.defn, op.result)
+    copy.name = returned.name
+    return copy
 
 
 def _intervals(function: Function, places: dict[Value, str]) -> list[Interval]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tapec.ir import pairs
 from tapec.ir import scalar as primitives
 from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
 from tapec.ir.types import F64, TensorType
@@ -83,6 +84,10 @@ class MulNoNan(Composed):
         x, y = op.operands
         return b.mul_no_nan(cts[0], conj(b, y)), b.mul_no_nan(conj(b, x), cts[0])
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The same of complex numbers."""
+        return pairs.mul_no_nan(b, *operands)
+
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """A product and a selection."""
         x, y = (operand[i] for operand in operands)
@@ -113,6 +118,10 @@ class Reciprocal(Composed):
         """``x_bar = -ct * conj(y * y)``; 0 where the cotangent is 0, though ``y`` be infinite."""
         y = op.result
         return (b.mul_no_nan(conj(b, b.neg(b.mul(y, y))), cts[0]),)
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The same of complex numbers."""
+        return pairs.reciprocal(b, *operands)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """A division."""
@@ -171,15 +180,22 @@ class Neg(Elementwise):
 
 
 class Abs(Elementwise):
-    """The absolute value of a real number."""
+    """The absolute value; of a complex number the modulus, which is real."""
 
     name = "abs"
     scalar = primitives.ABS
     cheap = True
 
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The operand's type, with the dtype of its real part."""
+        x = super().infer(*types)
+        return x.with_dtype(x.dtype.real_dtype)
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct * sign(x)``: 0 at 0."""
-        return (b.mul(cts[0], b.sign(op.operands[0])),)
+        (x,) = op.operands
+        ct = b.cast(cts[0], dtype=x.tensor.dtype) if x.tensor.dtype.is_complex else cts[0]
+        return (b.mul(ct, b.sign(x)),)
 
     def samples(self) -> Iterator[Sample]:
         """Both sides of the kink."""
@@ -188,15 +204,27 @@ class Abs(Elementwise):
 
 
 class Sign(Elementwise):
-    """-1, 0 or 1; NaN for NaN."""
+    """-1, 0 or 1, NaN for NaN; of a complex number ``x / |x|``, 0 at 0."""
 
     name = "sign"
     scalar = primitives.SIGN
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar = 0``: TensorFlow connects it, and so do we."""
-        return (b.full_like(0, op.operands[0]),)
+        """``x_bar = 0``: TensorFlow connects it, and so do we.
+
+        The sign ``s`` of a complex number turns with it: ``x_bar = (ct - s Re(conj(s) ct)) / |x|``, 0 at 0.
+        """
+        (x,) = op.operands
+        dtype = x.tensor.dtype
+        if not dtype.is_complex:
+            return (b.full_like(0, x),)
+        s, (ct,), size = op.result, cts, b.abs(x)
+        nonzero = b.ne(size, b.full_like(0, size))
+        divisor = b.cast(b.where(nonzero, size, b.full_like(1, size)), dtype=dtype)
+        along = b.cast(b.real(b.mul(b.conj(s), ct)), dtype=dtype)
+        slope = b.div(b.sub(ct, b.mul(s, along)), divisor)
+        return (b.where(nonzero, slope, b.full_like(0, slope)),)
 
 
 class Floor(Elementwise):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.ir import pairs
 from tapec.ir import scalar as primitives
 from tapec.ir.errors import DTypeError, ShapeError, TargetError
 from tapec.ir.op import (
@@ -19,6 +20,7 @@ from tapec.ir.op import (
     require_same_shape,
 )
 from tapec.ir.ops.arith import split_by
+from tapec.ir.pairs import Pair
 from tapec.ir.types import BOOL, C64, C128, F32, F64, I8, I32, U8, DType, TensorType
 
 if TYPE_CHECKING:
@@ -214,6 +216,19 @@ class Cast(Elementwise):
             return (None,)
         return (b.cast(cts[0], dtype=source),)
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Each part, or the real one alone; a real number gets an imaginary part of 0."""
+        (x,), dtype = operands, attrs["dtype"]
+        if isinstance(x, Pair):
+            if dtype.is_bool:
+                re, im = (b.cast(part, dtype=dtype) for part in (x.re, x.im))
+                return b.or_(re, im)
+            if not dtype.is_complex:
+                return b.cast(x.re, dtype=dtype)
+            return Pair(*(b.cast(part, dtype=dtype.real_dtype) for part in (x.re, x.im)))
+        re = b.cast(x, dtype=dtype.real_dtype)
+        return Pair(re, b.full_like(0, re))
+
     def samples(self) -> Iterator[Sample]:
         """Every pair of kinds, and between widths."""
         for source, target in (
@@ -257,7 +272,7 @@ class ComplexPart(Composed):
         return z.with_dtype(z.dtype.real_dtype)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
-        """There is no index form: loops know no complex numbers."""
+        """There is no index form: in loops, complex numbers are pairs."""
         raise TargetError(f"{self.name}: loops cannot be written over complex numbers")
 
 
@@ -269,6 +284,10 @@ class Real(ComplexPart):
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """A copy: results never alias."""
         return np.real(arrays[0]).copy()
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The first."""
+        return operands[0].re
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``z_bar = ct + 0i``."""
@@ -283,6 +302,10 @@ class Imag(ComplexPart):
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """A copy: results never alias."""
         return np.imag(arrays[0]).copy()
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The second."""
+        return operands[0].im
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``z_bar = 0 + i ct``."""
@@ -301,6 +324,10 @@ class Conj(ComplexPart):
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """``np.conj``."""
         return np.conj(arrays[0])
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The second with the other sign."""
+        return pairs.conj(b, *operands)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``z_bar = conj(ct)``."""
@@ -326,6 +353,10 @@ class Complex(Composed):
         z = np.empty(np.shape(x), np.result_type(x, np.complex64))
         z.real, z.imag = x, y
         return z
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The operands."""
+        return Pair(*operands)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """The parts of the cotangent."""

@@ -21,6 +21,7 @@ from tapec.ir.op import (
     spread,
 )
 from tapec.ir.ops.arith import conj
+from tapec.ir.pairs import Pair
 from tapec.ir.types import F64, TensorType
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ class SumOfProducts(Op):
 
         extents = contraction.space[len(contraction.space) - contraction.reduced :]
         return k.reduce("add", extents, x.type.dtype, product)
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Four real contractions."""
+        x, y = operands
+
+        def product(first: str, second: str) -> Any:
+            return b.emit(self, getattr(x, first), getattr(y, second), **attrs)
+
+        re = b.sub(product("re", "re"), product("im", "im"))
+        return Pair(re, b.add(product("re", "im"), product("im", "re")))
 
     def flops(self, op: Operation) -> DimLike:
         """A multiplication and an addition for each product."""

@@ -158,6 +158,10 @@ class Identity(Op):
         """The same of the whole batch."""
         return b.emit(self, *operands, **attrs)
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Both parts alike."""
+        return self.apart(b, *operands, **attrs)
+
     def axes_read(self, op: Operation) -> tuple[AxesRead, ...]:
         """The same index."""
         return (tuple(range(op.result.tensor.rank)),)

@@ -103,6 +103,10 @@ class CumSum(Cumulative):
     neutral = 0
     numpy = np.cumsum
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Both parts alike."""
+        return self.apart(b, *operands, **attrs)
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """The cumulative sum of the cotangent from the other end."""
         attrs = op.attrs | {"reverse": not op.attrs.get("reverse", False)}

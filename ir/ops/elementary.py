@@ -6,13 +6,15 @@ The cotangent is multiplied by the conjugate of the derivative, as in TensorFlow
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import factorial, nan, pi, prod, sqrt
+from math import factorial, isfinite, nan, pi, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
+from tapec.ir import pairs
 from tapec.ir import scalar as primitives
 from tapec.ir.errors import ShapeError
 from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
 from tapec.ir.ops.arith import conj, scaled
+from tapec.ir.ops.source import Constant
 from tapec.ir.types import F32, DType
 
 if TYPE_CHECKING:
@@ -62,9 +64,10 @@ class Rsqrt(Elementwise):
     scalar = primitives.RSQRT
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar = -ct * y ** 3 / 2``; 0 where the cotangent is 0, even at 0."""
+        """``x_bar = -ct * conj(y) ** 3 / 2``; 0 where the cotangent is 0, even at 0."""
         y = op.result
-        return (b.mul_no_nan(scaled(b, -0.5, b.mul(y, b.mul(y, y))), cts[0]),)
+        slope = scaled(b, -0.5, b.mul(y, b.mul(y, y)))
+        return (b.mul_no_nan(conj(b, slope), cts[0]),)
 
 
 class Exp(Smooth):
@@ -109,8 +112,8 @@ class Log1p(Elementwise):
     domain = (-0.5, 1.0)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar = ct / (1 + x)``."""
-        return (b.div(cts[0], one_plus(b, op.operands[0])),)
+        """``x_bar = ct / conj(1 + x)``."""
+        return (b.div(cts[0], conj(b, one_plus(b, op.operands[0]))),)
 
 
 class Sin(Smooth):
@@ -412,6 +415,10 @@ class Atan2(Elementwise):
         return b.mul(y, part), b.mul(b.neg(x), part)
 
 
+#: The greatest power of complex numbers that is written as products; NumPy's, too.
+_MOST_PRODUCTS = 100
+
+
 class Pow(Elementwise):
     """``x ** y``; NaN for a negative ``x`` unless ``y`` is whole.
 
@@ -420,6 +427,15 @@ class Pow(Elementwise):
 
     name = "pow"
     scalar = primitives.POW
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """By logarithms; a power that is known to be a small whole number by products."""
+        z, w = operands
+        exponent = _number(w.re)
+        whole = exponent is not None and exponent == round(exponent) and _number(w.im) == 0
+        if whole and abs(exponent) <= _MOST_PRODUCTS:
+            return pairs.whole_power(b, z, int(exponent))
+        return pairs.pow(b, z, w)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct * y * x ** (y - 1)``, ``y_bar = ct * z * log(x)``.
@@ -433,3 +449,9 @@ class Pow(Elementwise):
         usable = b.ne(x, zero) if x.tensor.dtype.is_complex else b.gt(x, zero)
         log = b.where(usable, b.log(b.where(usable, x, one)), zero)
         return x_bar, b.mul(b.mul(cts[0], conj(b, op.result)), log)
+
+
+def _number(value: Value) -> Any:
+    """The finite number that all elements of a constant are, or None."""
+    number = value.op.attrs["value"] if value.op and isinstance(value.op.defn, Constant) else None
+    return number if isinstance(number, int | float) and isfinite(number) else None

@@ -60,6 +60,10 @@ class Gather(Op):
         x, indices = spread(b, operands, batched)
         return b.gather(x, indices, axis=axis + 1, batch_dims=batch_dims + 1)
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Both parts alike."""
+        return self.apart(b, *operands, **attrs)
+
     def lower(self, k: Kernel, i: Index, *operands: Any, axis: int, batch_dims: int = 0) -> Value:
         """The element that the index names."""
         x, indices = operands

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 class Movement(Op):
     """The family: linear in the operands, of any dtype, no arithmetic."""
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Both parts alike."""
+        return self.apart(b, *operands, **attrs)
+
     def flops(self, op: Operation) -> DimLike:
         """None."""
         return 0

@@ -11,6 +11,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Cotangents, Index, Kernel, Sample, normal_axes, require_equal_dims, spread
 from tapec.ir.ops.movement import Movement, example, is_negative, span
+from tapec.ir.pairs import Pair
 from tapec.ir.types import BOOL, F64, I32, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -82,6 +83,12 @@ class Pad(Movement):
         """No padding along the batch axis."""
         padding = {name: (0, *attrs[name]) for name in ("low", "high", "interior")}
         return b.pad(operands[0], value=attrs["value"], **padding)
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Each part amid that part of ``value``."""
+        (x,), value = operands, complex(attrs["value"])
+        re = b.pad(x.re, **(attrs | {"value": value.real}))
+        return Pair(re, b.pad(x.im, **(attrs | {"value": value.imag})))
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The operand's element if the index is on one, ``value`` otherwise."""

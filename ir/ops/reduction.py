@@ -21,6 +21,7 @@ from tapec.ir.op import (
     Sample,
     normal_axes,
 )
+from tapec.ir.ops.arith import conj
 from tapec.ir.types import BOOL, F64, I64, DType, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class Sum(Reduction):
     numpy = np.sum
     kinds = ("float", "int", "uint", "complex")
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Both parts alike."""
+        return self.apart(b, *operands, **attrs)
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """The cotangent, repeated along the axes."""
         return (_restore(b, cts[0], op),)
@@ -153,9 +158,10 @@ class ReduceProd(Reduction):
     name = "reduce_prod"
     combine = "mul"
     numpy = np.prod
+    kinds = ("float", "int", "uint", "complex")
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``ct`` times the product of all others, exact where elements are zero.
+        """``ct`` times the conjugate of the product of all others, exact where elements are zero.
 
         The product without element i is that of those before it times that of those after it.
         """
@@ -171,7 +177,8 @@ class ReduceProd(Reduction):
         axis = len(kept)
         before = b.cumprod(rows, axis=axis, exclusive=True, reverse=False)
         after = b.cumprod(rows, axis=axis, exclusive=True, reverse=True)
-        others = b.reshape(b.mul(before, after), shape=tuple(shape[a] for a in order))
+        product = conj(b, b.mul(before, after))
+        others = b.reshape(product, shape=tuple(shape[a] for a in order))
         back = tuple(order.index(a) for a in range(len(order)))
         return (b.mul(_restore(b, cts[0], op), b.transpose(others, permutation=back)),)
 

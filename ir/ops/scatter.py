@@ -55,6 +55,10 @@ class ScatterAdd(Op):
         axis, batch_dims = attrs["axis"] + 1, attrs.get("batch_dims", 0) + 1
         return b.scatter_add(indices, updates, shape=shape, axis=axis, batch_dims=batch_dims)
 
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Both parts alike."""
+        return self.apart(b, *operands, **attrs)
+
     def lower_nest(
         self,
         k: Kernel,

@@ -10,9 +10,11 @@ import numpy as np
 from tapec.ir.dims import Dim
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Index, Kernel, Op, Sample
+from tapec.ir.pairs import Pair
 from tapec.ir.types import BOOL, F64, I32, INDEX, TensorType, VectorType
 
 if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
     from tapec.ir.core import Value
 
 
@@ -49,6 +51,13 @@ class Constant(Op):
         if isinstance(value, np.ndarray):
             return value.astype(target.dtype.numpy)
         return np.full(target.static_shape, value, target.dtype.numpy)
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """The parts of the value."""
+        value, target = np.asarray(attrs["value"]), attrs["type"]
+        kind = target.with_dtype(target.dtype.real_dtype)
+        parts = (np.real(value), np.imag(value))
+        return Pair(*(b.constant(value=p if p.ndim else p.item(), type=kind) for p in parts))
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """A literal; an array of several elements is memory, which no index form can make."""
@@ -90,6 +99,11 @@ class Iota(Op):
         line = np.arange(shape[axis]).astype(attrs["type"].dtype.numpy)
         others = tuple(a for a in range(len(shape)) if a != axis)
         return np.broadcast_to(np.expand_dims(line, others), shape).copy()
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """Real numbers."""
+        kind = attrs["type"].with_dtype(attrs["type"].dtype.real_dtype)
+        return Pair(b.iota(axis=attrs["axis"], type=kind), b.full(0, kind))
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The index as a number."""
