@@ -117,6 +117,9 @@ class Pairwise(Op):
                 results, _grouped(outs, [t.dtype.is_complex for t in results]), strict=True
             )
         ]
+        if defn.starts_as is not None:
+            first: Any = given[defn.starts_as]
+            k.loop(first.type.shape, lambda i: kernel.store(first[i], made[0], i))
         if defn.form == "nest":
             defn.lower_nest(kernel, made, *given, **attrs)
             return
