@@ -80,6 +80,12 @@ class Operators:
     def __abs__(self) -> Tensor:
         return arithmetic.abs(self)
 
+    def __round__(self, digits: int | None = None) -> Tensor:
+        if not digits:
+            return arithmetic.round(self)
+        scale = 10.0**digits
+        return arithmetic.divide(arithmetic.round(arithmetic.multiply(self, scale)), scale)
+
     def __invert__(self) -> Tensor:
         return arithmetic.logical_not(self)
 

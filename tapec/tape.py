@@ -25,7 +25,7 @@ from tapec.derivatives.cotangents import (
     unit_cotangents,
 )
 from tapec.derivatives.unconnected import UnconnectedGradients
-from tapec.errors import NotImplementedError, RuntimeError, ValueError
+from tapec.errors import RuntimeError, ValueError
 from tapec.explanations.answers import (
     explain_each,
     explain_missing,
@@ -34,9 +34,9 @@ from tapec.explanations.answers import (
     report_on,
 )
 from tapec.explanations.explanation import Explanations
-from tapec.explanations.report import Report
+from tapec.explanations.report import Report, needs_values
 from tapec.explanations.trail import State, Trail
-from tapec.frames import Origin, here
+from tapec.frames import Origin, here, origin, resolve
 from tapec.ir.op import OPS
 from tapec.recording import current_trace, push_tape, remove_tape, tracing
 from tapec.records import Recording, record_call, record_custom, record_eager
@@ -77,6 +77,8 @@ class GradientTape:
         self._home: Trace | None = None
         self._is_recording = False
         self._was_entered = False
+        #: Where a tape that is not persistent gave its gradients.
+        self._ended: Origin | None = None
         self._watched: tuple[Variable, ...] = ()
 
     # -- the block
@@ -259,7 +261,8 @@ class GradientTape:
         Args:
             target: a Tensor or Variable, or a structure of them, whose gradients are added.
             sources: a structure of Tensors and Variables.
-            output_gradients: the weights of the target's elements, one Tensor for each target; ones if None.
+            output_gradients: the weights of the target's elements, one Tensor for each target, of its shape or a
+                scalar; ones if None. A list of numbers is one array.
             unconnected_gradients: None or zeros for sources that the target does not depend on.
 
         Returns:
@@ -273,7 +276,7 @@ class GradientTape:
         recording = self._take_recording()
         unconnected = UnconnectedGradients.of(unconnected_gradients)
         targets = targets_of(target)
-        checked, spec = sources_of(sources)
+        checked, spec = sources_of(sources, warn=True)
         seeds = given_cotangents(targets, output_gradients)
         gradients = self._gradients(recording, targets, checked, seeds)
         if unconnected is UnconnectedGradients.ZERO:
@@ -409,12 +412,7 @@ class GradientTape:
             TypeError: target or variables are no Tensors or Variables.
             NotImplementedError: while a function is compiled: there are no values to report then.
         """
-        if current_trace() is not None:
-            raise NotImplementedError(
-                "report looks at values, which a compiled function does not show",
-                location=here(),
-                hint="call the step without tapec.compile, or return the gradients",
-            )
+        needs_values("report")
         targets = targets_of(target)
         sources, _ = sources_of(variables)
         recording = self._recording or self.trail.past
@@ -463,6 +461,7 @@ class GradientTape:
             recording, self._home, self.trail.late, targets, sources, seeds, batched
         )
         if not self._persistent:
+            self._ended = origin()
             self._watched = self.watched_variables()
             self._recording = None
             self.trail.keep(recording)
@@ -471,7 +470,10 @@ class GradientTape:
 
     def _take_recording(self) -> Recording:
         if self._recording is None:
-            reason = "" if self._was_entered else "; this tape never recorded"
+            reason = "; this tape never recorded"
+            if self._was_entered:
+                taken = resolve(self._ended)
+                reason = "" if taken is None else f"; they were taken at line {taken.line}"
             raise RuntimeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients "
                 f"(or jacobians){reason}",

@@ -12,7 +12,9 @@ from tapec.errors import InvalidArgumentError
 
 
 def test_check_numerics_says_where() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"loss : Tensor had Inf and NaN values: 2 of 3"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"loss : Tensor had -Inf and NaN values: 2 of 3"
+    ):
         tapec.debugging.check_numerics([1.0, np.nan, -np.inf], "loss")
 
 

@@ -271,3 +271,14 @@ def test_gradient_inside_a_function_is_of_that_function_alone(inner: Wrap) -> No
         tape.watch(x)
         z = inner(f)(x, tapec.exp(x))
     np.testing.assert_allclose(value([z, tape.gradient(z, x)]), np.exp([0.5, 0.5]), rtol=1e-6)
+
+
+def test_a_gradient_that_is_an_array_of_constants() -> None:
+    """The adjoint of a constant matrix folds into one constant, which the outer tape hears of."""
+    x = tapec.Variable([[1.0, 2.0], [2.0, 4.0]])
+    with tapec.GradientTape() as outer:
+        with tapec.GradientTape() as inner:
+            y = tapec.linalg.det(x)
+        gradient = inner.gradient(y, x)
+    np.testing.assert_allclose(gradient.numpy(), [[4.0, -2.0], [-2.0, 1.0]], atol=1e-6)
+    assert outer.gradient(gradient, x).shape == (2, 2)

@@ -84,12 +84,18 @@ class CheckNumerics(Check, Identity):
         bad = ~np.isfinite(array)
         if not bad.any():
             return None
-        kinds = {"Inf": np.isinf(array).any(), "NaN": np.isnan(array).any()}
+        found = {"-Inf": array == -np.inf, "Inf": array == np.inf, "NaN": np.isnan(array)}
+        kinds = [kind for kind, places in found.items() if places.any()]
         first = [int(i) for i in np.argwhere(bad)[0]]
         return (
-            f"{attrs.get('message', '')} : Tensor had {' and '.join(k for k in kinds if kinds[k])} values: "
+            f"{attrs.get('message', '')} : Tensor had {_listed(kinds)} values: "
             f"{int(bad.sum())} of {array.size} elements of a {_type(array)}, the first at {first}"
         )
+
+
+def _listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 _IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "

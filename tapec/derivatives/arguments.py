@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tapec.errors import TypeError
-from tapec.frames import here
+from tapec.frames import depth, here
 from tapec.indexed_slices import IndexedSlices
 from tapec.structure import flatten
 from tapec.tensor import Tensor
@@ -26,13 +27,21 @@ def targets_of(structure: Any) -> list[Tensor | Variable]:
     return _all_checked(structure, leaves_of(structure), "target")
 
 
-def sources_of(structure: Any) -> tuple[list[Tensor | Variable], Any]:
+def sources_of(structure: Any, warn: bool = False) -> tuple[list[Tensor | Variable], Any]:
     """The sources in a structure, and what `tapec.structure.unflatten` needs to arrange gradients alike.
+
+    ``warn``: of an empty structure.
 
     Raises:
         TypeError: one is no Tensor or Variable.
     """
     leaves, spec = flatten(structure)
+    if warn and not leaves:
+        warnings.warn(
+            "no sources: the list of variables was empty at this line; ask a layer for them after it "
+            "has made them",
+            stacklevel=depth(),
+        )
     return _all_checked(structure, leaves, "source"), spec
 
 

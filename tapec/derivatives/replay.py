@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tapec.derivatives.attachment import attach
 from tapec.frames import origin, resolve
 from tapec.ir.builder import Builder
@@ -12,6 +14,7 @@ from tapec.ir.core import Block, Function, Operation, clone_operation
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.ops.control import Read
 from tapec.ir.ops.custom import Custom
+from tapec.ir.ops.source import Constant
 from tapec.recording import active_tapes, current_trace
 from tapec.tensor import Tensor, apply
 from tapec.tracing import Trace, TracedTensor
@@ -38,6 +41,9 @@ def replay(
             results: Any = _custom(op, operands)
         elif isinstance(op.defn, Read) and VARIABLE in op.attrs:
             results = (_read(variables[op.attrs[VARIABLE]], operands[0]),)
+        elif isinstance(op.defn, Constant) and current_trace() is None:
+            array = np.asarray(op.defn.evaluate(**op.attrs))
+            results = (Tensor(array, op.result.tensor),)
         elif op.regions:
             results = _with_regions(op, operands)
         else:

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tapec.errors import NotImplementedError
 from tapec.explanations.explanation import Explanation
+from tapec.frames import here
+from tapec.recording import current_trace
 from tapec.tensor import Tensor, as_tensor
 from tapec.variable import Variable
 
@@ -131,6 +134,20 @@ class Report:
         caption = f"<caption>gradients of {escape(self.target)}</caption>"
         below = "".join(e._repr_html_() for e in self._missing())
         return f"<table>{caption}{''.join(table)}</table><p>{escape(self._summary())}</p>{below}"
+
+
+def needs_values(method: str) -> None:
+    """Refuse what looks at values while a function is compiled.
+
+    Raises:
+        NotImplementedError: a function is compiled.
+    """
+    if current_trace() is not None:
+        raise NotImplementedError(
+            f"{method} looks at values, which a compiled function does not show",
+            location=here(),
+            hint="call the step without tapec.compile, or return the gradients",
+        )
 
 
 def row_of(

@@ -34,7 +34,7 @@ from tapec.functions.known import known_elements
 from tapec.ir.op import OPS
 from tapec.ir.ops.check import Check
 from tapec.ir.types import BOOL, DType, as_dtype
-from tapec.recording import current_trace, tracing
+from tapec.recording import about_none, current_trace, tracing
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 # -- values
@@ -53,6 +53,8 @@ def check_numerics(tensor: TensorLike, message: str, name: str | None = None) ->
             is. In a compiled function the call raises it, before any Variable changes. Or the tensor holds no floats.
         ValueError: the tensor is None.
     """
+    if tensor is None:
+        raise ValueError(f"{message} is None, not a tensor", location=here(), hint=about_none())
     x = as_tensor(tensor)
     if not x.type.dtype.is_floating:
         raise wrong_dtype(x.type.dtype, "a float tensor")
