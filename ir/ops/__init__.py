@@ -16,12 +16,14 @@ from tapec.ir.ops import (
     loop,
     movement,
     ordering,
+    orthogonal,
     padding,
     pairwise,
     random,
     reduction,
     scatter,
     source,
+    spectral,
 )
 
 __all__ = [
@@ -40,10 +42,12 @@ __all__ = [
     "loop",
     "movement",
     "ordering",
+    "orthogonal",
     "padding",
     "pairwise",
     "random",
     "reduction",
     "scatter",
     "source",
+    "spectral",
 ]

@@ -16,7 +16,8 @@ import numpy as np
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError, TapecError
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
-from tapec.ir.types import F32, F64, I32, INDEX, TensorType
+from tapec.ir.ops.matrices import exchange, halved, part, places, require_square, swapped
+from tapec.ir.types import F64, I32, INDEX, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -36,7 +37,7 @@ class Cholesky(Op):
     def infer(self, *types: Any) -> TensorType:
         """The operand's type."""
         (x,) = types
-        return _square(self.name, x)
+        return require_square(self.name, x)
 
     def evaluate(self, *arrays: Any) -> Any:
         """`numpy.linalg.cholesky`.
@@ -60,11 +61,11 @@ class Cholesky(Op):
         Source: Murray, "Differentiation of the Cholesky decomposition", 2016, eq. 10.
         """
         y = op.result
-        inner = _halved(b, b.matmul(y, cts[0], transpose_a=True, transpose_b=False))
+        inner = halved(b, b.matmul(y, cts[0], transpose_a=True, transpose_b=False))
         solve = {"lower": True, "transpose": True, "unit": False}
         left = b.triangular_solve(y, inner, **solve)
-        s = b.triangular_solve(y, _swapped(b, left), **solve)  # transposed, as is the sum below
-        return (_halved(b, b.add(s, _swapped(b, s))),)
+        s = b.triangular_solve(y, swapped(b, left), **solve)  # transposed, as is the sum below
+        return (halved(b, b.add(s, swapped(b, s))),)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -129,7 +130,7 @@ class TriangularSolve(Op):
     def infer(self, *types: Any, lower: bool, transpose: bool, unit: bool) -> TensorType:
         """The type of the right-hand side."""
         a, x = types
-        _square(self.name, a)
+        require_square(self.name, a)
         message = f"triangular_solve: {x} is no right-hand side for {a}"
         if a.dtype != x.dtype:
             raise DTypeError(message, hint="convert one of them with cast")
@@ -168,7 +169,7 @@ class TriangularSolve(Op):
         factors = (op.result, x_ct) if attrs["transpose"] else (x_ct, op.result)
         full = b.neg(b.matmul(*factors, transpose_a=False, transpose_b=True))
         compare = "g" if attrs["lower"] else "l"
-        return _part(b, full, compare + ("t" if attrs["unit"] else "e")), x_ct
+        return part(b, full, compare + ("t" if attrs["unit"] else "e")), x_ct
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -250,7 +251,7 @@ class LU(Op):
     def infer(self, *types: Any) -> tuple[TensorType, TensorType]:
         """The triangles have the operand's type; the order of its rows is int32."""
         (x,) = types
-        _square(self.name, x)
+        require_square(self.name, x)
         return x, TensorType(I32, x.shape[:-1])
 
     def evaluate(self, *arrays: Any) -> Any:
@@ -278,21 +279,21 @@ class LU(Op):
         ct = cts[0]
         if ct is None:
             return (None,)
-        rows, columns = _places(b, packed)
+        rows, columns = places(b, packed)
         one = b.full_like(1, packed)
-        lower = b.where(b.eq(rows, columns), one, _part(b, packed, "gt"))
-        upper = _part(b, packed, "le")
+        lower = b.where(b.eq(rows, columns), one, part(b, packed, "gt"))
+        upper = part(b, packed, "le")
         inner = b.add(
-            _part(b, b.matmul(lower, ct, transpose_a=True, transpose_b=False), "gt"),
-            _part(b, b.matmul(ct, upper, transpose_a=False, transpose_b=True), "le"),
+            part(b, b.matmul(lower, ct, transpose_a=True, transpose_b=False), "gt"),
+            part(b, b.matmul(ct, upper, transpose_a=False, transpose_b=True), "le"),
         )
         left = b.triangular_solve(packed, inner, lower=True, transpose=True, unit=True)
         turned = b.triangular_solve(
-            packed, _swapped(b, left), lower=False, transpose=False, unit=False
+            packed, swapped(b, left), lower=False, transpose=False, unit=False
         )
         axis = packed.tensor.rank - 2
         shape = packed.tensor.shape
-        pulled = _swapped(b, turned)
+        pulled = swapped(b, turned)
         return (b.scatter_add(order, pulled, shape=shape, axis=axis, batch_dims=axis),)
 
     def batch(
@@ -313,8 +314,8 @@ class LU(Op):
             def column(r: Index) -> None:
                 (c,) = r
                 pivot = k.position(_pivot(k, out, m, c, n), n)
-                k.loop((n,), lambda t: _exchange(k, out, (*m, c, *t), (*m, pivot, *t)))
-                _exchange(k, order, (*m, c), (*m, pivot))
+                k.loop((n,), lambda t: exchange(k, out, (*m, c, *t), (*m, pivot, *t)))
+                exchange(k, order, (*m, c), (*m, pivot))
                 _eliminate(k, out, m, c, n)
 
             k.loop((n,), column)
@@ -349,13 +350,6 @@ def _pivot(k: Kernel, matrix: Value, m: Index, c: DimLike, n: DimLike) -> Value:
     return k.fold((n - c,), (k.constant(-1, dtype), k.number(c, INDEX)), step)[1]
 
 
-def _exchange(k: Kernel, buffer: Value, one: Index, other: Index) -> None:
-    """Swap two elements."""
-    first, second = k.load(buffer, one), k.load(buffer, other)
-    k.store(second, buffer, one)
-    k.store(first, buffer, other)
-
-
 def _eliminate(k: Kernel, matrix: Value, m: Index, c: DimLike, n: DimLike) -> None:
     """Take multiples of row c from the rows below it, so that column c would be 0; keep the factors there."""
     zero = k.constant(0, matrix.type.dtype)
@@ -375,44 +369,6 @@ def _eliminate(k: Kernel, matrix: Value, m: Index, c: DimLike, n: DimLike) -> No
         k.loop((n - 1 - c,), element)
 
     k.loop((n - 1 - c,), row)
-
-
-def _square(name: str, x: TensorType) -> TensorType:
-    """Hold a type to be square matrices of a dtype that is precise enough."""
-    if x.dtype not in (F32, F64):
-        raise DTypeError(f"{name} takes float32 and float64, got {x}")
-    if x.rank < 2:
-        raise ShapeError(f"{name}: expected square matrices, got {x}")
-    rows, columns = x.shape[-2:]
-    require_equal_dims(rows, columns, lambda: f"{name}: expected square matrices, got {x}")
-    return x
-
-
-def _places(b: Builder, x: Value) -> tuple[Value, Value]:
-    """The row and the column of each element."""
-    places = x.tensor.with_dtype(I32)
-    rank = places.rank
-    return b.iota(axis=rank - 2, type=places), b.iota(axis=rank - 1, type=places)
-
-
-def _part(b: Builder, x: Value, compare: str) -> Value:
-    """The elements whose row compares so with their column, 0 elsewhere: ``ge`` is the lower triangle."""
-    result: Value = b.where(b.emit(compare, *_places(b, x)), x, b.full_like(0, x))
-    return result
-
-
-def _halved(b: Builder, x: Value) -> Value:
-    """The lower triangle, its diagonal halved."""
-    rows, columns = _places(b, x)
-    scaled = b.where(b.eq(rows, columns), b.mul(x, b.full_like(0.5, x)), x)
-    return _part(b, scaled, "ge")
-
-
-def _swapped(b: Builder, x: Value) -> Value:
-    """The last two axes swapped."""
-    rank = x.tensor.rank
-    result: Value = b.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
-    return result
 
 
 def _sample(shapes: Sequence[tuple[int, ...]], offset: int, **attrs: Any) -> Sample:
