@@ -12,7 +12,7 @@ from both_ways import slope
 import tapec
 from tapec import linalg
 from tapec.debugging import check_gradients
-from tapec.errors import InvalidArgumentError, UnimplementedError
+from tapec.errors import InvalidArgumentError
 
 Array = np.ndarray[Any, Any]
 rng = np.random.default_rng(3)
@@ -97,6 +97,18 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...]
         (TALL, rng.uniform(-1, 1, (4, 1))),
     ),
     "lstsq of few equations": (linalg.lstsq, least_squares, (TALL.T, B[:2])),
+    "lu_solve": (lambda a, b: linalg.lu_solve(*linalg.lu(a), b), np.linalg.solve, (A, B)),
+    "lu_solve a stack for one right-hand side": (
+        lambda a, b: linalg.lu_solve(*linalg.lu(a), b),
+        np.linalg.solve,
+        (STACK, np.array([[1.0], [2.0]])),
+    ),
+    "lu_matrix_inverse": (
+        lambda a: linalg.lu_matrix_inverse(*linalg.lu(a)),
+        np.linalg.inv,
+        (STACK,),
+    ),
+    "lu_reconstruct": (lambda a: linalg.lu_reconstruct(*linalg.lu(a)), lambda a: a, (STACK,)),
 }
 
 
@@ -182,11 +194,6 @@ SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
 def test_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         call()
-
-
-def test_orthogonal_least_squares_are_refused() -> None:
-    with pytest.raises(UnimplementedError, match="fast=False"):
-        linalg.lstsq(TALL, TALL, fast=False)
 
 
 def test_compiled_functions_give_nan_for_what_eager_ones_refuse() -> None:

@@ -117,7 +117,8 @@ class _Reflections:
         self.k = k
         self.m = m
         self.q, self.r, self.reflected = q, r, reflected
-        self.rows, self.columns = q.type.shape[-2:]  # type: ignore[union-attr]
+        shape: tuple[DimLike, ...] = q.type.shape  # type: ignore[union-attr]
+        self.rows, self.columns = shape[-2:]
         self.dtype = q.type.dtype
 
     def at(self, i: DimLike, j: DimLike) -> Value:

@@ -1,4 +1,4 @@
-"""Factorisations of matrices, and what they solve: systems, inverses, determinants, least squares.
+"""Factorisations of matrices into triangles, and what they solve: systems, inverses.
 
 A matrix is the last two axes of a tensor; the axes in front are a batch. Everything takes float32
 and float64; other dtypes are refused. All of it is composed of the operations ``cholesky``, ``lu``
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tapec.errors import InvalidArgumentError, TapecError, UnimplementedError
+from tapec.errors import InvalidArgumentError, TapecError
 from tapec.frames import here
-from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
     add,
     cast,
@@ -23,25 +22,19 @@ from tapec.functions.arithmetic import (
     less,
     logical_and,
     multiply,
-    negative,
-    sign,
     subtract,
     where,
 )
 from tapec.functions.arrays import eye
-from tapec.functions.broadcasting import broadcast, common_shape, converted, may_equal, misfit
-from tapec.functions.elementary import log
+from tapec.functions.broadcasting import broadcast, common_shape, converted, like, may_equal, misfit
 from tapec.functions.indexing import entries
-from tapec.functions.known import static_value
+from tapec.functions.ordering import argsort
 from tapec.functions.products import main_diagonal, matmul
-from tapec.functions.rearrangement import expand_dims, part, reshape, transpose
-from tapec.functions.reductions import reduce_prod, reduce_sum
+from tapec.functions.rearrangement import expand_dims, transpose
+from tapec.functions.reductions import reduce_sum
 from tapec.ir.dims import DimLike
-from tapec.ir.types import I32, TensorType
+from tapec.ir.types import F16, F32, I32, TensorType
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
-
-#: Determinants up to this size are polynomials of the elements, without division.
-_POLYNOMIAL = 4
 
 
 class LU(NamedTuple):
@@ -49,13 +42,6 @@ class LU(NamedTuple):
 
     lu: Tensor
     p: Tensor
-
-
-class SLogDet(NamedTuple):
-    """The sign of a determinant and the logarithm of its absolute value."""
-
-    sign: Tensor
-    log_abs_determinant: Tensor
 
 
 def matrices(a: TensorLike) -> Tensor:
@@ -87,7 +73,7 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
             NaN from the first bad pivot on.
     """
     x = matrices(input)
-    symmetric = multiply(add(x, _transposed(x)), 0.5)
+    symmetric = multiply(add(x, transposed(x)), 0.5)
     try:
         result: Tensor = apply("cholesky", symmetric)
     except InvalidArgumentError:
@@ -120,17 +106,17 @@ def triangular_solve(
     Raises:
         InvalidArgumentError: shapes or dtypes do not fit; eager, a 0 on the diagonal.
     """
-    a, b = _system(matrix, rhs)
+    a, b = system(matrix, rhs)
     _refuse_singular(a)
-    return _substituted(a, b, lower=lower, transpose=adjoint)
+    return substituted(a, b, lower=lower, transpose=adjoint)
 
 
 def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """The solution ``[..., n, k]`` of ``a y = rhs``, given the factor `cholesky` of ``a``."""
-    factor, b = _system(chol, rhs)
+    factor, b = system(chol, rhs)
     _refuse_singular(factor)
-    inner = _substituted(factor, b, lower=True)
-    return _substituted(factor, inner, lower=True, transpose=True)
+    inner = substituted(factor, b, lower=True)
+    return substituted(factor, inner, lower=True, transpose=True)
 
 
 def lu(input: TensorLike, output_idx_type: Any = I32, name: str | None = None) -> LU:
@@ -141,6 +127,66 @@ def lu(input: TensorLike, output_idx_type: Any = I32, name: str | None = None) -
     """
     packed, order = apply("lu", matrices(input))
     return LU(packed, cast(order, output_idx_type))
+
+
+def lu_reconstruct(
+    lower_upper: TensorLike,
+    perm: TensorLike,
+    validate_args: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The matrix of which these are the factors, as `lu` gives them."""
+    packed = matrices(lower_upper)
+    n = packed.type.shape[-1]
+    rows, columns = places(n, n)
+    one = where(equal(rows, columns), like(1, packed.type.dtype), 0)
+    lower = where(greater(rows, columns), packed, one)
+    upper = where(greater(rows, columns), 0, packed)
+    lead = packed.type.rank - 2
+    back = argsort(perm)
+    return entries(matmul(lower, upper), back, lead, lead)
+
+
+def lu_solve(
+    lower_upper: TensorLike,
+    perm: TensorLike,
+    rhs: TensorLike,
+    validate_args: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The solution of ``a y = rhs``, given the factors `lu` of ``a``.
+
+    Args:
+        lower_upper: both triangles, ``[..., n, n]``.
+        perm: the order of the rows, ``[..., n]``.
+        rhs: ``[..., n, k]``; the axes in front broadcast.
+        validate_args: not used.
+        name: not used.
+
+    Returns:
+        ``[..., n, k]``.
+
+    Raises:
+        InvalidArgumentError: shapes or dtypes do not fit; eager, a singular matrix.
+    """
+    packed, b = system(lower_upper, rhs)
+    _refuse_singular(packed)
+    lead = b.type.rank - 2
+    order = broadcast(as_tensor(perm), packed.type.shape[:-1])
+    exchanged = entries(b, order, lead, lead)
+    inner = substituted(packed, exchanged, lower=True, unit=True)
+    return substituted(packed, inner, lower=False)
+
+
+def lu_matrix_inverse(
+    lower_upper: TensorLike,
+    perm: TensorLike,
+    validate_args: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The inverse of the matrix of which these are the factors, as `lu` gives them."""
+    packed = matrices(lower_upper)
+    return lu_solve(packed, perm, eye(packed.type.shape[-1], dtype=packed.type.dtype))
 
 
 def solve(
@@ -159,113 +205,29 @@ def solve(
     Raises:
         InvalidArgumentError: shapes or dtypes do not fit; eager, a singular matrix.
     """
-    a, b = _system(matrix, rhs)
-    packed, order = lu(_transposed(a) if adjoint else a)
-    _refuse_singular(packed)
-    lead = b.type.rank - 2
-    exchanged = entries(b, order, lead, lead)
-    inner = _substituted(packed, exchanged, lower=True, unit=True)
-    return _substituted(packed, inner, lower=False)
+    a, b = system(matrix, rhs)
+    return lu_solve(*lu(transposed(a) if adjoint else a), b)
 
 
 def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverse of ``[..., n, n]``, or its transpose.
+    """The inverse of ``[..., n, n]``, or its transpose; float16 is computed in float32.
 
     Raises:
         InvalidArgumentError: no square matrices; eager, a singular one.
     """
     x = matrices(input)
+    if x.type.dtype == F16:
+        return cast(inv(cast(x, F32), adjoint), F16)
     return solve(x, eye(x.type.shape[-1], dtype=x.type.dtype), adjoint)
 
 
-def det(input: TensorLike, name: str | None = None) -> Tensor:
-    """The determinants ``[...]`` of ``[..., n, n]``.
-
-    Up to 4 rows this is a polynomial of the elements, whose derivatives exist for singular matrices
-    too: the gradient is the transposed adjugate. Beyond, it is the product of the pivots of `lu`,
-    whose gradient is not finite for a singular matrix.
-
-    Source: Bird, "A simple division-free algorithm for computing determinants", 2011.
-    """
-    x = matrices(input)
-    n = x.type.shape[-1]
-    if not isinstance(n, int) or n > _POLYNOMIAL or n == 0 or x.type.shape[-2] != n:
-        packed, order = lu(x)
-        return multiply(_parity(order, packed), reduce_prod(_diagonal(packed), -1))
-    rows, columns = places(n, n)
-    power = x
-    for _ in range(n - 1):
-        # Minus the sums of what follows on the diagonal; what is above it stays.
-        behind = where(greater(columns, rows), expand_dims(_diagonal(power), -2), 0)
-        ends = expand_dims(negative(reduce_sum(behind, -1)), -1)
-        upper = where(greater(columns, rows), power, where(equal(rows, columns), ends, 0))
-        power = matmul(upper, x)
-    corner = reshape(
-        part(part(power, x.type.rank - 2, 0, 1), x.type.rank - 1, 0, 1), x.type.shape[:-2]
-    )
-    return corner if n % 2 else negative(corner)
-
-
-def slogdet(input: TensorLike, name: str | None = None) -> SLogDet:
-    """Sign and logarithm of the absolute value of `det`, without overflow; ``-inf`` if singular."""
-    packed, order = lu(input)
-    pivots = _diagonal(packed)
-    signs = multiply(_parity(order, packed), reduce_prod(sign(pivots), -1))
-    return SLogDet(signs, reduce_sum(log(absolute(pivots)), -1))
-
-
-def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of symmetric, positive definite matrices; see `cholesky`."""
-    return multiply(reduce_sum(log(_diagonal(cholesky(matrix))), -1), 2)
-
-
-def lstsq(
-    matrix: TensorLike,
-    rhs: TensorLike,
-    l2_regularizer: float = 0.0,
-    fast: bool = True,
-    name: str | None = None,
-) -> Tensor:
-    """The ``y`` of least ``|matrix y - rhs|² + l2_regularizer |y|²``, by the normal equations.
-
-    Args:
-        matrix: ``[..., m, n]`` of full rank. If ``m < n``, ``y`` is the shortest of the solutions.
-        rhs: ``[..., m, k]``; the axes in front broadcast.
-        l2_regularizer: at least 0.
-        fast: must be True. The normal equations square the condition of the matrix.
-
-    Returns:
-        ``[..., n, k]``.
-
-    Raises:
-        InvalidArgumentError: shapes or dtypes do not fit; eager, the rank is not full.
-        UnimplementedError: ``fast=False``.
-    """
-    if not fast:
-        raise UnimplementedError(
-            "lstsq: fast=False needs an orthogonal decomposition, which tapec does not have",
-            location=here(),
-            hint="use fast=True with a small l2_regularizer",
-        )
-    a, b = _system(matrix, rhs)
-    m, n = a.type.shape[-2:]
-    wide = isinstance(m, int) and isinstance(n, int) and m < n
-    gram = matmul(a, a, transpose_b=True) if wide else matmul(a, a, transpose_a=True)
-    ridge = static_value(l2_regularizer, "l2_regularizer")
-    if ridge:
-        gram = add(gram, multiply(eye(gram.type.shape[-1], dtype=a.type.dtype), ridge))
-    factor = cholesky(gram)
-    if wide:
-        return matmul(a, cholesky_solve(factor, b), transpose_a=True)
-    return cholesky_solve(factor, matmul(a, b, transpose_a=True))
-
-
-def _transposed(x: Tensor) -> Tensor:
+def transposed(x: Tensor) -> Tensor:
+    """The last two axes swapped."""
     rank = x.type.rank
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def _system(matrix: TensorLike, rhs: TensorLike) -> tuple[Tensor, Tensor]:
+def system(matrix: TensorLike, rhs: TensorLike) -> tuple[Tensor, Tensor]:
     """A matrix and a right-hand side of one dtype, with the same axes in front."""
     a, b = map(matrices, converted(matrix, rhs))
     if not may_equal(a.type.shape[-2:-1], b.type.shape[-2:-1]):
@@ -274,15 +236,17 @@ def _system(matrix: TensorLike, rhs: TensorLike) -> tuple[Tensor, Tensor]:
     return tuple(broadcast(x, (*lead, *x.type.shape[-2:])) for x in (a, b))  # type: ignore[return-value]
 
 
-def _substituted(
+def substituted(
     triangle: Tensor, rhs: Tensor, *, lower: bool, transpose: bool = False, unit: bool = False
 ) -> Tensor:
+    """The solution for a triangle of a matrix, which may be transposed, or count as having ones on its diagonal."""
     attrs = {"lower": lower, "transpose": transpose, "unit": unit}
     result: Tensor = apply("triangular_solve", triangle, rhs, **attrs)
     return result
 
 
-def _diagonal(x: Tensor) -> Tensor:
+def diagonal(x: Tensor) -> Tensor:
+    """The diagonals ``[..., n]`` of ``[..., n, n]``."""
     *lead, n, _ = x.type.shape
     return main_diagonal(x, lead, n)
 
@@ -294,7 +258,7 @@ def _refuse_singular(triangle: Tensor) -> None:
         raise InvalidArgumentError("Input matrix is not invertible.", location=here())
 
 
-def _parity(order: Tensor, like: Tensor) -> Tensor:
+def parity(order: Tensor, like: Tensor) -> Tensor:
     """1 for an even permutation, -1 for an odd one, in a dtype: by the number of inversions."""
     n = order.type.shape[-1]
     rows, columns = places(n, n)

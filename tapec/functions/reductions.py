@@ -189,7 +189,7 @@ def norm(
     Args:
         tensor: floats or complex numbers.
         ord: ``"euclidean"`` (also for a pair of axes, as ``"fro"``), a positive number ``p``, or
-            ``inf``.
+            ``inf``; of matrices 1, 2 (the largest singular value) or ``inf``.
         axis: None, an axis, or a pair of axes for matrices.
         keepdims: whether reduced axes stay with size 1.
 
@@ -203,7 +203,7 @@ def norm(
     if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
         return reduce_euclidean_norm(x, axis, keepdims)
     if matrix:
-        return _matrix_norm(absolute(x), ord, axis, keepdims)
+        return _matrix_norm(x, ord, axis, keepdims)
     if ord == float("inf"):
         return reduce_max(absolute(x), axis, keepdims)
     if ord == 1:
@@ -214,14 +214,29 @@ def norm(
 
 
 def _matrix_norm(x: Tensor, ord: Any, axes: Any, keepdims: bool) -> Tensor:
-    """The largest column sum (1) or row sum (inf) of absolute values."""
-    if ord not in (1, float("inf")):
-        raise ValueError(f"'ord' must be a supported matrix norm, got {ord!r}", location=here())
+    """The largest column sum (1) or row sum (inf) of absolute values, or the largest singular value (2)."""
     row, column = (axis_of(a, x.type.rank) for a in axes)
-    summed, compared = (row, column) if ord == 1 else (column, row)
-    result = reduce_max(reduce_sum(x, summed, keepdims=True), compared, keepdims=True)
+    if ord == 2:
+        result = _spectral_norm(x, row, column)
+    elif ord in (1, float("inf")):
+        summed, compared = (row, column) if ord == 1 else (column, row)
+        result = reduce_max(reduce_sum(absolute(x), summed, keepdims=True), compared, keepdims=True)
+    else:
+        raise ValueError(f"'ord' must be a supported matrix norm, got {ord!r}", location=here())
     rest = tuple(n for a, n in enumerate(result.type.shape) if a not in (row, column))
     return result if keepdims else reshape(result, rest)
+
+
+def _spectral_norm(x: Tensor, row: int, column: int) -> Tensor:
+    """The largest singular value, with sizes of 1 for the axes of the matrix."""
+    shape = x.type.shape
+    rows, columns = shape[row], shape[column]
+    wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    lead = [a for a in range(x.type.rank) if a not in (row, column)]
+    order = (*lead, column, row) if wide else (*lead, row, column)
+    values, _, _ = apply("svd", apply("transpose", x, permutation=order))
+    kept = [1 if a in (row, column) else n for a, n in enumerate(shape)]
+    return reshape(reduce_max(values, -1), kept)
 
 
 # -- positions of extrema, running sums

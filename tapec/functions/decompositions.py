@@ -1,0 +1,146 @@
+"""Orthogonal decompositions of matrices, and their exponential.
+
+A matrix is the last two axes of a tensor; the axes in front are a batch. Everything takes float32
+and float64; other dtypes are refused. For the signs of vectors, and for equal eigenvalues and
+singular values, see `tapec.ir.ops.spectral`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tapec.functions.arithmetic import (
+    add,
+    cast,
+    multiply,
+    subtract,
+    where,
+)
+from tapec.functions.arrays import eye
+from tapec.functions.broadcasting import like
+from tapec.functions.factorization import matrices, solve, transposed
+from tapec.functions.products import main_diagonal, matmul
+from tapec.functions.rearrangement import concat, expand_dims, part
+from tapec.ir.types import F16, F32
+from tapec.tensor import Tensor, TensorLike, apply
+
+
+class QR(NamedTuple):
+    """``x = q r`` with orthonormal columns in ``q`` and ``r`` upper triangular."""
+
+    q: Tensor
+    r: Tensor
+
+
+def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) -> QR:
+    """The factorisation by Householder's reflections, with LAPACK's signs.
+
+    Args:
+        input: ``[..., m, n]``, of which the first ``min(m, n)`` columns are independent if a
+            gradient is wanted; float16 is computed in float32.
+        full_matrices: whether ``q`` gets all its ``m`` columns, and ``r`` rows of zeros, if ``m > n``.
+        name: not used.
+
+    Returns:
+        ``q [..., m, k]`` and ``r [..., k, n]`` with ``k = min(m, n)``, or ``m`` if full. Both have
+        derivatives of any order, also the columns that complete ``q``.
+    """
+    x = matrices(input)
+    if x.type.dtype == F16:
+        halves = qr(cast(x, F32), full_matrices)
+        return QR(cast(halves.q, F16), cast(halves.r, F16))
+    *lead, rows, columns = x.type.shape
+    if isinstance(rows, int) and isinstance(columns, int) and rows < columns:
+        # The first columns make q; the others follow: r = qᵀ x.
+        q, r, _ = apply("qr", part(x, len(lead) + 1, 0, rows))
+        rest = part(x, len(lead) + 1, rows, columns - rows)
+        return QR(q, concat([r, matmul(q, rest, transpose_a=True)], -1))
+    q, r, reflected = apply("qr", x)
+    if not full_matrices or rows == columns:
+        return QR(q, r)
+    zeros = multiply(part(x, len(lead), columns, rows - columns), 0)
+    return QR(concat([q, _complement(q, reflected)], -1), concat([r, zeros], -2))
+
+
+def _complement(q: Tensor, reflected: Tensor) -> Tensor:
+    """The columns that the reflections put behind those of ``q``.
+
+    They are those of ``1 - y t yᵀ``, the product of the reflections, of which the first columns are
+    ``q``; from these follow the others. A column that was not reflected counts as reflected along
+    itself, which turns its sign.
+
+    Source: Ballard, Demmel, Grigori, Jacquelin, Nguyen and Solomonik, "Reconstructing Householder
+    vectors from tall-skinny QR", 2014, section 3.
+    """
+    *lead, rows, columns = q.type.shape
+    dtype = q.type.dtype
+    signs = where(reflected, 1, like(-1, dtype))
+    turned = multiply(q, expand_dims(signs, -2))
+    top = subtract(part(turned, len(lead), 0, columns), eye(columns, dtype=dtype))
+    below = part(turned, len(lead), columns, rows - columns)
+    factor = solve(top, transposed(below), adjoint=True)
+    return concat(
+        [matmul(top, factor), add(matmul(below, factor), eye(rows - columns, dtype=dtype))], -2
+    )
+
+
+def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+
+    Args:
+        tensor: ``[..., n, n]``.
+        name: not used.
+
+    Returns:
+        The eigenvalues ``[..., n]``, ascending, and ``[..., n, n]`` with a vector in each column.
+        Of the largest elements of a vector, the first is positive. Gradients are in the lower
+        triangle; where eigenvalues are equal, what comes through the vectors is 0.
+    """
+    values, vectors = apply("eigh", matrices(tensor))
+    *lead, n, _ = values.type.shape
+    return main_diagonal(values, lead, n), vectors
+
+
+def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
+    """The eigenvalues of `eigh` alone."""
+    return eigh(tensor)[0]
+
+
+def svd(
+    tensor: TensorLike,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Singular values and vectors: ``x = u diag(s) vᵀ``.
+
+    Args:
+        tensor: ``[..., m, n]``.
+        full_matrices: whether ``u`` and ``v`` are square, else they have ``k = min(m, n)`` columns.
+        compute_uv: False: the singular values alone.
+        name: not used.
+
+    Returns:
+        ``s [..., k]``, descending; then ``u [..., m, k]`` and ``v [..., n, k]``. Of the largest
+        elements of a column of ``v`` (of ``u`` if ``m < n``), the first is positive. Where singular
+        values are equal, the gradient that comes through the vectors is 0.
+    """
+    x = matrices(tensor)
+    rows, columns = x.type.shape[-2:]
+    wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    s, u, v = apply("svd", transposed(x) if wide else x)
+    if not compute_uv:
+        return s
+    if full_matrices and rows != columns:
+        q, _, reflected = apply("qr", u)  # q is u, but for signs
+        u = concat([u, _complement(q, reflected)], -1)
+    return (s, v, u) if wide else (s, u, v)
+
+
+def expm(input: TensorLike, name: str | None = None) -> Tensor:
+    """The exponential ``1 + x + x² / 2 + …`` of square matrices ``[..., n, n]``.
+
+    It has derivatives of any order; each works with matrices of twice the size.
+    """
+    result: Tensor = apply("expm", matrices(input))[0]
+    return result
