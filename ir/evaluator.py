@@ -25,8 +25,8 @@ from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Shape, TensorType, Type, VectorType
 
 Array = Any
-#: Called after each operation with the operation and its results.
-Observer = Callable[[Operation, Sequence[Array]], None]
+#: Called after each operation with the operation, its operands, and its results.
+Observer = Callable[[Operation, Sequence[Array], Sequence[Array]], None]
 
 
 def evaluate_module(
@@ -164,7 +164,7 @@ class _Run:
                 raise
             values.update(zip(op.results, results, strict=True))
             if self.observer is not None:
-                self.observer(op, results)
+                self.observer(op, operands, results)
         raise TapecError("a block ends without a terminator")
 
     def operation(self, op: Operation, operands: list[Array]) -> Sequence[Array]:

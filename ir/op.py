@@ -298,6 +298,8 @@ class Elementwise(Op):
     kinds: ClassVar[frozenset[str]]
     #: The result is bool, whatever the operands are.
     predicate: ClassVar[bool] = False
+    #: Where an operand is NaN or infinite the result is so too: it hides neither.
+    spreads: ClassVar[bool] = False
     levels = frozenset({"tensor", "loop"})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tapec.passes import (
     adjoint,
+    alarm,
     batch,
     canonicalize,
     commit,
@@ -57,6 +58,9 @@ PASSES = {
     ),
     "plan": Pass(plan.run, "tensor", "tensor", "Place every kernel's result in memory."),
     "lower": Pass(lower.run, "tensor", "loop", "Write kernels as loops, and launch them."),
+    "alarm": Pass(
+        alarm.run, "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."
+    ),
 }
 
 #: A pipeline that has both passes has every `earlier` before every `later`.
@@ -90,5 +94,7 @@ PIPELINES = {
     "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, canonicalize, "
     "cse, dce, fuse, schedule, plan, lower",
 }
+#: For `tapec.debugging.enable_check_numerics`.
+PIPELINES["alarmed"] = f"{PIPELINES['default']}, alarm"
 
 check(PASSES, PIPELINES, ORDER)

@@ -46,6 +46,17 @@ def run(module: Module, options: object = None) -> bool:
     return changed
 
 
+def expand(function: Function) -> dict[Operation, Operation]:
+    """Expand every ``gradient`` of a function; return of which operation each new one is the derivative.
+
+    Operations of gradients that are mapped over rows are not told of.
+    """
+    expansion = _Expansion()
+    with recording_guards(function):
+        expansion.block(function.block)
+    return expansion.origins
+
+
 def carries_gradient(value: Value) -> bool:
     """Whether a value may have a cotangent: a tensor of floats or complex numbers."""
     return isinstance(value.type, TensorType) and value.type.dtype.is_differentiable
@@ -57,6 +68,8 @@ class _Expansion:
     def __init__(self) -> None:
         #: Where each operation stands in the program as far as it is written.
         self.position: dict[Operation, int] = {}
+        #: Of which operation each that was written is the derivative.
+        self.origins: dict[Operation, Operation] = {}
 
     def block(self, block: Block) -> bool:
         """Expand everything in a block; return whether there was anything."""
@@ -140,8 +153,10 @@ class _Expansion:
             if target in active:
                 sums.add(target, seeds[i] if seeds else b.full_like(1, target))
         for primal in reversed(path):
+            start = len(b.block.ops)
             with b.at(primal.location):
                 _pull(b, sums, primal, stopped)
+            self.origins.update((op, primal) for op in b.block.ops[start:])
         return [sums.final(s) or b.full_like(0, s) for s in sources]
 
 

@@ -25,7 +25,7 @@ from tapec.frames import here, origin
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value, clone_function
 from tapec.ir.op import OPS
-from tapec.recording import active_tapes, current_trace, tracing
+from tapec.recording import active_tapes, current_trace, inspectors, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
 from tapec.tracing import Trace, TracedTensor
@@ -210,6 +210,9 @@ class Program:
         self._output_types = [
             v.tensor for i, v in enumerate(function.returns) if i not in function.updates
         ]
+        #: The program that raises at numbers that are NaN or infinite, once it was asked for.
+        self._inspected: Callable[[list[Array]], tuple[list[Array], dict[int, Array]]] | None
+        self._inspected = None
         self._has_checks = self.executable.checks > 0
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
@@ -219,15 +222,37 @@ class Program:
         tapes = active_tapes()
         if tapes:
             return self._run_on_tape(inputs)
-        arrays = [x.array for x in inputs]
-        if self.captures:
-            arrays += map(_captured_array, self.captures, self._updates)
-        results = self.executable(*arrays)
-        if self._has_checks:
-            settle(self.executable, self.module, arrays, results)
+        if self._has_checks or inspectors:
+            results = self._execute(inputs)
+        else:
+            arrays = [x.array for x in inputs]
+            if self.captures:
+                arrays += map(_captured_array, self.captures, self._updates)
+            results = self.executable(*arrays)
         if self._is_single:
             return Tensor(results[0], self._output_types[0])
         return self._wrap([Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)])
+
+    def _execute(self, inputs: Sequence[Tensor]) -> list[Array]:
+        """The program's results as new arrays, if it is to be looked at or has checks.
+
+        Raises:
+            InvalidArgumentError: a check failed; no Variable was changed.
+        """
+        arrays = [x.array for x in inputs]
+        if not inspectors:
+            arrays += map(_captured_array, self.captures, self._updates)
+            results = self.executable(*arrays)
+            settle(self.executable, self.module, arrays, results)
+            return results
+        if self._inspected is None:
+            self._inspected = inspectors[0].program(self.module)
+        first = len(arrays)
+        arrays += [_captured_array(captured, False) for captured in self.captures]
+        outputs, states = self._inspected(arrays)
+        for argument, array in states.items():
+            self.captures[argument - first].adopt(array)
+        return outputs
 
     def _wrap(self, outputs: Sequence[Tensor]) -> Any:
         """The results in the structure that the function returned."""
@@ -276,10 +301,7 @@ class Program:
                 array = as_array(captured)
                 tensors.append(Tensor(array, type_of(array)))
         # The tensors hold the Variables' arrays, so those that are updated move to copies.
-        arrays = [x.array for x in inputs]
-        arrays += map(_captured_array, self.captures, self._updates)
-        results = self.executable(*arrays)
-        settle(self.executable, self.module, arrays, results)
+        results = self._execute(inputs)
         outputs = [Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         returned = iter(outputs)
         all_results = [

@@ -24,8 +24,8 @@ from tapec.runtime import compile_module as compile_loops
 __all__ = ["Executable", "compile_module", "lowered"]
 
 
-def compile_module(module: Module) -> Executable:
-    """Compile a tensor-level module for this machine; the module is left as it is.
+def compile_module(module: Module, pipeline: str = "default") -> Executable:
+    """Compile a tensor-level module for this machine by one of `PIPELINES`; the module is left as it is.
 
     Raises:
         TargetError: an operation has no native code here.
@@ -33,35 +33,41 @@ def compile_module(module: Module) -> Executable:
     folder, threads = config.cache_folder(), config.threads()
     observers = _observers()
     if folder is None or observers:
-        loops = lowered(module, observers=observers)
+        loops = lowered(module, observers=observers, pipeline=pipeline)
         return compile_loops(loops, threads=threads, cache=folder, apart=True)
     text = print_module(module, full_constants=True)
-    key = "\n".join([text, str(_stages(None)), _version()])
+    key = "\n".join([text, str(_stages(None, pipeline)), _version()])
     found = find_program(key, threads=threads, cache=folder)
     if found is not None:
         return found
+    loops = lowered(module, pipeline=pipeline)
     # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
-    return compile_loops(lowered(module), threads=threads, cache=folder, key=key, apart=True)
+    return compile_loops(loops, threads=threads, cache=folder, key=key, apart=True)
 
 
-def lowered(module: Module, after: str | None = None, observers: Sequence[Observer] = ()) -> Module:
-    """A copy of the module after the default pipeline, or after the last run of the pass named ``after``."""
+def lowered(
+    module: Module,
+    after: str | None = None,
+    observers: Sequence[Observer] = (),
+    pipeline: str = "default",
+) -> Module:
+    """A copy of the module after a pipeline, or after the last run of the pass named ``after`` in it."""
     copy = clone_module(module)
-    run_pipeline(copy, _stages(after), observers)
+    run_pipeline(copy, _stages(after, pipeline), observers)
     return copy
 
 
 @functools.cache
-def _stages(after: str | None) -> tuple[Stage, ...]:
-    """The default pipeline for this machine, as far as the pass named ``after``."""
+def _stages(after: str | None, pipeline: str) -> tuple[Stage, ...]:
+    """A pipeline for this machine, as far as the pass named ``after``."""
     unit = TARGETS["cpu"].vectors()
     options = f"schedule{{vector-bytes={unit.bytes},masked={str(unit.masked).lower()}}}"
-    stages = parse_pipeline(PIPELINES["default"].replace("schedule", options))
+    stages = parse_pipeline(PIPELINES[pipeline].replace("schedule", options))
     if after is None:
         return stages
     names = [stage.name for stage in stages]
     if after not in names:
-        raise PassError(f"the default pipeline has no pass {after!r}", hint=", ".join(names))
+        raise PassError(f"the pipeline {pipeline!r} has no pass {after!r}", hint=", ".join(names))
     return stages[: len(names) - names[::-1].index(after)]
 
 

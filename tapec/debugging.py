@@ -26,3 +26,5 @@ from tapec.functions.assertions import assert_shapes as assert_shapes
 from tapec.functions.assertions import assert_type as assert_type
 from tapec.functions.assertions import check_numerics as check_numerics
 from tapec.functions.assertions import is_numeric_tensor as is_numeric_tensor
+from tapec.numerics import disable_check_numerics as disable_check_numerics
+from tapec.numerics import enable_check_numerics as enable_check_numerics

@@ -7,15 +7,17 @@ overhear: from its block to its gradient, a tape takes note of what runs where i
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tapec.frames import origin
 
 if TYPE_CHECKING:
     from tapec.explanations.trail import Trail
+    from tapec.ir.core import Function, Module, Operation
+    from tapec.ir.location import Location
     from tapec.ir.op import Op
     from tapec.tape import GradientTape
     from tapec.tensor import Tensor
@@ -32,6 +34,40 @@ active_tapes = _tapes.get
 current_trace = _trace.get
 #: Takes explanations of the gradients that the latest call gave as None.
 note_missing = _missing.set
+
+
+class Inspector(Protocol):
+    """What looks at all that runs; see `tapec.numerics`."""
+
+    def operation(
+        self,
+        defn: Op,
+        attrs: Mapping[str, Any],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+    ) -> None:
+        """Look at an eager operation that ran."""
+
+    def gradient(
+        self, function: Function, arrays: Sequence[Any], origins: Mapping[Operation, Operation]
+    ) -> None:
+        """Look at an eager gradient."""
+
+    def replayed(self, op: Operation, results: Sequence[Tensor]) -> None:
+        """Hear what an operation of a gradient became that tapes heard."""
+
+    def place(self, result: int) -> Location | None:
+        """The line of an operation that was replayed, by the id of its first result."""
+
+    def pause(self) -> AbstractContextManager[None]:
+        """Do not look at what runs inside."""
+
+    def program(self, module: Module) -> Callable[..., tuple[list[Any], dict[int, Any]]]:
+        """A program that looks at itself."""
+
+
+#: At most one: while `tapec.debugging.enable_check_numerics` is in force.
+inspectors: list[Inspector] = []
 
 
 def executing_eagerly() -> bool:

@@ -19,7 +19,14 @@ from tapec.frames import Origin, here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
-from tapec.recording import about_none, active_tapes, bystanders, current_trace, overhear
+from tapec.recording import (
+    about_none,
+    active_tapes,
+    bystanders,
+    current_trace,
+    inspectors,
+    overhear,
+)
 from tapec.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
@@ -255,6 +262,8 @@ def run_eager(defn: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result_
     if single:
         results, result_types = (results,), (result_types,)
     outputs = tuple(Tensor(np.asarray(r), t) for r, t in zip(results, result_types, strict=True))
+    if inspectors:
+        inspectors[0].operation(defn, attrs, inputs, outputs)
     tapes = active_tapes()
     if tapes:
         where: Origin | None = origin()

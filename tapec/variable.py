@@ -285,6 +285,10 @@ class Variable(VariableUpdates, Operators):
             self._array = np.array(self._array, order="C")
         return self._array
 
+    def adopt(self, array: Array) -> None:
+        """Take an array over as the new value; nobody else holds it."""
+        self._array = array
+
     # -- Python's protocol
 
     def __hash__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,19 @@ def test_calls_and_kernels() -> None:
 
 
 def test_the_observer_sees_every_operation() -> None:
-    seen: list[tuple[str, int]] = []
+    seen: list[tuple[str, int, int]] = []
 
-    def observe(op: Operation, values: Any) -> None:
-        seen.append((op.name, len(values)))
+    def observe(op: Operation, operands: Sequence[Any], values: Sequence[Any]) -> None:
+        seen.append((op.name, len(operands), len(values)))
 
     evaluate_module(parse_module(STEP), arrays([1, 2, 3], [4, 5, 6]), observe)
-    assert seen == [("mul", 1), ("call", 1), ("sum", 1), ("sub", 1), ("kernel", 1)]
+    assert seen == [
+        ("mul", 2, 1),
+        ("call", 2, 1),
+        ("sum", 1, 1),
+        ("sub", 2, 1),
+        ("kernel", 2, 1),
+    ]
 
 
 def test_symbols_take_the_arrays_sizes() -> None:

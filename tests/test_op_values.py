@@ -266,3 +266,18 @@ def test_random_bits_are_even() -> None:
     bits = drawn("random_bits", U64, 4000)
     ones = [((bits >> np.uint64(n)) & np.uint64(1)).mean() for n in range(64)]
     assert np.abs(np.array(ones) - 0.5).max() < 0.04
+
+
+def test_overflow_is_silent_as_in_hardware() -> None:
+    """Warnings are errors here."""
+    x = np.full((1, 2, 2), 3e38, np.float32)
+    indices = np.zeros(2, np.int32)
+    half = np.full((1, 2), 6e4, np.float16)
+    for found in (
+        OPS["matmul"].evaluate(x, x),
+        OPS["sum"].evaluate(x, axes=(0, 1, 2)),
+        OPS["sum"].evaluate(half, axes=(1,)),
+        OPS["cumsum"].evaluate(x, axis=1),
+        OPS["scatter_add"].evaluate(indices, x[0, 0], shape=(1,), axis=0),
+    ):
+        assert np.isinf(found).any()

@@ -33,6 +33,7 @@ class Add(Elementwise):
 
     name = "add"
     scalar = primitives.ADD
+    spreads = True
     commutative = True
     cheap = True
 
@@ -46,6 +47,7 @@ class Sub(Elementwise):
 
     name = "sub"
     scalar = primitives.SUB
+    spreads = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -58,6 +60,7 @@ class Mul(Elementwise):
 
     name = "mul"
     scalar = primitives.MUL
+    spreads = True
     commutative = True
     cheap = True
 
@@ -159,6 +162,7 @@ class Fma(Elementwise):
 
     name = "fma"
     scalar = primitives.FMA
+    spreads = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -172,6 +176,7 @@ class Neg(Elementwise):
 
     name = "neg"
     scalar = primitives.NEG
+    spreads = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -184,6 +189,7 @@ class Abs(Elementwise):
 
     name = "abs"
     scalar = primitives.ABS
+    spreads = True
     cheap = True
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
@@ -232,6 +238,7 @@ class Floor(Elementwise):
 
     name = "floor"
     scalar = primitives.FLOOR
+    spreads = True
     differentiable = False
     cheap = True
 
@@ -241,6 +248,7 @@ class Ceil(Elementwise):
 
     name = "ceil"
     scalar = primitives.CEIL
+    spreads = True
     differentiable = False
     cheap = True
 
@@ -250,6 +258,7 @@ class Round(Elementwise):
 
     name = "round"
     scalar = primitives.ROUND
+    spreads = True
     differentiable = False
     cheap = True
 

@@ -67,6 +67,7 @@ class Conv(SumOfProducts):
         sizes = _sizes(x, y, left, right, windows, strides, dilations)
         return TensorType(x.dtype, tuple(sizes[letter] for letter in result))
 
+    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """`numpy.einsum` over a view that has an axis for each window. Half precision is summed in single."""
         x, y = arrays

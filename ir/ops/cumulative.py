@@ -48,6 +48,7 @@ class Cumulative(AlongAxis):
         result: TensorType = x
         return result
 
+    @np.errstate(all="ignore")
     def evaluate(
         self, *arrays: Any, axis: int, exclusive: bool = False, reverse: bool = False
     ) -> Any:

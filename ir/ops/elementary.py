@@ -50,6 +50,7 @@ class Sqrt(Elementwise):
 
     name = "sqrt"
     scalar = primitives.SQRT
+    spreads = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct / (2 conj(y))``; 0 where the cotangent is 0, even at 0."""
@@ -98,6 +99,7 @@ class Log(Elementwise):
 
     name = "log"
     scalar = primitives.LOG
+    spreads = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct / conj(x)``."""
@@ -109,6 +111,7 @@ class Log1p(Elementwise):
 
     name = "log1p"
     scalar = primitives.LOG1P
+    spreads = True
     domain = (-0.5, 1.0)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -121,6 +124,7 @@ class Sin(Smooth):
 
     name = "sin"
     scalar = primitives.SIN
+    spreads = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -133,6 +137,7 @@ class Cos(Smooth):
 
     name = "cos"
     scalar = primitives.COS
+    spreads = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:

@@ -46,13 +46,13 @@ class Reduction(Op):
             raise DTypeError(f"{self.name} does not take {x.dtype}")
         return TensorType(x.dtype, tuple(n for a, n in enumerate(x.shape) if a not in axes))
 
+    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, axes: tuple[int, ...]) -> Any:
         """NumPy's reduction in the operand's own dtype; halves accumulate in single precision."""
         (x,) = arrays
         if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
             return type(self).numpy(x.astype(np.float32), axis=axes).astype(x.dtype)
-        with np.errstate(all="ignore"):
-            return np.asarray(type(self).numpy(x, axis=axes)).astype(x.dtype)
+        return np.asarray(type(self).numpy(x, axis=axes)).astype(x.dtype)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any

@@ -33,6 +33,7 @@ class ScatterAdd(Op):
         _require_updates(self.name, result, indices, updates, axis, batch_dims)
         return result
 
+    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, shape: Any, axis: int, batch_dims: int = 0) -> Any:
         """`numpy.add.at`."""
         indices, updates = arrays
@@ -154,6 +155,7 @@ class IndexUpdate(Op):
         _require_updates(self.name, x, indices, updates, axis, batch_dims)
         return TensorType(x.dtype, x.shape)
 
+    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, axis: int, batch_dims: int = 0) -> Any:
         """A changed copy."""
         x, indices, updates = arrays

@@ -8,7 +8,7 @@ adjoint reads of them, the records saved.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,15 @@ from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, 
 from tapec.ir.errors import CheckError, TargetError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.types import TensorType
-from tapec.passes.adjoint import reachable
-from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.recording import active_tapes, current_trace
+from tapec.passes.adjoint import expand, reachable
+from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
+from tapec.recording import active_tapes, current_trace, inspectors
 from tapec.records import Record
 from tapec.tensor import Array, Tensor
 from tapec.variable import Variable
 
 _DIFFERENTIATE = parse_pipeline("adjoint")
+_SWEEP = parse_pipeline("dce")
 _SIMPLIFY = parse_pipeline("prune{keep-cuts=true},canonicalize,cse,dce")
 
 #: Programs kept; the least recently used goes first.
@@ -87,7 +88,17 @@ def eager_gradient(
     ids = list(numbering)
     inputs = [Tensor(saved[ids[i]], type, ids[i]) for i, type in program.reads]
     variables = [v for r in part for v in r.variables]
-    return program.run(inputs, [] if seeds is None else list(seeds), variables)
+    weights = [] if seeds is None else list(seeds)
+    if inspectors and current_trace() is None:
+        plain = GradientProgram(part, targets, sources, seeds, numbering, batched, plain=True)
+        reads = [Tensor(saved[ids[i]], type, ids[i]) for i, type in plain.reads]
+        inspector = inspectors[0]
+        inspector.gradient(plain.function, [x.array for x in (*reads, *weights)], plain.origins)
+        with inspector.pause():
+            if active_tapes():
+                return plain.run(reads, weights, variables, inspector.replayed)
+            return program.run(inputs, weights, variables)
+    return program.run(inputs, weights, variables)
 
 
 def _slice(records: Sequence[Record], wanted: set[int]) -> list[Record]:
@@ -115,8 +126,10 @@ class GradientProgram:
         seeds: Sequence[Tensor] | None,
         numbering: dict[int, int],
         batched: bool,
+        *,
+        plain: bool = False,
     ) -> None:
-        """Build, differentiate and simplify."""
+        """Build, differentiate and simplify; ``plain``: keep each operation and know its ``origins``."""
         function = Function("gradient")
         values: dict[int, Value] = {}
 
@@ -146,20 +159,26 @@ class GradientProgram:
             v,
         ) in values.items():  # a program may return what it was given: the first id is the input's
             numbers.setdefault(v, numbering[id])
-        self.reads = _simplify(function, forward, numbers, weights)
+        #: Of which operation one is the derivative, in a plain program.
+        self.origins = expand(function)
+        self.reads = _cut(function, forward, numbers, weights, _SWEEP if plain else _SIMPLIFY)
         self.function = function
         self._runs = 0
         self._native: Executable | None = None
 
     def run(
-        self, inputs: Sequence[Tensor], seeds: Sequence[Tensor], variables: Sequence[Variable]
+        self,
+        inputs: Sequence[Tensor],
+        seeds: Sequence[Tensor],
+        variables: Sequence[Variable],
+        heard: Callable[[Operation, Sequence[Tensor]], None] | None = None,
     ) -> list[Tensor | None]:
         """The gradients; outer tapes, or the trace that goes on, hear how they are computed.
 
-        ``variables`` are those that the programs called in the records read, in order.
+        ``variables`` are those that the programs called in the records read, in order; ``heard`` is for `replay`.
         """
         if active_tapes() or current_trace() is not None:
-            results = replay(self.function.block, [*inputs, *seeds], variables)
+            results = replay(self.function.block, [*inputs, *seeds], variables, heard)
         else:
             arrays = self._evaluate([t.array for t in (*inputs, *seeds)])
             types = [v.tensor for v in self.function.returns]
@@ -212,21 +231,22 @@ def _emit(
         values.update(zip(record.outputs, results, strict=True))
         return
     builder = Builder(function.block)
-    with builder.at(resolve(record.origin)):
+    place = inspectors[0].place(record.outputs[0]) if inspectors else None
+    with builder.at(place or resolve(record.origin)):
         builder.emit(record.defn, *operands, **record.attrs)
     op = function.block.ops[-1]
     forward.append(op)
     values.update(zip(record.outputs, op.results, strict=True))
 
 
-def _simplify(
+def _cut(
     function: Function,
     forward: Sequence[Operation],
     numbers: dict[Value, int],
     weights: Sequence[Value],
+    simplify: Sequence[Stage],
 ) -> list[tuple[int, TensorType]]:
-    """Differentiate, cut the forward operations off, simplify; return what is read of the records."""
-    run_pipeline(Module([function]), _DIFFERENTIATE)
+    """Cut the forward operations off, simplify; return what is read of the records."""
     block = function.block
     inside = set(forward)
     for op in forward:
@@ -242,7 +262,7 @@ def _simplify(
     for op in reversed(forward):
         op.drop()
     block.ops = [op for op in block.ops if op not in inside]
-    run_pipeline(Module([function]), _SIMPLIFY)
+    run_pipeline(Module([function]), simplify)
     kept = [a for a in block.args if a.users and a not in weights]
     for index in reversed(range(len(block.args))):
         arg = block.args[index]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,10 @@ VARIABLE = "variable"
 
 
 def replay(
-    block: Block, inputs: Sequence[Tensor], variables: Sequence[Variable] = ()
+    block: Block,
+    inputs: Sequence[Tensor],
+    variables: Sequence[Variable] = (),
+    heard: Callable[[Operation, Sequence[Tensor]], None] | None = None,
 ) -> list[Tensor]:
     """Run a block on tensors.
 
@@ -33,6 +36,7 @@ def replay(
         block: what to run, ending in a terminator; what that reads is returned.
         inputs: one for each argument.
         variables: those that its operations `read`, by the number in their attr `VARIABLE`; tapes hear of it.
+        heard: called after each operation with its results.
     """
     known = dict(zip(block.args, inputs, strict=True))
     for op in block.ops[:-1]:
@@ -50,6 +54,8 @@ def replay(
             results = apply(op.name, *operands, **op.parameters)
             results = results if isinstance(results, tuple) else (results,)
         known.update(zip(op.results, results, strict=True))
+        if heard is not None:
+            heard(op, results)
     return [known[v] for v in block.terminator.operands]
 
 

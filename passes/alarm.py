@@ -1,0 +1,172 @@
+"""Let kernels tell whether they met a number that is NaN or infinite: what `enable_check_numerics` compiles.
+
+The program gets one more result, an ``i32``: 1 if any kernel did, else 0. A kernel looks at what it stores, and at what
+would be lost on the way there: operands of operations that hide such a number (`Elementwise.spreads` says which do
+not), as ``exp(-inf)`` and the choice that ``where`` does not take. What it looks at is in a register, so nothing is
+read twice, and nothing else changes: the same values, in the same order.
+
+It is an alarm, no verdict. A lane that computes what nobody stores may raise it; who made the number first is found by
+running the program again (`tapec.culprit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Block, Function, Module, Operation, Region, Value
+from tapec.ir.op import OPS, Elementwise
+from tapec.ir.ops import loop
+from tapec.ir.ops.arith import Max, Min
+from tapec.ir.ops.compare import Cast
+from tapec.ir.types import I32, INDEX, BufferType, TensorType, VectorType
+
+_STATUS = BufferType(I32, ())
+
+
+def run(module: Module, options: object = None) -> bool:
+    """Give the entry its result, and every kernel that computes floats its tests."""
+    entry = module.entry
+    kernels = [f for f in module.functions.values() if f.kind == "kernel"]
+    watching = {kernel.name for kernel in kernels if _Watch(kernel).write()}
+    place = len(entry.args) - bool(entry.attrs.get("arena", 0))
+    status = _insert_arg(entry.block, place)
+    for op in entry.walk():
+        if isinstance(op.defn, loop.Launch) and op.attrs["kernel"] in watching:
+            op.set_operands([*op.operands, status])
+    calm = module.add(_calm())
+    first = Builder(entry.block, before=entry.block.ops[0])
+    first.emit("launch", status, kernel=calm.name)
+    return True
+
+
+def _insert_arg(block: Block, place: int) -> Value:
+    """A new argument in front of the one at ``place``."""
+    value = block.add_arg(_STATUS, "alarm")
+    block.args.insert(place, block.args.pop())
+    for index, arg in enumerate(block.args):
+        arg.index = index
+    return value
+
+
+def _calm() -> Function:
+    """The kernel that says that all is well so far."""
+    function = Function("calm", [_STATUS], ["alarm"], kind="kernel")
+    b = Builder(function.block)
+    b.emit("store", b.full(0, TensorType(I32)), function.args[0])
+    b.emit("return")
+    return function
+
+
+class _Watch:
+    """The tests of one kernel: at the end of each block, for what the block makes."""
+
+    def __init__(self, kernel: Function) -> None:
+        self.kernel = kernel
+        #: What is tested at the end of each block, in order, with how many of its lanes count (None: all).
+        self.tests: dict[Block, dict[Value, Value | None]] = {}
+        scratch: set[Value] = set()
+        for block in _blocks(kernel.block):
+            for op in block.ops:
+                if isinstance(op.defn, loop.Alloc) or (
+                    isinstance(op.defn, loop.View) and op.operands[0] in scratch
+                ):
+                    scratch.update(op.results)
+        for block in _blocks(kernel.block):
+            for op in block.ops:
+                self._look_at(op, block, scratch)
+
+    def _look_at(self, op: Operation, block: Block, scratch: set[Value]) -> None:
+        """Note what has to be tested on account of one operation."""
+        if isinstance(op.defn, loop.Store):
+            value, buffer = op.operands[:2]
+            if buffer not in scratch and value.type.dtype.is_floating:
+                active = op.operands[-1] if op.attrs.get("masked") else None
+                self.tests.setdefault(block, {})[value] = active
+        elif isinstance(op.defn, Elementwise) and not _spreads(op):
+            for value in op.operands:
+                home = value.op.block if value.op is not None else None
+                if home is not None and value.type.dtype.is_floating and _makes(value):
+                    self.tests.setdefault(home, {}).setdefault(value, _active(home))
+
+    def write(self) -> bool:
+        """Write the tests; return whether there are any."""
+        if not self.tests:
+            return False
+        alarm = self.kernel.block.add_arg(_STATUS, "alarm")
+        for block, values in self.tests.items():
+            b = Builder(block, before=block.terminator)
+            bad = _combined(b, "or", [_any_bad(b, *group) for group in _alike(values)])
+            raised = Block()
+            inside = Builder(raised)
+            inside.emit("store", inside.full(1, TensorType(I32)), alarm)
+            inside.emit("yield")
+            b.emit("if", bad, regions=[Region([raised])], result_types=())
+        return True
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    """A block and those inside of it."""
+    yield block
+    for op in block.ops:
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from _blocks(inner)
+
+
+def _spreads(op: Operation) -> bool:
+    """Whether a bad operand shows in the result."""
+    assert isinstance(op.defn, Elementwise)
+    # A cast keeps what is bad if it stays among the floats.
+    return op.defn.spreads or (isinstance(op.defn, Cast) and op.results[0].type.dtype.is_floating)
+
+
+def _makes(value: Value) -> bool:
+    """Whether a value may be the first bad one: the result of arithmetic."""
+    op = value.op
+    if op is None:
+        return False
+    if isinstance(op.defn, loop.For):
+        # What a vectorised loop carries holds the start of a maximum, -inf, in lanes that saw no element.
+        return not isinstance(value.type, VectorType)
+    if isinstance(op.defn, loop.ReduceLanes):
+        combine = OPS[op.attrs["combine"]]
+        return isinstance(combine, Elementwise) and combine.spreads
+    return isinstance(op.defn, Elementwise) and not isinstance(op.defn, Max | Min)
+
+
+def _alike(values: Mapping[Value, Value | None]) -> list[tuple[list[Value], Value | None]]:
+    """Values by their type and their active lanes."""
+    groups: dict[object, tuple[list[Value], Value | None]] = {}
+    for value, active in values.items():
+        groups.setdefault((value.type, active), ([], active))[0].append(value)
+    return list(groups.values())
+
+
+def _any_bad(b: Builder, values: list[Value], active: Value | None) -> Value:
+    """Whether any of some values of one type is bad, in an active lane: ``x - x`` is 0 or NaN."""
+    bad: Value = b.is_nan(_combined(b, "add", [b.sub(value, value) for value in values]))
+    if isinstance(bad.type, VectorType):
+        if active is not None:
+            lanes = bad.type.lanes
+            numbers = b.emit("lanes", type=VectorType(INDEX, lanes))
+            bad = b.and_(bad, b.lt(numbers, b.splat(active, lanes=lanes)))
+        bad = b.reduce_lanes(bad, combine="or")
+    return bad
+
+
+def _combined(b: Builder, op: str, values: list[Value]) -> Value:
+    """Values combined by an operation, in pairs: no long chain."""
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        rest = values[-1:] if len(values) % 2 else []
+        values = [*(b.emit(op, x, y) for x, y in pairs), *rest]
+    return values[0]
+
+
+def _active(block: Block) -> Value | None:
+    """How many lanes are active in a block; None if all are."""
+    for op in block.ops:
+        if isinstance(op.defn, loop.Load | loop.Store) and op.attrs.get("masked"):
+            return op.operands[-1]
+    return None

@@ -1,0 +1,188 @@
+"""Who made the first number that is NaN or infinite: the operation, its line, what it was given.
+
+An operation is blamed if a result is bad and no operand was. What is composed of several (a function at one line,
+the derivative of one operation) counts as one: what is bad inside and does not come out of it, since a `where` does not
+choose it, is blamed on nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec.errors import InvalidArgumentError
+from tapec.ir.core import Function, Module, Operation, Value
+from tapec.ir.errors import CheckError
+from tapec.ir.evaluator import evaluate_function
+from tapec.ir.location import Location
+from tapec.ir.types import TensorType, as_dtype
+from tapec.passes.adjoint import expand
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.tensor import Array
+
+_INLINE = parse_pipeline("inline")
+
+
+def is_bad(array: Any) -> bool:
+    """Whether an array has an element that is NaN or infinite."""
+    array = np.asarray(array)
+    return not (array.dtype.kind in "biu" or np.isfinite(array).all())
+
+
+def made_bad(operands: Iterable[Array], attrs: Mapping[str, Any], results: Sequence[Array]) -> int:
+    """Which result is bad although nothing that the operation was given is; -1 if none."""
+    for index, result in enumerate(results):
+        if is_bad(result):
+            given = [*operands, *attrs.values()]
+            return index if given and not any(map(_holds_bad, given)) else -1
+    return -1
+
+
+def _holds_bad(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_holds_bad, value))
+    return isinstance(value, float | complex | np.ndarray | np.generic) and is_bad(value)
+
+
+def accusation(
+    what: str,
+    index: int,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    location: Location | None,
+    history: str = "",
+) -> InvalidArgumentError:
+    """The error about a bad result; ``what`` is the operation, ``history`` where it comes from."""
+    result = np.asarray(results[index])
+    kinds = {
+        "-Inf": np.isneginf(result) if result.dtype.kind != "c" else np.isinf(result),
+        "+Inf": np.isposinf(result) if result.dtype.kind != "c" else np.zeros(result.shape, bool),
+        "NaN": np.isnan(result),
+    }
+    lines = [
+        f"Detected Infinity or NaN in output {index} of {what} (# of outputs: {len(results)}){history}",
+        f"  dtype: {as_dtype(result.dtype).name}",
+        f"  shape: {result.shape}",
+        *(f"  # of {kind} elements: {int(bad.sum())}" for kind, bad in kinds.items() if bad.any()),
+        f"  the first at: {[int(i) for i in np.argwhere(~np.isfinite(result))[0]]}",
+        *(f"  operand {n}: {_range(np.asarray(array))}" for n, array in enumerate(operands)),
+    ]
+    return InvalidArgumentError("\n".join(lines), location=location)
+
+
+def _range(array: Array) -> str:
+    """Type and range of an operand."""
+    text = str(TensorType(as_dtype(array.dtype), array.shape))
+    if not array.size:
+        return text
+    if array.size == 1:
+        return f"{text}, {array.reshape(())[()]}"
+    if array.dtype.kind == "c":
+        array = np.abs(array)
+        return f"{text}, magnitudes from {array.min()} to {array.max()}"
+    return f"{text}, from {array.min()} to {array.max()}"
+
+
+def titled(name: str, kind: str, location: Location | None) -> str:
+    """An operation as a message names it, with the public function that it is part of."""
+    composite = None if location is None else location.composite
+    if composite is None or composite == name or composite.startswith("__"):
+        return f'{kind} "{name}"'
+    return f'{kind} "{name}" in {composite}'
+
+
+class Finder:
+    """An observer of the evaluator, which raises once it knows who is to blame.
+
+    Raises:
+        InvalidArgumentError: an operation made what is NaN or infinite, and it came out of where it was made.
+    """
+
+    def __init__(self, origins: Mapping[Operation, Operation], kind: str) -> None:
+        """``origins`` says of which operation one is the derivative; ``kind`` what operations are called."""
+        self.origins = origins
+        self.kind = kind
+        #: Accusations to come, by the group of operations that count as one; and the bad values from there.
+        self.pending: dict[Hashable, InvalidArgumentError] = {}
+        self.bad: dict[Value, Hashable] = {}
+        self._group: Hashable = None
+        self._place: Location | None = None
+
+    def __call__(self, op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        """Look at one operation that ran."""
+        group = self._group_of(op)
+        self._use(op.operands, group)
+        inside = [self.bad[v] for v in op.operands if v in self.bad]
+        if op.regions:
+            # What happened inside was looked at by itself.
+            if self.pending and any(map(is_bad, results)):
+                raise next(iter(self.pending.values()))
+            return
+        index = made_bad(operands, op.parameters, results)
+        if index >= 0 and group not in self.pending:
+            self.pending[group] = self._accuse(op, index, operands, results)
+        if index >= 0 or inside:
+            self.bad.update(
+                (v, group) for v, r in zip(op.results, results, strict=True) if is_bad(r)
+            )
+
+    def returned(self, values: Iterable[Value]) -> None:
+        """Look at what the program returned."""
+        self._use(values, None)
+
+    def _use(self, values: Iterable[Value], group: Hashable) -> None:
+        for value in values:
+            made_in = self.bad.get(value, group)
+            if made_in != group and made_in in self.pending:
+                raise self.pending[made_in]
+
+    def _group_of(self, op: Operation) -> Hashable:
+        """What an operation is part of: the derivative of one other, or a public function at one line."""
+        primal = self.origins.get(op)
+        if primal is not None:
+            self._place = None
+            return primal
+        if op.location is None or op.location != self._place:
+            self._place, self._group = op.location, op
+        return self._group
+
+    def _accuse(
+        self, op: Operation, index: int, operands: Sequence[Array], results: Sequence[Array]
+    ) -> InvalidArgumentError:
+        history, primal = "", self.origins.get(op)
+        while primal is not None:
+            place = "" if primal.location is None else f", made at {primal.location.describe()}"
+            history += (
+                f"\n  in the gradient of {titled(primal.name, '', primal.location).strip()}{place}"
+            )
+            primal = self.origins.get(primal)
+        what = titled(op.name, self.kind, None if history else op.location)
+        return accusation(what, index, operands, results, op.location, history)
+
+
+def search(
+    function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation], kind: str
+) -> None:
+    """Run a function whose gradients are expanded; raise if an operation in it made what is NaN or infinite.
+
+    Raises:
+        InvalidArgumentError: it did; or a check of the program failed before.
+    """
+    finder = Finder(origins, kind)
+    try:
+        evaluate_function(function, arrays, observer=finder)
+    except CheckError as error:
+        accused = next(iter(finder.pending.values()), None)
+        raise accused or InvalidArgumentError(error.message, location=error.location) from None
+    except InvalidArgumentError as error:
+        raise error.with_traceback(None) from None
+    finder.returned(function.returns)
+
+
+def search_module(module: Module, arrays: Sequence[Array]) -> None:
+    """As `search`, for a program as it was traced; the module is changed."""
+    run_pipeline(module, _INLINE)
+    name = module.entry.name
+    search(module.entry, arrays, expand(module.entry), f"operation of compiled function {name}:")

@@ -1,0 +1,146 @@
+"""`enable_check_numerics`: raise where the first number appears that is NaN or infinite.
+
+Off, it costs nothing: nobody looks. On, every eager operation is looked at when it has run, a gradient operation by
+operation before it is handed out, and compiled functions run as programs with an alarm (`tapec.passes.alarm`). These
+update nothing by themselves: Variables get their new values when all is well, so after the error they are those of the
+last whole step, from which the program is run again to find who made the number.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from tapec.checks import settle
+from tapec.compiler import compile_module
+from tapec.culprit import accusation, made_bad, search, search_module, titled
+from tapec.frames import here
+from tapec.ir.core import Function, Module, Operation, clone_module
+from tapec.ir.location import Location
+from tapec.ir.op import Op
+from tapec.recording import inspectors
+from tapec.tensor import Array, Tensor
+
+#: Operations of inner gradients that are remembered: those of one large step.
+_MOST_PLACES = 1 << 16
+
+_paused: ContextVar[bool] = ContextVar("paused", default=False)
+
+
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """From now on, raise as soon as any operation makes a number that is NaN or infinite.
+
+    Whether eager or compiled, forwards or in a gradient of any order. The error names the operation, the line, the
+    function that it is part of, how many of its elements are NaN, -Inf and +Inf, and the ranges of its operands; in a
+    gradient, also the operation whose derivative it is, and its line. An operation that was given such numbers is not
+    blamed for them. Variables that the failed call of a compiled function would have updated keep their values.
+
+    Values that a compiled function need not compute are not looked at. For all threads. Off by default, as it takes
+    time: up to half of a compiled step's once more; and where infinities are meant, as for masked scores, a compiled
+    step is evaluated again at each call, which is slow.
+
+    Args:
+        stack_height_limit: without effect: the error names the user's line.
+        path_length_limit: without effect.
+    """
+    if not inspectors:
+        inspectors.append(_Inspector())
+
+
+def disable_check_numerics() -> None:
+    """No longer raise at numbers that are NaN or infinite; see `enable_check_numerics`."""
+    inspectors.clear()
+
+
+class _Inspector:
+    """What looks at operations, gradients and programs while checking is enabled."""
+
+    def __init__(self) -> None:
+        #: Lines of the latest operations that inner gradients ran: tapes know the line of the gradient alone.
+        self._places: OrderedDict[int, Location | None] = OrderedDict()
+
+    def operation(
+        self,
+        defn: Op,
+        attrs: Mapping[str, Any],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+    ) -> None:
+        """Look at an eager operation.
+
+        Raises:
+            InvalidArgumentError: it made what is bad.
+        """
+        if _paused.get():
+            return
+        results = [y.array for y in outputs]
+        operands = [x.array for x in inputs]
+        index = made_bad(operands, attrs, results)
+        if index >= 0:
+            place = here()
+            what = titled(defn.name, "operation", place)
+            raise accusation(what, index, operands, results, place)
+
+    def gradient(
+        self, function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation]
+    ) -> None:
+        """Look at an eager gradient: a function of what the tape kept and of the seeds.
+
+        Raises:
+            InvalidArgumentError: an operation in it made what is bad.
+        """
+        if not _paused.get():
+            search(function, arrays, origins, "operation")
+
+    def replayed(self, op: Operation, results: Sequence[Tensor]) -> None:
+        """Remember the line of an operation of a gradient."""
+        self._places[results[0].id] = op.location
+        if len(self._places) > _MOST_PLACES:
+            self._places.popitem(last=False)
+
+    def place(self, result: int) -> Location | None:
+        """The line that was remembered for a result."""
+        return self._places.get(result)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Do not look at what runs inside: it was looked at before."""
+        token = _paused.set(True)
+        try:
+            yield
+        finally:
+            _paused.reset(token)
+
+    def program(self, module: Module) -> AlarmedProgram:
+        """A compiled function's program that is looked at whenever it runs."""
+        return AlarmedProgram(module)
+
+
+class AlarmedProgram:
+    """A program that raises at numbers that are NaN or infinite, and leaves its arguments alone."""
+
+    def __init__(self, module: Module) -> None:
+        """Compile a module as it was traced."""
+        self.module = clone_module(module)
+        self.updates = dict(module.entry.updates)
+        self.module.entry.updates.clear()
+        self.executable = compile_module(self.module, "alarmed")
+
+    def __call__(self, arrays: Sequence[Array]) -> tuple[list[Array], dict[int, Array]]:
+        """Run it; return the new arrays for results, and those for the arguments that are updated, by their number.
+
+        Raises:
+            InvalidArgumentError: an operation made what is bad, or a check of the program failed.
+        """
+        results = self.executable(*arrays)
+        if results.pop():
+            search_module(clone_module(self.module), arrays)
+        if self.executable.checks:
+            settle(self.executable, self.module, arrays, results)
+        if not self.updates:
+            return results, {}
+        states = {argument: results[i] for i, argument in self.updates.items()}
+        return [r for i, r in enumerate(results) if i not in self.updates], states

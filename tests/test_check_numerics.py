@@ -1,0 +1,359 @@
+"""`enable_check_numerics` finds the operation that made the first number that is NaN or infinite, by its line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import tapec
+from tapec import debugging, nn
+from tapec.compiler import lowered
+from tapec.errors import InvalidArgumentError
+from tapec.ir.evaluator import evaluate_module
+from tapec.ir.verifier import verify
+from tapec.recording import inspectors
+
+
+@pytest.fixture(autouse=True)
+def checking() -> Iterator[None]:
+    debugging.enable_check_numerics()
+    yield
+    debugging.disable_check_numerics()
+
+
+def marked_line(function: Callable[..., Any]) -> int:
+    """The line of a function that is marked as the origin."""
+    lines, start = inspect.getsourcelines(function)
+    return start + next(n for n, line in enumerate(lines) if "# here" in line)
+
+
+def failure(function: Callable[..., Any], *args: Any) -> InvalidArgumentError:
+    """The error that a call raises."""
+    with pytest.raises(InvalidArgumentError) as caught:
+        function(*args)
+    return caught.value
+
+
+# ---- sixteen origins: each is what makes the first bad number, and has its line marked
+
+
+def forward_log(x: Any) -> Any:
+    y = x * 2.0
+    z = tapec.math.log(y - 2.0)  # here
+    return tapec.reduce_sum(z * x)
+
+
+def forward_division(x: Any) -> Any:
+    total = tapec.reduce_sum(x - x)
+    mean = x / total  # here
+    return tapec.tanh(mean) + x
+
+
+def forward_overflow(x: Any) -> Any:
+    big = tapec.exp(x * 100.0)  # here
+    return tapec.sigmoid(big)
+
+
+def forward_hidden_by_where(x: Any) -> Any:
+    logs = tapec.math.log(x - 1.0)  # here
+    return tapec.where(x > 1.5, logs, 0.0)
+
+
+def forward_hidden_by_comparison(x: Any) -> Any:
+    roots = tapec.sqrt(x - 2.0)  # here
+    return tapec.cast(roots > 1.0, tapec.float32)
+
+
+def forward_product(x: Any) -> Any:
+    large = x * 1e30
+    square = tapec.matmul(large[None], large[:, None])  # here
+    return nn.relu(square)
+
+
+def forward_power(x: Any) -> Any:
+    y = (x - 2.0) ** 0.5  # here
+    return y + 1.0
+
+
+def adjoint_root(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = tapec.sqrt(x - 1.0)  # here
+        z = tapec.reduce_sum(y * 3.0)
+    return tape.gradient(z, x)
+
+
+def adjoint_of_what_where_does_not_choose(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = tapec.sqrt(tapec.abs(x - 1.0))  # here
+        z = tapec.where(x > 1.0, y * 0.5, x * y)
+    return tape.gradient(z, x)
+
+
+def adjoint_power(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = (x - 1.0) ** 0.5  # here
+        z = tapec.reduce_mean(y)
+    return tape.gradient(z, x)
+
+
+def adjoint_arc(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = tapec.asin(x * 0.5)  # here
+    return tape.gradient(y, x)
+
+
+def adjoint_overflow(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = x * 1e-35
+        z = y * 1e30  # here
+        loss = tapec.reduce_sum(z * 1e10)
+    return tape.gradient(loss, x)
+
+
+def adjoint_norm(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        distance = tapec.sqrt(tapec.reduce_sum((x - x) * x))  # here
+    return tape.gradient(distance, x)
+
+
+def second_power(x: Any) -> Any:
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as inner:
+            inner.watch(x)
+            y = (x - 1.0) ** 1.5  # here
+        slope = inner.gradient(y, x)
+    return outer.gradient(slope, x)
+
+
+def second_root(x: Any) -> Any:
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as inner:
+            inner.watch(x)
+            y = tapec.reduce_sum(x * x)
+        slope = inner.gradient(y, x)
+        penalty = tapec.sqrt(slope - 2.0)  # here
+    return outer.gradient(penalty, x)
+
+
+def second_in_the_inner_gradient(x: Any) -> Any:
+    with tapec.GradientTape() as outer:
+        outer.watch(x)
+        with tapec.GradientTape() as inner:
+            inner.watch(x)
+            y = tapec.sqrt(x - 1.0)  # here
+        slope = inner.gradient(y, x)
+        z = slope * slope
+    return outer.gradient(z, x)
+
+
+ORIGINS = [
+    f
+    for name, f in list(globals().items())
+    if name.split("_")[0] in ("forward", "adjoint", "second")
+]
+
+
+def test_there_are_sixteen() -> None:
+    assert len(ORIGINS) == 16
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
+def test_the_origin_is_found_by_its_line(origin: Callable[..., Any], compiled: bool) -> None:
+    run = tapec.compile(origin) if compiled else origin
+    error = failure(run, tapec.constant([1.0, 2.0]))
+    assert error.location is not None
+    assert error.location.line == marked_line(origin), str(error)
+    assert "Detected Infinity or NaN in output 0 of operation" in str(error)
+    assert ("in the gradient of" in str(error)) == (not origin.__name__.startswith("forward"))
+
+
+# ---- what the error says
+
+
+def test_the_error_says_all_there_is_to_know() -> None:
+    error = failure(tapec.math.log, tapec.constant([[-1.0, 0.0], [-3.0, 2.0]]))
+    text = str(error)
+    for part in ('output 0 of operation "log"', "dtype: float32", "shape: (2, 2)"):
+        assert part in text
+    assert "# of -Inf elements: 1\n  # of NaN elements: 2\n  the first at: [0, 0]" in text
+    assert "operand 0: f32[2,2], from -3.0 to 2.0" in text
+
+
+def test_a_gradient_names_the_forward_operation_and_its_line() -> None:
+    def slope(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = tapec.sqrt(x)  # here
+        return tape.gradient(y, x)
+
+    for run in (slope, tapec.compile(slope)):
+        text = str(failure(run, tapec.constant([0.0, 1.0])))
+        place = f'in the gradient of "sqrt", made at {__file__}:{marked_line(slope)}'
+        assert place in text
+
+
+def test_what_a_function_consists_of_is_named_after_it() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        return nn.softmax(x, axis=-1) + nn.l2_loss(x)
+
+    assert '"mul" in l2_loss' in str(failure(f, tapec.constant([1e30, 1.0])))
+    assert "in l2_loss" in str(failure(nn.l2_loss, tapec.constant([1e30, 1.0])))
+
+
+# ---- whom it does not blame
+
+
+def test_bad_operands_are_not_blamed_on_who_is_given_them() -> None:
+    bad = tapec.constant([np.nan, np.inf])
+
+    def f(x: Any, y: Any) -> Any:
+        return tapec.exp(x) + 1.0, 1.0 / y
+
+    for run in (f, tapec.compile(f)):
+        assert np.isnan(run(bad, tapec.ones([2]))[0].numpy()[0])
+        assert '"div"' in str(failure(run, bad, tapec.zeros([2])))
+
+
+def test_infinities_that_the_program_names_are_meant() -> None:
+    def f(x: Any) -> Any:
+        masked = tapec.where(x > 1.0, x, -np.inf)
+        return nn.softmax(masked), nn.max_pool1d(x[None, :, None], 2, 1, "SAME")
+
+    for run in (f, tapec.compile(f)):
+        assert_array_equal(run(tapec.constant([1.0, 2.0]))[0], [0, 1])
+
+
+def test_what_stays_inside_of_a_derivative_is_not_blamed() -> None:
+    """The cotangent of a root at 0 is 0 where nothing comes in, as the rule itself says."""
+
+    def f(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = tapec.where(x > 0.0, tapec.sqrt(x), 0.0)
+        return tape.gradient(y, x)
+
+    for run in (f, tapec.compile(f)):
+        assert_array_equal(run(tapec.constant([0.0, 4.0])), [0, 0.25])
+
+
+# ---- state, switching, cost
+
+
+def test_a_step_that_fails_changes_no_variable() -> None:
+    w, steps = tapec.Variable([1.0, 2.0]), tapec.Variable(0)
+
+    @tapec.compile
+    def step(x: Any) -> Any:
+        steps.assign_add(1)
+        w.assign_add(x)
+        return 1.0 / (w - 3.0)
+
+    step(tapec.constant([1.0, 2.0]))
+    assert_array_equal(w, [2, 4])
+    failure(step, tapec.constant([1.0, 2.0]))
+    assert_array_equal(w, [2, 4])
+    assert steps.numpy() == 1
+    debugging.disable_check_numerics()
+    assert step(tapec.constant([1.0, 2.0])).numpy()[0] == np.inf
+    assert_array_equal(w, [3, 6])
+
+
+def test_results_are_the_same_with_the_alarm() -> None:
+    x = tapec.random.normal([9, 33], seed=1)
+    w = tapec.Variable(tapec.random.normal([33, 21], seed=2))
+    f = tapec.compile(lambda x: (nn.softmax(x @ w), tapec.reduce_sum(nn.gelu(x), 0)))
+    on = f(x)
+    debugging.disable_check_numerics()
+    for found, expected in zip(on, f(x), strict=True):
+        assert_array_equal(found, expected)
+
+
+def test_off_nothing_is_looked_at() -> None:
+    debugging.disable_check_numerics()
+    assert not inspectors
+    assert np.isnan(tapec.math.log(tapec.constant(-1.0)).numpy())
+    debugging.disable_check_numerics()
+    debugging.enable_check_numerics()
+    debugging.enable_check_numerics()
+    assert len(inspectors) == 1
+
+
+def test_a_tape_around_a_compiled_function() -> None:
+    @tapec.compile
+    def root(x: Any) -> Any:
+        return tapec.sqrt(x)
+
+    x = tapec.Variable([0.0, 4.0])
+    with tapec.GradientTape() as tape:
+        y = root(x)
+    assert '"sqrt"' in str(failure(tape.gradient, y, x))
+
+
+def test_a_jacobian_is_looked_at() -> None:
+    x = tapec.Variable([0.0, 4.0])
+    with tapec.GradientTape() as tape:
+        y = tapec.sqrt(x)
+    assert "Inf elements" in str(failure(tape.jacobian, y, x))
+
+
+def test_a_failed_check_that_stands_first_is_told_first() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        debugging.assert_positive(x, "positive")
+        return tapec.math.log(x)
+
+    assert "positive" in str(failure(f, tapec.constant(-1.0)))
+
+
+# ---- the alarm
+
+
+def alarm(function: Callable[..., Any], *arrays: Any) -> list[int]:
+    """What the alarm of a compiled function says, native and evaluated."""
+    debugging.disable_check_numerics()
+    compiled: Any = tapec.compile(function)
+    compiled(*arrays)
+    module = lowered(compiled.programs[0].module, pipeline="alarmed")
+    verify(module)
+    from tapec.runtime import compile_module
+
+    return [
+        int(compile_module(module)(*arrays)[-1]),
+        int(evaluate_module(module, list(arrays))[-1]),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 16, 37, 64])
+def test_every_lane_raises_the_alarm(size: int) -> None:
+    def f(x: Any) -> Any:
+        return tapec.where(x > 0.0, tapec.math.log(x), 1.0), x * 2.0
+
+    assert alarm(f, np.ones(size, np.float32)) == [0, 0]
+    for place in {0, size // 2, size - 1}:
+        x = np.ones(size, np.float32)
+        x[place] = 0
+        assert alarm(f, x) == [1, 1]
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (17, 33, 19), (1, 4, 16)])
+def test_products_raise_the_alarm(shape: tuple[int, int, int]) -> None:
+    rows, depth, columns = shape
+    x, y = np.ones((rows, depth), np.float32), np.ones((depth, columns), np.float32)
+    assert alarm(lambda x, y: nn.relu(-(x @ y)), x, y) == [0, 0]
+    x[-1, -1] = y[-1, -1] = 1e30
+    assert alarm(lambda x, y: nn.relu(-(x @ y)), x, y) == [1, 1]
