@@ -8,22 +8,41 @@ A message has up to three parts: what was expected and what came; the user's lin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tapec.ir.core import Operation
     from tapec.ir.location import Location
 
 
-class TapecError(Exception):
-    """Base of every error that tapec raises on purpose."""
+class OpError(Exception):
+    """Base of every error that tapec raises on purpose; `TapecError` is its other name.
+
+    TensorFlow's users know it as the base of what an operation raises while it runs, right below Exception.
+
+    Args:
+        arguments: the message; or TensorFlow's three: a node and an operation, which are kept, and the message.
+        message: the same by name.
+        location: the user's line.
+        hint: what to do.
+    """
+
+    #: TensorFlow's number for the kind of error; `tapec.errors` has names for them.
+    error_code: int = 2
 
     def __init__(
-        self, message: str, *, location: Location | None = None, hint: str | None = None
+        self,
+        *arguments: Any,
+        message: str | None = None,
+        location: Location | None = None,
+        hint: str | None = None,
     ) -> None:
         """Keep the parts apart: an outer layer may know the user's line that an inner one does not."""
-        super().__init__(message)
-        self.message = message
+        if message is not None:
+            arguments = (*arguments, message)
+        self.node_def, self.op = arguments[:2] if len(arguments) >= 3 else (None, None)
+        self.message: str = arguments[2] if len(arguments) >= 3 else "".join(arguments[:1])
+        super().__init__(self.message)
         self.location = location
         self.hint = hint
 
@@ -35,6 +54,9 @@ class TapecError(Exception):
         if self.hint is not None:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+TapecError = OpError
 
 
 class ShapeError(TapecError, ValueError):

@@ -28,6 +28,7 @@ from tapec.ir.op import OPS
 from tapec.recording import active_tapes, current_trace, inspectors, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
+from tapec.tensor_shape import TensorShape
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
 
@@ -339,7 +340,7 @@ def _leaf_key(leaf: Any) -> Any:
     kind = type(leaf)  # 1, 1.0 and True are equal, but not the same program
     if isinstance(leaf, float | complex | np.floating | np.complexfloating):
         return kind, repr(leaf)  # -0.0 and 0.0 are equal, NaN is not equal to itself
-    if isinstance(leaf, Number | str | bytes | range | np.generic | np.dtype):
+    if isinstance(leaf, Number | str | bytes | range | np.generic | np.dtype | TensorShape):
         return kind, leaf
     parts = _parts(leaf)
     return _Identity(leaf) if parts is None else (kind, parts)

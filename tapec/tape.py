@@ -67,7 +67,9 @@ class GradientTape:
         watch_accessed_variables: whether trainable Variables are watched when they are read.
     """
 
-    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+    def __init__(self, persistent=False, watch_accessed_variables=True):
+        # type: (bool, bool) -> None
+        # Types in a comment: `inspect` shows the signature as TensorFlow's, which people print to look it up.
         self._persistent = persistent
         self._watches_variables = watch_accessed_variables
         #: What it remembers for `explain`.

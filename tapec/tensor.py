@@ -27,7 +27,7 @@ from tapec.recording import (
     inspectors,
     overhear,
 )
-from tapec.tensor_shape import TensorShape
+from tapec.tensor_shape import TensorShape, shape_of
 
 if TYPE_CHECKING:
     from tapec.operators import Operators
@@ -91,7 +91,7 @@ class Tensor(Operators):
     @property
     def shape(self) -> TensorShape:
         """The shape; a dim that is not known before run time is None."""
-        return TensorShape(d if isinstance(d, int) else None for d in self.type.shape)
+        return shape_of(self.type)
 
     @property
     def ndim(self) -> int:

@@ -29,7 +29,7 @@ from tapec.tensor import (
     next_id,
     type_of,
 )
-from tapec.tensor_shape import TensorShape
+from tapec.tensor_shape import TensorShape, shape_of
 from tapec.variable_updates import VariableUpdates
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Variable(VariableUpdates, Operators):
     @property
     def shape(self) -> TensorShape:
         """The shape."""
-        return TensorShape(self.type.shape)
+        return shape_of(self.type)
 
     @property
     def ndim(self) -> int:

@@ -178,7 +178,7 @@ def test_ir_says_what_there_is(tmp_path: Path) -> None:
     path.write_text(TRAINING)
     message = fails("ir", f"{path}:stop")
     assert message.endswith(
-        f"TapecError: {path} has no compiled function stop\n  hint: it has step\n"
+        f"ValueError: {path} has no compiled function stop\n  hint: it has step\n"
     )
     assert "was not traced yet" in fails("ir", f"{path}:Trainer.other")
     assert "expected FILE:FUNCTION" in fails("ir", str(path))

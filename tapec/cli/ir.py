@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from tapec.cli.programs import print_options, show
-from tapec.ir.errors import TapecError
+from tapec.errors import ValueError
 from tapec.ir.type_text import TypeTextError, parse_type
 from tapec.ir.types import TensorType
 
@@ -72,7 +72,7 @@ def _find(names: dict[str, Any], name: str, file: str) -> Any:
     if not callable(getattr(found, "ir", None)):
         compiled = sorted(n for n, value in names.items() if callable(getattr(value, "ir", None)))
         hint = f"it has {', '.join(compiled)}" if compiled else "decorate it with @tapec.compile"
-        raise TapecError(f"{file} has no compiled function {name}", hint=hint)
+        raise ValueError(f"{file} has no compiled function {name}", hint=hint)
     return found
 
 

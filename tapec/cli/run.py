@@ -11,8 +11,8 @@ import numpy as np
 
 from tapec.cli.programs import program_argument, read
 from tapec.compiler import compile_module
+from tapec.errors import ValueError
 from tapec.ir.core import Function, Module
-from tapec.ir.errors import TapecError
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.verifier import verify
 from tapec.passes.observers import random_inputs
@@ -76,7 +76,7 @@ def _load(source: Path, entry: Function) -> list[Any]:
     elif len(found) == len(args):
         given = list(found.values())
     else:
-        raise TapecError(
+        raise ValueError(
             f"{source} has the arrays {', '.join(found)}; @{entry.name} takes {', '.join(names)}"
         )
     # NumPy's files hold bfloat16 as two bytes without meaning.

@@ -9,8 +9,8 @@ from dataclasses import fields
 import click
 
 from tapec import config as settings_module
+from tapec.errors import ValueError
 from tapec.ir import OPS, Op
-from tapec.ir.errors import TapecError
 from tapec.passes import ORDER, PASSES, PIPELINES
 
 
@@ -29,7 +29,7 @@ def ops(names: tuple[str, ...]) -> None:
     """List the operations, or describe those named."""
     for name in names:
         if name not in OPS:
-            raise TapecError(f"no operation is called {name}", hint="tapec ops lists them")
+            raise ValueError(f"no operation is called {name}", hint="tapec ops lists them")
         _describe(OPS[name])
     if not names:
         rows = [

@@ -176,7 +176,7 @@ class Optimizer:
         return slots
 
     def _slot(self, variable: Variable, name: str, value: Any) -> Variable:
-        start = value if isinstance(value, np.ndarray) else np.full(variable.shape, value)
+        start = value if isinstance(value, np.ndarray) else np.full(tuple(variable.shape), value)
         stem = variable.name.removesuffix(":0")
         own = start.astype(variable.dtype.numpy)
         return Variable(own, trainable=False, name=f"{stem}_{name}")
