@@ -10,8 +10,8 @@ from tapec.frames import Origin
 from tapec.ir.core import Function, Operation
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.op import OPS, Op
+from tapec.ir.reachability import vjp_reads
 from tapec.ir.types import TensorType
-from tapec.passes.adjoint import vjp_reads
 
 if TYPE_CHECKING:
     from tapec.ir.dims import DimLike

@@ -19,8 +19,9 @@ from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.guards import recording_guards
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
+from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import TensorType, as_dtype
-from tapec.passes.adjoint import carries_gradient, reachable
+from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear
 from tapec.tensor import Array, Tensor, as_array, type_of
 

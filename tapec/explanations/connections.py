@@ -20,7 +20,8 @@ from tapec.ir.location import Location
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Gradient, StopGradient
 from tapec.ir.ops.custom import Custom
-from tapec.passes.adjoint import carries_gradient, flows, reachable
+from tapec.ir.reachability import carries_gradient, flows
+from tapec.passes.adjoint import reachable
 from tapec.records import Record, Recording
 
 
