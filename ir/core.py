@@ -313,6 +313,31 @@ class Function:
         return self.body.walk()
 
 
+class Body:
+    """A region's block with what its results are for: to an operation what a `Function` is to a module.
+
+    ``updates`` maps the index of a result to the index of the argument that has its value the next time.
+    """
+
+    __slots__ = ("block", "name", "updates")
+
+    def __init__(self, name: str, block: Block, updates: Mapping[int, int] | None = None) -> None:
+        """Look at a block; ``name`` is for messages."""
+        self.name = name
+        self.block = block
+        self.updates = dict(updates or {})
+
+    @property
+    def args(self) -> list[Value]:
+        """The arguments."""
+        return self.block.args
+
+    @property
+    def returns(self) -> tuple[Value, ...]:
+        """The values that the terminator yields."""
+        return self.block.terminator.operands
+
+
 class Module:
     """Functions by name; the first is the entry."""
 

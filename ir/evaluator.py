@@ -176,7 +176,9 @@ class _Run:
         if self.dims.values:
             attrs = {name: self.dims.static(value) for name, value in attrs.items()}
         if op.regions:
-            attrs = {**attrs, "regions": tuple(self.closure(r.block) for r in op.regions)}
+            regions = tuple(self.closure(r.block) for r in op.regions)
+            types = tuple(self.dims.static(r.type) for r in op.results)
+            attrs = {**attrs, "regions": regions, "results": types}
         given = attrs.get("type")
         if isinstance(given, VectorType):
             attrs = {**attrs, "type": TensorType(given.dtype, (given.lanes,))}
@@ -212,6 +214,14 @@ class _Run:
         for i in reversed(steps) if op.attrs.get("parallel") else steps:
             carried = self.block(body, [np.int64(i), *carried])
         return carried
+
+    def run_while(self, op: Operation, operands: list[Array]) -> Sequence[Array]:
+        i, high = (int(v) for v in operands)
+        condition, body = (region.block for region in op.regions)
+        while i < high and self.block(condition, [np.int64(i)])[0]:
+            self.block(body, [np.int64(i)])
+            i += 1
+        return (np.int64(i),)
 
     def run_if(self, op: Operation, operands: list[Array]) -> Sequence[Array]:
         if operands[0]:
@@ -251,6 +261,8 @@ class _Run:
     def view(self, op: Operation, operands: list[Array]) -> Sequence[Array]:
         wanted = self.dims.static(op.result.type)
         start = self.dims.static(op.attrs.get("offset", 0))
+        if len(operands) > 1:
+            start += int(operands[1]) * self.dims.static(op.attrs["stride"])
         stop = start + wanted.tensor.bytes
         memory = _bytes(operands[0])
         if not 0 <= start <= stop <= memory.size:
@@ -293,6 +305,7 @@ _RULES: Mapping[type[Op], Callable[[_Run, Operation, list[Array]], Sequence[Arra
     control.Call: lambda run, op, operands: run.call(op.attrs["callee"], operands),
     control.KernelOp: lambda run, op, operands: run.block(op.regions[0].block, operands),
     loop.For: _Run.run_for,
+    loop.While: _Run.run_while,
     loop.If: _Run.run_if,
     loop.Load: _Run.load,
     loop.LoadAt: _Run.load_at,

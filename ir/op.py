@@ -209,8 +209,15 @@ class Op:
         inferred = self.infer(*(v.type for v in op.operands), **op.parameters)
         return inferred if isinstance(inferred, tuple) else (inferred,)
 
+    def region_types(self, op: Operation) -> Sequence[tuple[Type, ...]]:
+        """For each region of an isolated operation the types of its arguments; by default the operands'."""
+        return [tuple(v.type for v in op.operands)] * len(op.regions)
+
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
-        """The result or results as NumPy arrays: the meaning of the operation."""
+        """The result or results as NumPy arrays: the meaning of the operation.
+
+        With regions there are two keywords more: ``regions``, functions of arrays, and ``results``, the types.
+        """
         raise NotImplementedError(f"{self.name} cannot be evaluated")
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:

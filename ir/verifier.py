@@ -6,8 +6,8 @@ Everywhere:
 2.  A block holds one terminator, at its end: ``return`` in a function, ``yield`` in a region. An
     operation's regions have one block each.
 3.  A value is defined before it is read, in the same block or in one around it.
-4.  An isolated region reads no value from outside; its arguments have its operation's operands'
-    types, one for one.
+4.  An isolated region reads no value from outside; its arguments have the types that its operation
+    hands to it: mostly its operands', one for one.
 5.  The bookkeeping is right: owners, indices, blocks, and the count of readers of every value.
 6.  Result types are what the operation's type rule gives; a typed operation has its result type as
     attribute ``type``. So the segments of a ``gradient`` add up, and masks stay inside vectors.
@@ -25,8 +25,9 @@ Everywhere:
 Loop level:
 
 13. A ``for`` has one region, whose arguments are the index and the carried values, and which yields
-    the carried values' types; a parallel one carries nothing. An ``if`` that has results has two
-    regions, and they yield the same types.
+    the carried values' types; a parallel one carries nothing. A ``while`` has two, whose argument is
+    the index; the first yields a bool, the second nothing. An ``if`` that has results has two regions,
+    and they yield the same types.
 
 Planned programs (`tapec.ir.placement`):
 
@@ -48,7 +49,7 @@ from tapec.ir.literals import is_attribute, symbols_in
 from tapec.ir.op import checked_result_types
 from tapec.ir.ops import control, loop
 from tapec.ir.placement import check_places
-from tapec.ir.types import INDEX, TensorType, Type, VectorType
+from tapec.ir.types import BOOL, INDEX, TensorType, Type, VectorType
 
 
 def verify(module: Module) -> None:
@@ -171,18 +172,30 @@ class _Verifier:
         for region in op.regions:
             if region.owner is not op or len(region.blocks) != 1:
                 raise _error(5, op, "a region has another owner, or more than one block")
-            self.region(op, region.block)
+        self.regions(op)
         self.check_result_types(op)
         self.check_loops(op)
         self.check_callee(op)
         self.define(op.results, op, op)
 
-    def region(self, op: Operation, block: Block) -> None:
-        """Check a region; an isolated one starts with nothing visible."""
+    def regions(self, op: Operation) -> None:
+        """Check an operation's regions; an isolated one starts with nothing visible."""
         if not op.defn.isolated:
-            self.block(block, op)
+            for region in op.regions:
+                self.block(region.block, op)
             return
-        if [a.type for a in block.args] != [v.type for v in op.operands]:
+        try:
+            takes = op.defn.region_types(op)
+        except (KeyError, TypeError, LookupError) as error:
+            raise _error(4, op, f"what its regions take is not to be told: {error}") from error
+        if len(takes) != len(op.regions):
+            raise _error(4, op, f"it has {len(op.regions)} regions, not {len(takes)}")
+        for region, types in zip(op.regions, takes, strict=True):
+            self.isolated(op, region.block, types)
+
+    def isolated(self, op: Operation, block: Block, types: Sequence[Type]) -> None:
+        """Check a region that takes values of these types and sees no others."""
+        if tuple(a.type for a in block.args) != tuple(types):
             raise _error(4, op, "the region's arguments are not the operands' types")
         outside, self.visible = self.visible, set()
         try:
@@ -217,6 +230,13 @@ class _Verifier:
                 wanted = _types((TensorType(INDEX), *carried))
                 raise _error(13, op, f"the body takes {wanted}, got {_types(args)}")
             self.check_yields(op, carried)
+        elif isinstance(op.defn, loop.While):
+            takes = [tuple(a.type for a in region.block.args) for region in op.regions]
+            if takes != [(TensorType(INDEX),)] * 2:
+                raise _error(13, op, "a while has two regions, which take the index")
+            yields = [tuple(v.type for v in r.block.terminator.operands) for r in op.regions]
+            if yields != [(TensorType(BOOL),), ()]:
+                raise _error(13, op, "the regions of a while yield a bool, and nothing")
         elif isinstance(op.defn, loop.If):
             if len(op.regions) not in ((2,) if op.results else (1, 2)):
                 raise _error(13, op, f"an if with results has two regions, got {len(op.regions)}")

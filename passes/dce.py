@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tapec.ir.core import Block, Module, Operation, Region, Value
 from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.regions import RegionOp
 
 
 def run(module: Module, options: object = None) -> bool:
@@ -31,6 +32,10 @@ def sweep(block: Block) -> bool:
             narrowed = _narrow(op)
             changed |= narrowed is not op
             op = narrowed
+        elif isinstance(op.defn, RegionOp):
+            narrowed = _without_unneeded(op, op.defn)
+            changed |= narrowed is not op
+            op = narrowed
         for region in op.regions:
             for inner in region.blocks:
                 changed |= sweep(inner)
@@ -45,6 +50,22 @@ def needed(op: Operation) -> bool:
     return any(r.users for r in op.results) or not all(
         inner.defn.pure or (inner is not op and inner.defn.terminator) for inner in op.walk()
     )
+
+
+def _without_unneeded(op: Operation, defn: RegionOp) -> Operation:
+    """A branch or loop without what nobody reads, turn after turn: operands, results, and what is between."""
+    operands, results = defn.needs(op)
+    if len(operands) == len(op.operands) and len(results) == len(op.results):
+        return op
+    kept = [op.results[i] for i in results]
+    block = op.block
+    narrow = defn.with_parts(op, operands, results)
+    narrow.block = block
+    for old, new in zip(kept, narrow.results, strict=True):
+        old.replace_all_uses(new)
+    op.drop()
+    op.block = None
+    return narrow
 
 
 def _narrow(kernel: Operation) -> Operation:

@@ -15,6 +15,8 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
 * Where other kernels need of such a value only something smaller, that is written instead: of the argument of a
   ``relu`` the mask, one byte for four (`_Fusion._narrow`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
+* Branches and loops stay outside too, and their regions are grouped in the same way. What a loop carries gets memory
+  that nobody else needs (`tapec.passes.carried`).
 
 `tapec.passes.collapse` first moves changes of shape out of the way; `tapec.passes.order` says which kernel runs when.
 """
@@ -25,15 +27,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Module, Operation, Region, Value, clone_operation
+from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Value, clone_operation
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import TargetError
 from tapec.ir.op import OPS, RUNS, Elementwise
 from tapec.ir.ops.control import KernelOp, Return
+<<<<<<< HEAD
 from tapec.ir.ops.interleaved import Reinterpretation
+=======
+from tapec.ir.ops.loop import Yield
+>>>>>>> 2130ab6 (wip)
 from tapec.ir.ops.movement import Reshape
+from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.source import Constant, Iota
 from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
+from tapec.passes.carried import give_own_memory
 from tapec.passes.collapse import collapse
 from tapec.passes.grouping import Group, has_loops, sources
 from tapec.passes.order import ordered
@@ -52,30 +60,48 @@ class Options:
 
 
 def run(module: Module, options: Options) -> bool:
-    """Group the operations of every function."""
+    """Group the operations of every function, and of the regions in it."""
     changed = False
     for function in module.functions.values():
-        collapse(function.block)
-        _copy_aliases(function)
-        if any(not isinstance(op.defn, KernelOp | Return) for op in function.block.ops):
-            _Fusion(function, options).rewrite()
-            changed = True
+        changed |= _fuse(function, options)
     return changed
 
 
-def _copy_aliases(function: Function) -> None:
+def _fuse(body: Function | Body, options: Options) -> bool:
+    """Group the operations of a function or region, inner regions first."""
+    changed = False
+    for op in body.block.ops:
+        if isinstance(op.defn, RegionOp):
+            for inner in op.defn.bodies(op):
+                changed |= _fuse(inner, options)
+    give_own_memory(body.block)
+    collapse(body.block)
+    _copy_aliases(body)
+    if any(not isinstance(op.defn, KernelOp | Return | Yield) for op in body.block.ops):
+        _Fusion(body, options).rewrite()
+        changed = True
+    return changed
+
+
+def _copy_aliases(body: Function | Body) -> None:
     """Results that are arguments, or the same as other results, become values of their own: copies.
 
     But for an argument that replaces itself.
     """
-    terminator = function.block.terminator
+    terminator = body.block.terminator
     seen: set[Value] = set()
     for i, value in enumerate(terminator.operands):
-        if i in function.updates and value is function.args[function.updates[i]]:
+        if i in body.updates and value is body.args[body.updates[i]]:
             continue
         root = _root(value)
         if root.op is None or not seen.isdisjoint((value, root)):
+<<<<<<< HEAD
             terminator.set_operand(i, _copied(function.block, value))
+=======
+            kernel = _kernel_of([value], [value])
+            body.block.insert_before(terminator, kernel)
+            terminator.set_operand(i, kernel.result)
+>>>>>>> 2130ab6 (wip)
         seen |= {value, root}
 
 
@@ -100,9 +126,9 @@ def _root(value: Value) -> Value:
 
 
 class _Fusion:
-    """The grouping of one function."""
+    """The grouping of one function or region."""
 
-    def __init__(self, function: Function, options: Options) -> None:
+    def __init__(self, function: Function | Body, options: Options) -> None:
         self.function = function
         self.options = options
         self.groups: list[Group] = []
@@ -124,7 +150,7 @@ class _Fusion:
     def _in_memory(self, value: Value) -> bool:
         """Whether somebody can only read the value from memory."""
         for user in value.users:
-            if isinstance(user.defn, Return) or user in self.outside:
+            if isinstance(user.defn, Return | Yield) or user in self.outside:
                 return True
             if user.defn.form != "index" and any(g.core is user for g in self.homes.get(user, ())):
                 return True
@@ -164,14 +190,15 @@ class _Fusion:
 
     def _assign(self, op: Operation) -> None:
         """Find the place of one operation, whose readers all have theirs."""
-        if not op.defn.pure or (op.defn.form == "structural" and not isinstance(op.defn, KernelOp)):
+        apart = isinstance(op.defn, KernelOp | RegionOp)
+        if not op.defn.pure or (op.defn.form == "structural" and not apart):
             raise TargetError(f"{op.name} has no native code", location=op.location)
         if op in self.homes or not any(r.users for r in op.results):
             return
         core = _contraction_of(op)
         if core is not None and self._join(op, core):
             return
-        if isinstance(op.defn, KernelOp) or self._is_view(op):
+        if apart or self._is_view(op):
             self.outside[op] = None
             return
         if op.defn.form != "index":
@@ -444,7 +471,7 @@ def _alike(a: Access, b: Access) -> bool:
     )
 
 
-def _write(function: Function, items: list[Group | Operation]) -> None:
+def _write(function: Function | Body, items: list[Group | Operation]) -> None:
     """Make the function's block of kernels, reshapes and the return."""
     block = function.block
     old, terminator = block.ops[:-1], block.terminator

@@ -1,20 +1,25 @@
 """Turn kernels into loop nests, and a function of kernels into the entry that launches them.
 
 The entry takes the function's arguments as buffers, a buffer for each result that updates no argument, and the arena.
-Equal kernels are written once. A kernel gets each buffer once: what it updates in place is one argument.
+Equal kernels are written once. A kernel gets each buffer once: what it updates in place is one argument. Branches and
+loops around kernels become those of the entry; rows of what is stacked are views at an offset that the turn gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from tapec.ir.builder import Builder
 from tapec.ir.compare import exact
-from tapec.ir.core import Function, Module, Operation, Value
+from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Value
+from tapec.ir.dims import DimLike
 from tapec.ir.errors import PassError
 from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import Place, parse_place
-from tapec.ir.types import U8, BufferType, TensorType
+from tapec.ir.types import INDEX, U8, BufferType, DType, TensorType, Type
 from tapec.passes.nest import KernelWriter
 from tapec.passes.plan import home
 
@@ -29,6 +34,27 @@ def run(module: Module, options: object = None) -> bool:
         lowered.add(kernel)
     module.functions = lowered.functions
     return True
+
+
+class Row(NamedTuple):
+    """A row of what is stacked: number ``index`` (a value of the entry) of those of ``bytes`` each."""
+
+    of: Slot
+    stack: BufferType
+    index: Value
+    bytes: DimLike
+
+
+#: Where a value lives: a place of the whole function, or a row of what does.
+Slot = Place | Row
+
+
+@dataclass
+class _Scope:
+    """Where the arguments and results of the function or region are that is being written."""
+
+    args: Sequence[Slot]
+    results: Sequence[Slot | None]
 
 
 class _Entry:
@@ -49,30 +75,59 @@ class _Entry:
         self.entry.attrs = {"inputs": len(function.args), **function.attrs}
         self.builder = Builder(self.entry.block)
         self._results = dict(zip(fresh, self.entry.args[len(function.args) :], strict=False))
-        self._places = {a: Place("arg", i) for i, a in enumerate(function.args)}
-        self._views: dict[tuple[Place, BufferType], Value] = {}
+        self._slots: dict[Value, Slot] = {a: Place("arg", i) for i, a in enumerate(function.args)}
+        self._views: dict[tuple[Slot, BufferType], Value] = {}
+        self._scope = _Scope(
+            [Place("arg", i) for i in range(len(function.args))],
+            [Place("result", i) for i in range(len(function.returns))],
+        )
 
     def write(self) -> Function:
         """Launch every kernel."""
-        for op in self.source.block.ops[:-1]:
+        self._block(self.source.block)
+        self.builder.emit("return")
+        return self.entry
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops[:-1]:
             with self.builder.at(op.location):
                 if isinstance(op.defn, KernelOp):
                     self._launch(op)
+                elif isinstance(op.defn, RegionOp):
+                    self._place_results(op)
+                    op.defn.lower_regions(_Regions(self, op), op)
                 elif not op.operands or op.defn.form != "index":
                     raise PassError(
                         f"lower found {op.name} outside of a kernel",
                         hint="run fuse, schedule and plan first",
                     )
-        self.builder.emit("return")
-        return self.entry
 
-    def _launch(self, op: Operation) -> None:
+    # ---- kernels
+
+    def _place_results(self, op: Operation) -> None:
         for result, text in zip(op.results, op.attrs["place"], strict=True):
             place = parse_place(text)
             assert place is not None
-            self._places[result] = place
+            self._slots[result] = self._slot(place)
+
+    def _slot(self, place: Place) -> Slot:
+        """Where a place of the scope is in the whole function."""
+        if place.kind == "arena":
+            return place
+        found = (self._scope.args if place.kind == "arg" else self._scope.results)[place.number]
+        assert found is not None
+        return found
+
+    def slot(self, value: Value) -> Slot:
+        """Where a value lives."""
+        return self._slots[home(value)]
+
+    def _launch(self, op: Operation) -> None:
+        self._place_results(op)
         values = [*op.operands, *op.results]
-        slots = [self._places[home(v)] for v in values]
+        slots = [self.slot(v) for v in values]
+        if _is_copy(op) and slots[0] == slots[1]:
+            return
         # Where a result replaces an operand, both are one argument of the kernel, the operand's. What has no elements
         # replaces nothing, wherever it is.
         written = set(slots[len(op.operands) :])
@@ -85,7 +140,7 @@ class _Entry:
         kernel = self._kernel(op, roles, len(order))
         firsts = [roles.index(n) for n in range(len(order))]
         buffers = [
-            self._memory(slots[first], arg.type)
+            self.memory(slots[first], arg.type)
             for first, arg in zip(firsts, kernel.args, strict=True)
         ]
         self.builder.emit("launch", *buffers, kernel=kernel.name)
@@ -99,21 +154,118 @@ class _Entry:
             known.name = f"k{len(self.kernels) - 1}"
         return known
 
-    def _memory(self, place: Place, type: object) -> Value:
+    def memory(self, slot: Slot, type: object) -> Value:
         """A buffer of this type at a place."""
         assert isinstance(type, BufferType)
-        key = (place, type)
+        key = (slot, type)
         if key not in self._views:
-            if place.kind == "arena":
-                buffer, offset = self.entry.args[-1], place.number
-            elif place.kind == "arg":
-                buffer, offset = self.entry.args[place.number], 0
-            else:
-                buffer, offset = self._results[place.number], 0
-            if buffer.type != type:
-                buffer = self.builder.emit("view", buffer, type=type, offset=offset)
-            self._views[key] = buffer
+            self._views[key] = self._view(slot, type)
         return self._views[key]
+
+    def _view(self, slot: Slot, type: BufferType) -> Value:
+        offset: dict[str, DimLike] = {}
+        index: list[Value] = []
+        if isinstance(slot, Row):
+            buffer = self.memory(slot.of, slot.stack)
+            offset, index = {"stride": slot.bytes}, [slot.index]
+        elif slot.kind == "arena":
+            buffer, offset = self.entry.args[-1], {"offset": slot.number}
+        elif slot.kind == "arg":
+            buffer, offset = self.entry.args[slot.number], {"offset": 0}
+        else:
+            buffer, offset = self._results[slot.number], {"offset": 0}
+        if buffer.type == type:
+            return buffer
+        view: Value = self.builder.emit("view", buffer, *index, type=type, **offset)
+        return view
+
+    # ---- regions
+
+    def region(
+        self, body: Body, types: Sequence[Type], arguments: Any, results: Any, end: Any
+    ) -> Region:
+        """A region of the entry, in which the operations of a body run; see `_Regions.region`."""
+        block = Block(types)
+        outside = self.builder, self._scope, self._views
+        self.builder, self._views = Builder(block), dict(self._views)
+        self._scope = _Scope(arguments(block.args), results(block.args))
+        self._slots.update(zip(body.args, self._scope.args, strict=True))
+        self._block(body.block)
+        self.builder.emit("yield", *end(block.args))
+        self.builder, self._scope, self._views = outside
+        return Region([block])
+
+
+class _Regions:
+    """What the rules of branches and loops write with (`tapec.ir.ops.regions.EntryWriter`)."""
+
+    def __init__(self, entry: _Entry, op: Operation) -> None:
+        self._entry = entry
+        self.op = op
+        assert isinstance(op.defn, RegionOp)
+        self._bodies = op.defn.bodies(op)
+
+    @property
+    def b(self) -> Builder:
+        """Writes into the entry, where it is now."""
+        return self._entry.builder
+
+    def operand(self, index: int) -> Slot:
+        """Where an operand lives."""
+        return self._entry.slot(self.op.operands[index])
+
+    def result(self, index: int) -> Slot:
+        """Where a result lives."""
+        return self._entry.slot(self.op.results[index])
+
+    def row(self, slot: Slot, stack: TensorType, index: Value) -> Slot:
+        """Where a row of what is stacked lives."""
+        return Row(slot, _buffer(stack), index, stack.with_shape(stack.shape[1:]).bytes)
+
+    def number(self, value: int) -> Value:
+        """An index."""
+        result: Value = self.b.emit("constant", value=value, type=TensorType(INDEX))
+        return result
+
+    def load(self, slot: Slot, dtype: DType) -> Value:
+        """The one element that is in a place."""
+        result: Value = self.b.load(self._entry.memory(slot, BufferType(dtype, ())))
+        return result
+
+    def store(self, value: Value, slot: Slot) -> None:
+        """Write the one element of a place."""
+        memory = self._entry.memory(slot, BufferType(value.type.dtype, ()))
+        self.b.emit("store", value, memory)
+
+    def yielded(self, region: int, index: int) -> Value:
+        """The one element of what the operation's region yields."""
+        value = self._bodies[region].returns[index]
+        return self.load(self._entry.slot(value), value.type.dtype)
+
+    def region(
+        self,
+        number: int,
+        types: Sequence[Type],
+        arguments: Callable[[Sequence[Value]], Sequence[Slot]],
+        results: Callable[[Sequence[Value]], Sequence[Slot | None]],
+        end: Callable[[Sequence[Value]], Sequence[Value]] = lambda args: (),
+    ) -> Region:
+        """A region of the entry with arguments of these types, in which the operation's region runs.
+
+        ``arguments`` and ``results`` say, of the entry's arguments, where those of the operation's region are;
+        ``end`` what the entry's region yields.
+        """
+        return self._entry.region(self._bodies[number], types, arguments, results, end)
+
+
+def _is_copy(kernel: Operation) -> bool:
+    """Whether a kernel gives its only operand as it is."""
+    block = kernel.regions[0].block
+    return (
+        len(block.ops) == 1
+        and list(block.terminator.operands) == block.args
+        and len(block.args) == 1
+    )
 
 
 def _structure(kernel: Operation) -> Hashable:

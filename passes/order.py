@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tapec.ir.core import Function, Operation, Value
+from tapec.ir.core import Body, Function, Operation, Value
 from tapec.passes.grouping import Group, sources
 
 Item = Group | Operation
@@ -20,7 +20,7 @@ _MOST_COMPARED = 32
 
 
 def ordered(
-    function: Function,
+    function: Function | Body,
     groups: Iterable[Group],
     outside: Iterable[Operation],
     position: Mapping[Operation, int],
@@ -35,7 +35,7 @@ class _Graph:
     """What depends on what, and how large it is."""
 
     def __init__(
-        self, function: Function, items: list[Item], position: Mapping[Operation, int]
+        self, function: Function | Body, items: list[Item], position: Mapping[Operation, int]
     ) -> None:
         self.reads = {item: sources(item) for item in items}
         self.writes = {item: _writes(item) for item in items}
@@ -64,7 +64,7 @@ class _Graph:
             value = self.home[value]
         return value
 
-    def _update_last(self, function: Function, maker: Mapping[Value, Item]) -> None:
+    def _update_last(self, function: Function | Body, maker: Mapping[Value, Item]) -> None:
         """Let what replaces an argument come after all that read it, unless they depend on it."""
         returned = function.block.terminator.operands
         after: dict[Item, set[Item]] = {item: set() for item in self.before}

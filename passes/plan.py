@@ -7,8 +7,9 @@ function's attributes ``arena`` and ``lower_bound`` tell the bytes taken and the
 
 A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
 later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at
-the end moves it. A kernel cannot fail, so a step that has begun to write in place runs to its end. Places as text:
-`tapec.ir.placement`.
+the end moves it. What a loop carries is all the time in the place of its result, which is that of the operand too; its
+regions take turns in a part of the arena. A kernel cannot fail, so a step that has begun to write in place runs to its
+end. Places as text: `tapec.ir.placement`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Module, Operation, Region, Value
+from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Value
 from tapec.ir.errors import PassError
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import KernelOp, Return
+<<<<<<< HEAD
 from tapec.ir.ops.interleaved import Reinterpretation
+=======
+from tapec.ir.ops.loop import Yield
+from tapec.ir.ops.regions import RegionOp
+from tapec.ir.placement import parse_place
+>>>>>>> 2130ab6 (wip)
 from tapec.passes.access import block_accesses, is_own, loops_of
+from tapec.passes.carried import first_writer
 
 #: Bytes that places are multiples of: a cache line, and the widest vector.
 ALIGNMENT = 64
@@ -43,34 +51,88 @@ def run(module: Module, options: object = None) -> bool:
     """Plan every function of kernels."""
     changed = False
     for function in module.functions.values():
-        if any(isinstance(op.defn, KernelOp) for op in function.block.ops):
-            _plan(function)
+        if any(isinstance(op.defn, KernelOp) for op in function.walk()):
+            total, least = _plan(function, _results(function))
+            function.attrs["arena"] = total
+            function.attrs["lower_bound"] = least
             changed = True
     return changed
 
 
-def _plan(function: Function) -> None:
-    places = _results(function)
-    intervals = _intervals(function, places)
+def _plan(body: Function | Body, places: dict[Value, str]) -> tuple[int, int]:
+    """Place what a function or region makes; return the bytes of arena that it takes, and how many are alive at once.
+
+    ``places`` are known already. Those in the arena count from the start of what the body gets of it.
+    """
+    scratch = {op: _regions(op) for op in body.block.ops if isinstance(op.defn, RegionOp)}
+    _propagate(places)
+    intervals = _intervals(body, places)
+    regions = {}
+    for i, op in enumerate(body.block.ops):
+        if op in scratch:
+            regions[op] = Interval([], scratch[op], i, i)
+            intervals.append(regions[op])
     offsets, total = place(intervals)
     for interval, offset in offsets.items():
         for value in interval.values:
             places[value] = f"arena+{offset}"
-    for op in function.block.ops:
-        if isinstance(op.defn, KernelOp):
+    for op in body.block.ops:
+        if isinstance(op.defn, KernelOp | RegionOp):
             op.attrs["place"] = tuple(places[r] for r in op.results)
-    function.attrs["arena"] = total
-    function.attrs["lower_bound"] = lower_bound(intervals)
+        if op in regions:
+            _shift(op, offsets[regions[op]])
+    return total, lower_bound(intervals)
+
+
+def _regions(op: Operation) -> int:
+    """Plan the regions of an operation, of which one runs at a time; return the bytes of arena that they take."""
+    assert isinstance(op.defn, RegionOp)
+    sizes = [0]
+    for k, body in enumerate(op.defn.bodies(op)):
+        places = _results(body) if op.defn.yields_results(k) else {}
+        sizes.append(_plan(body, places)[0])
+    return max(sizes)
+
+
+def _shift(op: Operation, offset: int) -> None:
+    """Move all that the regions of an operation have in the arena."""
+    for region in op.regions:
+        for inner in region.walk():
+            texts = inner.attrs.get("place")
+            if texts is not None:
+                found = [parse_place(text) for text in texts]
+                inner.attrs["place"] = tuple(
+                    str(p._replace(number=p.number + offset)) if p.kind == "arena" else str(p)
+                    for p in found
+                    if p is not None
+                )
+
+
+def _propagate(places: dict[Value, str]) -> None:
+    """Give what loops overwrite the places of what they make."""
+    for value, text in list(places.items()):
+        op = value.op
+        while op is not None and isinstance(op.defn, RegionOp):
+            operand = op.defn.overwritten(op).get(value.index)
+            if operand is None:
+                break
+            value = home(op.operands[operand])
+            places[value] = text
+            op = value.op
 
 
 def home(value: Value) -> Value:
     """The value in whose memory this one is: through operations that only give another shape."""
-    while value.op is not None and not isinstance(value.op.defn, KernelOp) and value.op.operands:
+    while (
+        value.op is not None
+        and not isinstance(value.op.defn, KernelOp | RegionOp)
+        and value.op.operands
+    ):
         value = value.op.operands[0]
     return value
 
 
-def _results(function: Function) -> dict[Value, str]:
+def _results(function: Function | Body) -> dict[Value, str]:
     """Places of values that leave the function; copies are appended where one cannot be made in its place."""
     terminator = function.block.terminator
     position = {op: i for i, op in enumerate(function.block.ops)}
@@ -91,7 +153,11 @@ def _results(function: Function) -> dict[Value, str]:
 
 
 def _may_update(
+<<<<<<< HEAD
     function: Function, returned: Value, index: int, position: dict[Operation, int]
+=======
+    function: Function | Body, value: Value, index: int, position: dict[Operation, int]
+>>>>>>> 2130ab6 (wip)
 ) -> bool:
     """Whether a value may be written over an argument when it is made."""
     argument = function.args[index]
@@ -99,21 +165,22 @@ def _may_update(
     view = returned.op is not None and isinstance(returned.op.defn, Reinterpretation)
     if (returned if view else value).type != argument.type:
         return False
-    kernel = value.op
-    assert kernel is not None
+    writer = first_writer(value)
     for reader in _kernel_readers(argument):
-        if position[reader] > position[kernel]:
+        if position[reader] > position[writer]:
             return False
-        if reader is kernel and not _reads_in_place(kernel, argument):
+        if reader is writer and not (
+            isinstance(writer.defn, KernelOp) and _reads_in_place(writer, argument)
+        ):
             return False
     return True
 
 
 def _kernel_readers(value: Value) -> list[Operation]:
-    """Kernels that read a value, in any shape."""
+    """Kernels, branches and loops that read a value, in any shape."""
     found = []
     for user in value.users:
-        if isinstance(user.defn, KernelOp | Return):
+        if isinstance(user.defn, KernelOp | RegionOp | Return | Yield):
             found.append(user)
         else:
             found += [reader for result in user.results for reader in _kernel_readers(result)]
@@ -135,7 +202,11 @@ def _reads_in_place(kernel: Operation, argument: Value) -> bool:
     return True
 
 
+<<<<<<< HEAD
 def _copy(function: Function, returned: Value) -> Value:
+=======
+def _copy(function: Function | Body, value: Value) -> Value:
+>>>>>>> 2130ab6 (wip)
     """A kernel at the end that copies a value, scheduled as the one that made it."""
     view = returned.op
     if view is not None and isinstance(view.defn, Reinterpretation):
@@ -146,7 +217,10 @@ def _copy(function: Function, returned: Value) -> Value:
     Builder(body).emit("yield", body.args[0])
     producer = home(value).op
     assert producer is not None
-    attrs = {"lanes": producer.attrs["lanes"], "parallel": bool(producer.attrs["parallel"])}
+    if isinstance(producer.defn, RegionOp):
+        producer = next((op for op in producer.walk() if isinstance(op.defn, KernelOp)), None)
+    made = {} if producer is None else producer.attrs
+    attrs = {"lanes": made.get("lanes", 1), "parallel": bool(made.get("parallel"))}
     op = Operation(OPS["kernel"], [value], [value.type], attrs, [Region([body])])
     end = function.block.terminator
     function.block.insert_before(end, op)
@@ -155,14 +229,14 @@ def _copy(function: Function, returned: Value) -> Value:
     return copy
 
 
-def _intervals(function: Function, places: dict[Value, str]) -> list[Interval]:
+def _intervals(function: Function | Body, places: dict[Value, str]) -> list[Interval]:
     """What has to go into the arena."""
     last: dict[Value, int] = {}
     made: dict[Value, int] = {}
     for i, op in enumerate(function.block.ops):
         for operand in op.operands:
             last[home(operand)] = i
-        if isinstance(op.defn, KernelOp):
+        if isinstance(op.defn, KernelOp | RegionOp):
             made.update((r, i) for r in op.results)
     intervals: dict[Value, Interval] = {}
     for value, first in made.items():
@@ -189,6 +263,9 @@ def _replaced(value: Value, at: int, intervals: dict[Value, Interval]) -> Interv
     """The interval of an operand that dies in the kernel that makes a value, and that the value may replace."""
     kernel = value.op
     assert kernel is not None
+    if isinstance(kernel.defn, RegionOp):
+        operand = kernel.defn.overwritten(kernel).get(value.index)
+        return None if operand is None else intervals[home(kernel.operands[operand])]
     if any(op.defn.form != "index" for op in kernel.regions[0].block.ops[:-1]):
         return None
     for operand in kernel.operands:

@@ -2,6 +2,7 @@
 
 from tapec.ir.ops import (
     arith,
+    branching,
     check,
     compare,
     contraction,
@@ -22,6 +23,7 @@ from tapec.ir.ops import (
     pairwise,
     random,
     reduction,
+    repetition,
     scatter,
     source,
     spectral,
@@ -29,6 +31,7 @@ from tapec.ir.ops import (
 
 __all__ = [
     "arith",
+    "branching",
     "check",
     "compare",
     "contraction",
@@ -49,6 +52,7 @@ __all__ = [
     "pairwise",
     "random",
     "reduction",
+    "repetition",
     "scatter",
     "source",
     "spectral",

@@ -4,10 +4,11 @@
 
     module   ::= entry kernel*
     entry    ::= func @f(%x: &f32[8,4], …, %result: &f32[8], %arena: &u8[4096]) -> (%result, %x)
-                 {arena = 4096, inputs = 1} { (view | launch)* return }
+                 {arena = 4096, inputs = 1} { (view | launch | statement)* return }
     kernel   ::= kernel @k(%a: &f32[8,4], …) { statement* return }
     statement::= %i = constant {value = 0} : index
                | %v = for %lo, %hi, %init… {step = 16, unroll = 4} : f32 { ^(%i: index, %acc: f32, …): … yield %acc }
+               | %n = while %lo, %hi : index { ^(%i: index): … yield %condition } { ^(%i: index): … yield }
                | %v = if %condition : f32 { … yield %x } { … yield %y }
                | %v = load %buffer, %i, %j {lanes = 16} : f32x16        (no lanes: one element)
                | %v = load %buffer, %i, %j, %n {lanes = 16, masked = true}   (only the first %n lanes; others are 0)
@@ -15,6 +16,7 @@
                | store %v, %buffer, %i, %j      (… %n {masked = true})
                | %b = alloc : &f32[64]                                  (scratch of this kernel, on the stack)
                | %b = view %buffer {offset = 64} : &f32[8]              (part of another buffer, offset in bytes)
+               | %b = view %buffer, %i {stride = 32} : &f32[8]          (and %i strides more)
                | %v = splat %s {lanes = 16} · %v = lanes : i32x16 · %s = reduce_lanes %v {combine = "add"}
                | %v = shuffle %a, %b {mask = [0, 16, 1, 17]}
                | %s = <any elementwise operation> on scalars or vectors, without promotion
@@ -22,7 +24,8 @@
 
 An entry takes the function's arguments, then a buffer for each result that updates no argument, then the arena if
 there is one; its header names the arguments that receive the results. Indices are ``index`` scalars, one for each
-axis. A ``for`` runs while ``lo <= i < hi``; ``unroll`` asks for that many copies of its body in a turn, ``parallel =
+axis. A ``for`` runs while ``lo <= i < hi``, a ``while`` stops before that where its condition does not hold, and tells
+where;  ``unroll`` asks for that many copies of its body in a turn, ``parallel =
 true`` promises that iterations are independent (then nothing is carried). Kernels read and write only their arguments;
 two arguments of a kernel never overlap (a buffer updated in place is passed once).
 """
@@ -66,6 +69,22 @@ class For(LoopOp):
         if step < 1:
             raise ShapeError(f"for: step must be positive, got {step}")
         return types[2:]
+
+
+class While(LoopOp):
+    """Counted loop that may end early: the first region says whether the second, the body, runs for an index.
+
+    The result is the first index for which it did not.
+    """
+
+    name = "while"
+    pure = False
+
+    def infer(self, *types: Any) -> TensorType:
+        """An index."""
+        if types != (_INDEX, _INDEX):
+            raise DTypeError("while: the bounds must be index")
+        return _INDEX
 
 
 class If(LoopOp):
@@ -154,14 +173,16 @@ class Alloc(LoopOp):
 
 
 class View(LoopOp):
-    """Another type for part of a buffer; ``offset`` in bytes from its start."""
+    """Another type for part of a buffer; ``offset`` in bytes from its start, and ``stride`` times an index if given."""
 
     name = "view"
     typed = True
 
-    def infer(self, *types: Any, type: Any, offset: int = 0) -> Any:
+    def infer(self, *types: Any, type: Any, offset: int = 0, stride: int = 0) -> Any:
         """The given buffer type."""
         _buffer(self.name, types[0])
+        if len(types) > 1:
+            _indices(self.name, types[1:], 1)
         return type
 
 

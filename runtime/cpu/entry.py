@@ -385,18 +385,16 @@ define hidden void @{release}() #0 {{
 
 def work(module: Module) -> int:
     """Operations that one run executes, roughly: loops of unknown length count as a thousand turns."""
-    return sum(
-        _block_work(module.functions[op.attrs["kernel"]].block)
-        for op in module.entry.block.ops
-        if isinstance(op.defn, loop.Launch)
-    )
+    return _block_work(module.entry.block, module)
 
 
-def _block_work(block: Block) -> int:
+def _block_work(block: Block, module: Module) -> int:
     total = 0
     for op in block.ops:
-        inner = sum(_block_work(b) for region in op.regions for b in region.blocks)
-        if isinstance(op.defn, loop.For):
+        inner = sum(_block_work(b, module) for region in op.regions for b in region.blocks)
+        if isinstance(op.defn, loop.Launch):
+            inner = _block_work(module.functions[op.attrs["kernel"]].block, module)
+        elif isinstance(op.defn, loop.For | loop.While):
             inner *= _turns(op)
         total += 1 + inner
     return total

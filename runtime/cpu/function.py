@@ -147,6 +147,44 @@ class FunctionWriter:
         ends = ((before, init), (inside.label, results))
         return [self._phi(kind, ends, k) for k, kind in enumerate(types)]
 
+    def loop_while(
+        self,
+        low: Affine,
+        high: Affine,
+        holds: Callable[[Affine], str],
+        body: Callable[[Affine], None],
+    ) -> str:
+        """Write a counted loop that ends before an index for which ``holds`` says no; return that index."""
+        start, stop = self.index(low), self.index(high)
+        outside = self.scopes[-1]
+        head, ask, turn, done = (self.fresh(stem) for stem in ("loop", "ask", "turn", "done"))
+        self._enter(ask, branch=True)
+        i = self._variable("i")
+        condition = holds(Affine(((i, 1),)))
+        asked = self.scopes[-1]
+        self._enter(turn, branch=True)
+        body(Affine(((i, 1),)))
+        following = self.emit(f"add nsw i64 {i}, 1")
+        turned = self.scopes.pop()
+        self.scopes.pop()
+        outside.lines += [
+            f"br label %{head}",
+            f"{head}:",
+            f"{i} = phi i64 [ {start}, %{outside.label} ], [ {following}, %{turned.label} ]",
+            f"%{head}.more = icmp slt i64 {i}, {stop}",
+            f"br i1 %{head}.more, label %{ask}, label %{done}",
+            f"{ask}:",
+            *asked.lines,
+            f"br i1 {condition}, label %{turn}, label %{done}",
+            f"{turn}:",
+            *turned.lines,
+            f"br label %{head}",
+            f"{done}:",
+        ]
+        outside.label = done
+        self._depth[i] = len(self.scopes) - 1
+        return i
+
     def branch(
         self,
         condition: str,

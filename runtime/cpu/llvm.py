@@ -393,6 +393,9 @@ class KernelWriter(FunctionWriter):
         """A part of another buffer."""
         offset = self.dim(op.attrs.get("offset", 0))
         base = self.name(op.operands[0])
+        if len(op.operands) > 1:
+            stride = self.dim(op.attrs["stride"])
+            offset = offset.plus(self.product(self.position(op.operands[1]), stride))
         self.define(op.result, self.address(base, "i8", 1, offset))
 
     # ---- control
@@ -442,6 +445,22 @@ class KernelWriter(FunctionWriter):
         name = self.pure(f"call i64 @llvm.smax.i64(i64 {groups}, i64 0)", groups)
         return Affine(((name, 1),))
 
+    def while_op(self, op: Operation) -> None:
+        """A counted loop that its condition may end."""
+        low, high = (self.position(v) for v in op.operands)
+        condition, body = (region.block for region in op.regions)
+
+        def holds(i: Affine) -> str:
+            self.affine[condition.args[0]] = i
+            (value,) = self.block(condition)
+            return self.name(value)
+
+        def turn(i: Affine) -> None:
+            self.affine[body.args[0]] = i
+            self.block(body)
+
+        self.define(op.result, self.loop_while(low, high, holds, turn))
+
     def if_op(self, op: Operation) -> None:
         """A branch; a missing second side yields nothing."""
         sides = [region.block for region in op.regions]
@@ -477,6 +496,7 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     source.Constant: KernelWriter.constant,
     compare.Cast: KernelWriter.cast,
     loop.For: KernelWriter.for_op,
+    loop.While: KernelWriter.while_op,
     loop.If: KernelWriter.if_op,
     loop.Load: KernelWriter.load,
     loop.LoadAt: KernelWriter.load_at,

@@ -1,0 +1,225 @@
+"""What operations have in common whose regions are parts of the program: branches and loops.
+
+All that a region reads comes in through its operation's operands, so that passes need not look inside to know what
+depends on what. Each region of an operation is a `Body`, which passes treat as they treat a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Block, Body, Operation, Region, Value, clone_operation
+from tapec.ir.op import OPS, Op
+from tapec.ir.reachability import carries_gradient, reachable
+from tapec.ir.types import DType, TensorType, Type
+
+
+class EntryWriter(Protocol):
+    """What a branch or loop is lowered with: it becomes one of the entry, around the kernels of its regions.
+
+    Slots are where values live; what they are is the writer's business (`tapec.passes.lower`).
+    """
+
+    @property
+    def b(self) -> Builder:
+        """Writes into the entry, where it is now."""
+
+    def operand(self, index: int) -> Any:
+        """The slot of an operand."""
+
+    def result(self, index: int) -> Any:
+        """The slot of a result."""
+
+    def row(self, slot: Any, stack: TensorType, index: Value) -> Any:
+        """The slot of a row of what is stacked."""
+
+    def number(self, value: int) -> Value:
+        """An index."""
+
+    def load(self, slot: Any, dtype: DType) -> Value:
+        """The one element in a slot."""
+
+    def store(self, value: Value, slot: Any) -> None:
+        """Write the one element of a slot."""
+
+    def yielded(self, region: int, index: int) -> Value:
+        """The one element of what a region of the operation yields."""
+
+    def region(
+        self,
+        number: int,
+        types: Sequence[Type],
+        arguments: Callable[[Sequence[Value]], Sequence[Any]],
+        results: Callable[[Sequence[Value]], Sequence[Any]],
+        end: Callable[[Sequence[Value]], Sequence[Value]] = ...,
+    ) -> Region:
+        """A region of the entry, with arguments of these types, in which the operation's region runs.
+
+        ``arguments`` and ``results`` give, from the entry's arguments, the slots of those of the operation's region
+        (None where a result is wherever it was planned); ``end`` what the entry's region yields.
+        """
+
+
+class RegionOp(Op):
+    """The family. An operand is an argument of some of the regions (`operands_of`), or governs what runs.
+
+    The yields of the regions for which `yields_results` holds are the results, one for one.
+    """
+
+    form = "structural"
+    isolated = True
+
+    def operands_of(self, op: Operation, region: int) -> range | tuple[int, ...]:
+        """For each argument of a region, the operand that it comes from."""
+        raise NotImplementedError
+
+    def yields_results(self, region: int) -> bool:
+        """Whether a region yields what becomes the results."""
+        return True
+
+    def unchanged(self, op: Operation) -> Collection[int]:
+        """The operands that are, as they are, what the regions get."""
+        raise NotImplementedError
+
+    def bodies(self, op: Operation) -> list[Body]:
+        """The regions; those of a loop update their arguments."""
+        return [Body(op.name, region.block) for region in op.regions]
+
+    def overwritten(self, op: Operation) -> Mapping[int, int]:
+        """Results by number that are made in the memory of an operand, whose value nobody may need then."""
+        return {}
+
+    def needs(self, op: Operation) -> tuple[list[int], list[int]]:
+        """The operands and the results that somebody reads, or that what is read depends on."""
+        raise NotImplementedError
+
+    def attrs_of(
+        self, op: Operation, operands: Sequence[int], results: Sequence[int]
+    ) -> dict[str, Any]:
+        """The attributes when only these operands and results are left."""
+        return dict(op.attrs)
+
+    def region_types(self, op: Operation) -> Sequence[tuple[Type, ...]]:
+        """The operands' types."""
+        return [
+            tuple(op.operands[i].type for i in self.operands_of(op, k))
+            for k in range(len(op.regions))
+        ]
+
+    def lower_regions(self, k: EntryWriter, op: Operation) -> None:
+        """Write the operation into the entry."""
+        raise NotImplementedError
+
+    # ---- what passes do with any of them
+
+    def with_parts(
+        self, op: Operation, operands: Sequence[int], results: Sequence[int]
+    ) -> Operation:
+        """An operation in no block that has only these operands and results; it takes the regions over."""
+        for k, region in enumerate(op.regions):
+            block = region.block
+            if self.yields_results(k):
+                last = block.terminator
+                last.set_operands([last.operands[i] for i in results if i < len(last.operands)])
+            _forget_dead(block)
+            sources = self.operands_of(op, k)
+            for i in reversed(range(len(sources))):
+                if sources[i] not in operands:
+                    block.remove_arg(i)
+        attrs = self.attrs_of(op, operands, results)
+        regions, op.regions = op.regions, []
+        kept = [op.results[i] for i in results]
+        new = Operation(
+            op.defn,
+            [op.operands[i] for i in operands],
+            [r.type for r in kept],
+            attrs,
+            regions,
+            op.location,
+        )
+        for old, result in zip(kept, new.results, strict=True):
+            result.name = old.name
+        return new
+
+
+def _forget_dead(block: Block) -> None:
+    """Take operations out whose results nobody reads, so that they read no argument that goes."""
+    kept = []
+    for op in reversed(block.ops):
+        pure = all(inner.defn.pure or inner.defn.terminator for inner in op.walk())
+        if pure and not op.defn.terminator and not any(r.users for r in op.results):
+            op.drop()
+            op.block = None
+        else:
+            kept.append(op)
+    block.ops = kept[::-1]
+
+
+def live_args(block: Block, results: Iterable[Value]) -> set[Value]:
+    """The arguments of a block that these values depend on, or that what has an effect reads."""
+    stack = [*results]
+    stack += [v for op in block.ops[:-1] if not op.defn.pure for v in op.operands]
+    seen: set[Value] = set()
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen.add(value)
+            stack += value.op.operands if value.op is not None else ()
+    return {arg for arg in block.args if arg in seen}
+
+
+def copied_into(b: Builder, block: Block, values: Sequence[Value]) -> list[Value]:
+    """Write a block's operations through ``b`` with ``values`` for its arguments; return what it yields."""
+    mapping = dict(zip(block.args, values, strict=True))
+    for op in block.ops[:-1]:
+        b.insert(clone_operation(op, mapping))
+    return [mapping[v] for v in block.terminator.operands]
+
+
+def new_region(types: Iterable[Type], write: Any, names: Iterable[str | None] = ()) -> Region:
+    """A region of one block: ``write(builder, arguments)`` writes its operations and returns what it yields."""
+    block = Block(types, names)
+    b = Builder(block)
+    b.emit("yield", *write(b, list(block.args)))
+    return Region([block])
+
+
+def pulled_back(
+    b: Builder,
+    targets: Sequence[Value],
+    seeds: Sequence[Value],
+    sources: Sequence[Value],
+) -> list[Value]:
+    """A ``gradient`` for each source; zeros where there is no path."""
+    if not sources:
+        return []
+    if not targets:
+        return [b.full_like(0, s) for s in sources]
+    segments = (len(targets), len(seeds), len(sources), 0)
+    found: Any = b.emit("gradient", *targets, *seeds, *sources, segments=segments)
+    return [found] if isinstance(found, Value) else list(found)
+
+
+def flows_back(block: Block, yields: Collection[int]) -> set[int]:
+    """The arguments, by number, that have a cotangent when these of the yielded values have one."""
+    ends = [
+        v for i, v in enumerate(block.terminator.operands) if i in yields and carries_gradient(v)
+    ]
+    return {i for i, has in enumerate(reachable(ends, block.args)) if has}
+
+
+def emitted(
+    b: Builder, name: str, operands: Sequence[Value], regions: Sequence[Region], **attrs: Any
+) -> tuple[Value, ...]:
+    """Write an operation with regions, whose result types follow from these; return its results."""
+    defn = OPS[name]
+    scratch = Operation(defn, operands, (), attrs, regions, b.location)
+    types = defn.result_types(scratch)
+    assert types is not None
+    scratch.regions = []
+    scratch.drop()
+    b.emit(defn, *operands, regions=regions, result_types=types, **attrs)
+    op = b.block.ops[-1] if b.before is None else b.block.ops[b.block.ops.index(b.before) - 1]
+    return op.results

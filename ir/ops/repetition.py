@@ -1,0 +1,261 @@
+"""`loop`: a program that runs again and again, over rows, for as long as a condition holds, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.ir.core import Body, Value
+from tapec.ir.dims import DimLike
+from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
+from tapec.ir.op import Cotangents
+from tapec.ir.ops import repetition_rules
+from tapec.ir.ops.regions import EntryWriter, RegionOp, live_args
+from tapec.ir.types import BOOL, I32, INDEX, TensorType, Type
+
+if TYPE_CHECKING:
+    from tapec.ir.builder import Builder
+    from tapec.ir.core import Operation
+
+#: The ``length`` of a loop that only its condition ends.
+ENDLESS = -1
+#: What stands for no bound where a number has to be.
+ENDLESS_TURNS = 2**62
+
+
+class Loop(RegionOp):
+    """The first region again and again: carried values go round, stacked ones come in and go out row by row.
+
+    Operands are ``carried`` initial values, ``stacked`` ones of which each turn takes its row, then what is the same
+    in all turns; in front of them, of a loop that is ``counted``, the number of turns (an int32). The body takes the
+    carried values, the rows and the rest; it yields the next carried values, then rows. Results are the last carried
+    values, then these rows stacked. There are ``length`` turns, or at most so many if the loop is counted, or has a
+    second region: that takes carried values and what is the same, and yields whether there is another turn.
+    ``reverse``: from the last row to the first; of a counted loop, the last that counts. A row of a result whose turn
+    never came may be anything. One more result is the number of turns, if ``turns``.
+    """
+
+    name = "loop"
+
+    # ---- the parts
+
+    def parts(self, op: Operation) -> tuple[tuple[Value, ...], ...]:
+        """The operands by role: counts, carried, stacked, unchanging."""
+        counted, carried, stacked = _numbers(op.attrs)
+        ends = (0, counted, counted + carried, counted + carried + stacked, len(op.operands))
+        return tuple(op.operands[a:b] for a, b in pairwise(ends))
+
+    def may_be_empty(self, op: Operation) -> bool:
+        """Whether there may be no turn at all."""
+        length = op.attrs["length"]
+        return len(op.regions) > 1 or bool(op.attrs.get("counted")) or length == 0
+
+    def result_types(self, op: Operation) -> tuple[Type, ...]:
+        """The carried values' types, and those of the stacked rows."""
+        counts, carried, stacked, _ = self.parts(op)
+        length = op.attrs["length"]
+        self._check(op, counts, stacked, length)
+        yields = tuple(v.tensor for v in op.regions[0].block.terminator.operands)
+        wanted = tuple(v.type for v in carried)
+        if yields[: len(carried)] != wanted:
+            came = ", ".join(map(str, yields[: len(carried)]))
+            raise ShapeError(f"loop carries {', '.join(map(str, wanted))}, its body yields {came}")
+        rows = yields[len(carried) :]
+        if rows and length == ENDLESS:
+            raise ShapeError("loop: rows without end cannot be stacked")
+        turns = (TensorType(I32),) if op.attrs.get("turns") else ()
+        return (*wanted, *(row.with_shape((length, *row.shape)) for row in rows), *turns)
+
+    def _check(
+        self, op: Operation, counts: Sequence[Value], stacked: Sequence[Value], length: DimLike
+    ) -> None:
+        if any(v.type != TensorType(I32) for v in counts):
+            raise DTypeError("loop: the number of turns must be an int32 of rank 0")
+        if length == ENDLESS and len(op.regions) < 2:
+            raise ShapeError("loop has neither a length nor a condition")
+        if len(op.regions) > 1:
+            if op.attrs.get("reverse"):
+                raise ShapeError("loop: a condition does not go with reverse")
+            ends = tuple(v.type for v in op.regions[1].block.terminator.operands)
+            if ends != (TensorType(BOOL),):
+                raise DTypeError("loop: the condition must be a bool of rank 0")
+        for v in stacked:
+            if v.tensor.shape[:1] != (length,):
+                raise ShapeError(f"loop of length {length} takes rows from {v.type}")
+
+    def region_types(self, op: Operation) -> Sequence[tuple[Type, ...]]:
+        """Carried values, rows and the rest; for the condition without rows."""
+        _, carried, stacked, same = self.parts(op)
+        first = tuple(v.type for v in carried)
+        rows = tuple(v.tensor.with_shape(v.tensor.shape[1:]) for v in stacked)
+        rest = tuple(v.type for v in same)
+        return [(*first, *rows, *rest), (*first, *rest)][: max(len(op.regions), 1)]
+
+    def operands_of(self, op: Operation, region: int) -> range | tuple[int, ...]:
+        """All but the count; for the condition without rows."""
+        counted, carried, stacked = _numbers(op.attrs)
+        if region == 0:
+            return range(counted, len(op.operands))
+        rest = range(counted + carried + stacked, len(op.operands))
+        return (*range(counted, counted + carried), *rest)
+
+    def yields_results(self, region: int) -> bool:
+        """The body does, the condition does not."""
+        return region == 0
+
+    def unchanged(self, op: Operation) -> Collection[int]:
+        """What is the same in all turns."""
+        return range(sum(_numbers(op.attrs)), len(op.operands))
+
+    def bodies(self, op: Operation) -> list[Body]:
+        """The body, which updates what is carried, and the condition."""
+        carried = op.attrs["carried"]
+        body = Body(op.name, op.regions[0].block, {i: i for i in range(carried)})
+        return [body, *(Body(op.name, region.block) for region in op.regions[1:])]
+
+    def overwritten(self, op: Operation) -> Mapping[int, int]:
+        """What is carried is always in one place."""
+        counted, carried, _ = _numbers(op.attrs)
+        return {i: counted + i for i in range(carried)}
+
+    def needs(self, op: Operation) -> tuple[list[int], list[int]]:
+        """What is read of the results, what the condition asks, and what these depend on from turn to turn."""
+        counted, carried, _ = _numbers(op.attrs)
+        body = op.regions[0].block
+        yields = body.terminator.operands
+        read = {r.index for r in op.results if r.users}
+        wanted = {i for i in read if i < len(yields)}
+        live: set[int] = set()
+        for condition in op.regions[1:]:
+            ends = live_args(condition.block, condition.block.terminator.operands)
+            sources = self.operands_of(op, 1)
+            live |= {sources[arg.index] - counted for arg in ends}
+        while True:
+            found = live_args(body, [yields[i] for i in wanted])
+            live |= {arg.index for arg in found}
+            more = wanted | {i for i in live if i < carried}
+            if more == wanted:
+                break
+            wanted = more
+        kept = live | {i for i in wanted if i < carried}
+        return [*range(counted), *(counted + i for i in sorted(kept))], sorted(wanted | read)
+
+    def attrs_of(
+        self, op: Operation, operands: Sequence[int], results: Sequence[int]
+    ) -> dict[str, Any]:
+        """Fewer carried values and rows."""
+        counted, carried, stacked = _numbers(op.attrs)
+        rows = range(counted + carried, counted + carried + stacked)
+        attrs = {
+            **op.attrs,
+            "carried": sum(i < carried for i in results),
+            "stacked": sum(i in rows for i in operands),
+        }
+        if attrs.get("turns") and len(op.results) - 1 not in results:
+            del attrs["turns"]
+        return attrs
+
+    # ---- meaning
+
+    def evaluate(self, *arrays: Any, regions: Any, results: Any, **attrs: Any) -> Any:
+        """Turn by turn; rows that are never made are zeros."""
+        counted, carried, stacked = _numbers(attrs)
+        length, rest = attrs["length"], arrays[counted + carried + stacked :]
+        state = list(arrays[counted : counted + carried])
+        xs = arrays[counted + carried : counted + carried + stacked]
+        last = len(results) - bool(attrs.get("turns"))
+        rows = [np.zeros(t.static_shape, t.dtype.numpy) for t in results[carried:last]]
+        turns = min(int(arrays[0]), length) if counted else length
+        i = 0
+        while turns == ENDLESS or i < turns:
+            if len(regions) > 1 and not regions[1](*state, *rest)[0]:
+                break
+            place = turns - 1 - i if attrs.get("reverse") else i
+            yielded = regions[0](*state, *(x[place] for x in xs), *rest)
+            state = list(yielded[:carried])
+            for row, value in zip(rows, yielded[carried:], strict=True):
+                row[place] = value
+            i += 1
+        return (*state, *rows, *([np.int32(i)] if attrs.get("turns") else []))
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """A loop the other way round, over the carried values that each turn had: this one now returns them too.
+
+        Each turn of it computes the body again, and its gradient.
+
+        Raises:
+            NotDifferentiableError: nothing says how often the loop turns at most.
+        """
+        if op.attrs["length"] == ENDLESS:
+            most = repetition_rules.most_turns(op)
+            if most is None:
+                raise NotDifferentiableError(
+                    "nothing says how often this loop turns at most, so there is no place to keep what its "
+                    "derivative needs",
+                    location=op.location,
+                    hint="give while_loop maximum_iterations, or a counter that goes up to a constant",
+                )
+            op.attrs["length"] = most
+        return repetition_rules.pulled(self, b, op, cts)
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """All rows turn together; those whose condition says no stay as they are."""
+        return repetition_rules.mapped(self, b, operands, batched, **attrs)
+
+    def lower_regions(self, k: EntryWriter, op: Operation) -> None:
+        """A ``for`` of the entry, or a ``while``."""
+        counted, carried, stacked = _numbers(op.attrs)
+        low = k.number(0)
+        length = ENDLESS_TURNS if op.attrs["length"] == ENDLESS else op.attrs["length"]
+        high = k.b.cast(k.load(k.operand(0), I32), dtype=INDEX) if counted else k.number(length)
+        ends = op.results[carried : len(op.results) - bool(op.attrs.get("turns"))]
+        rest = [k.operand(i) for i in self.unchanged(op)]
+        state = [k.result(i) for i in range(carried)]
+
+        def place(args: Sequence[Value]) -> Value:
+            (turn,) = args
+            if not op.attrs.get("reverse"):
+                return turn
+            result: Value = k.b.sub(k.b.sub(high, turn), k.number(1))
+            return result
+
+        def inputs(args: Sequence[Value]) -> Sequence[Any]:
+            at = place(args) if stacked else None
+            first = counted + carried
+            rows = [
+                k.row(k.operand(i), op.operands[i].tensor, at)
+                for i in range(first, first + stacked)
+                if at is not None
+            ]
+            return [*state, *rows, *rest]
+
+        def outputs(args: Sequence[Value]) -> Sequence[Any]:
+            at = place(args) if ends else None
+            return [
+                *[None] * carried,
+                *(k.row(k.result(v.index), v.tensor, at) for v in ends if at is not None),
+            ]
+
+        types = (TensorType(INDEX),)
+        if len(op.regions) == 1:
+            body = k.region(0, types, inputs, outputs)
+            k.b.emit("for", low, high, regions=[body], result_types=())
+            turns = high
+        else:
+            again = k.region(
+                1, types, lambda _: [*state, *rest], lambda _: [None], lambda _: [k.yielded(1, 0)]
+            )
+            body = k.region(0, types, inputs, outputs)
+            turns = k.b.emit("while", low, high, regions=[again, body])
+        if op.attrs.get("turns"):
+            k.store(k.b.cast(turns, dtype=I32), k.result(len(op.results) - 1))
+
+
+def _numbers(attrs: Mapping[str, Any]) -> tuple[int, int, int]:
+    """How many operands are counts, carried, stacked."""
+    return int(attrs.get("counted", False)), attrs["carried"], attrs["stacked"]
