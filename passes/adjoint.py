@@ -122,6 +122,7 @@ class _Expansion:
         inner = Builder(row)
         inner.location = b.location
         cotangents = self._walk(inner, targets, row.args, sources, stops)
+        self.block(row)  # gradients that rules nested in regions
         values: dict[Value, Value] = dict(zip(row.args, seeds, strict=True))
         batched = set(row.args)
         batch_operations(b, row.ops, values, batched)

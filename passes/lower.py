@@ -37,11 +37,11 @@ def run(module: Module, options: object = None) -> bool:
 
 
 class Row(NamedTuple):
-    """A row of what is stacked: number ``index`` (a value of the entry) of those of ``bytes`` each."""
+    """A row of what is stacked: number ``turn`` (a value of the entry) of those of ``bytes`` each."""
 
     of: Slot
     stack: BufferType
-    index: Value
+    turn: Value
     bytes: DimLike
 
 
@@ -163,20 +163,20 @@ class _Entry:
         return self._views[key]
 
     def _view(self, slot: Slot, type: BufferType) -> Value:
-        offset: dict[str, DimLike] = {}
-        index: list[Value] = []
         if isinstance(slot, Row):
-            buffer = self.memory(slot.of, slot.stack)
-            offset, index = {"stride": slot.bytes}, [slot.index]
-        elif slot.kind == "arena":
-            buffer, offset = self.entry.args[-1], {"offset": slot.number}
+            stack = self.memory(slot.of, slot.stack)
+            row: Value = self.builder.emit("view", stack, slot.turn, type=type, stride=slot.bytes)
+            return row
+        offset = 0
+        if slot.kind == "arena":
+            buffer, offset = self.entry.args[-1], slot.number
         elif slot.kind == "arg":
-            buffer, offset = self.entry.args[slot.number], {"offset": 0}
+            buffer = self.entry.args[slot.number]
         else:
-            buffer, offset = self._results[slot.number], {"offset": 0}
+            buffer = self._results[slot.number]
         if buffer.type == type:
             return buffer
-        view: Value = self.builder.emit("view", buffer, *index, type=type, **offset)
+        view: Value = self.builder.emit("view", buffer, type=type, offset=offset)
         return view
 
     # ---- regions

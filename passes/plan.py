@@ -264,8 +264,8 @@ def _replaced(value: Value, at: int, intervals: dict[Value, Interval]) -> Interv
     kernel = value.op
     assert kernel is not None
     if isinstance(kernel.defn, RegionOp):
-        operand = kernel.defn.overwritten(kernel).get(value.index)
-        return None if operand is None else intervals[home(kernel.operands[operand])]
+        number = kernel.defn.overwritten(kernel).get(value.index)
+        return None if number is None else intervals[home(kernel.operands[number])]
     if any(op.defn.form != "index" for op in kernel.regions[0].block.ops[:-1]):
         return None
     for operand in kernel.operands:

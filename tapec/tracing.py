@@ -14,11 +14,12 @@ import numpy as np
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Operation, Value
+from tapec.ir.core import Block, Function, Operation, Region, Value
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.guards import recording_guards
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
+from tapec.ir.ops.regions import emitted
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import reachable
@@ -131,13 +132,23 @@ class Trace:
 
     # -- operations
 
-    def apply(self, defn: Op, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Any:
-        """Append an operation; a Tensor, or a tuple of them."""
+    def apply(
+        self,
+        defn: Op,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        regions: Sequence[Region] = (),
+    ) -> Any:
+        """Append an operation; a Tensor, or a tuple of them, which it is of one with regions."""
         operands = [self.value_of(x) for x in inputs]
         where = origin()
         try:
             with recording_guards(self.function), self.builder.at(resolve(where)):
-                results = self.builder.emit(defn, *operands, **attrs)
+                results: Any
+                if regions:
+                    results = emitted(self.builder, defn.name, operands, regions, **attrs)
+                else:
+                    results = self.builder.emit(defn, *operands, **attrs)
         except ShapeError as error:
             raise ValueError(error.message, location=resolve(where), hint=error.hint) from None
         except DTypeError as error:

@@ -22,7 +22,7 @@ from tapec.ir.op import OPS, Op
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type, VectorType
-from tapec.runtime.cpu import conversion, parallel, spelling
+from tapec.runtime.cpu import branching, conversion, parallel, spelling
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.vectormath import MathLibrary
 from tapec.runtime.symbols import bind_symbols, symbols_of
@@ -445,35 +445,6 @@ class KernelWriter(FunctionWriter):
         name = self.pure(f"call i64 @llvm.smax.i64(i64 {groups}, i64 0)", groups)
         return Affine(((name, 1),))
 
-    def while_op(self, op: Operation) -> None:
-        """A counted loop that its condition may end."""
-        low, high = (self.position(v) for v in op.operands)
-        condition, body = (region.block for region in op.regions)
-
-        def holds(i: Affine) -> str:
-            self.affine[condition.args[0]] = i
-            (value,) = self.block(condition)
-            return self.name(value)
-
-        def turn(i: Affine) -> None:
-            self.affine[body.args[0]] = i
-            self.block(body)
-
-        self.define(op.result, self.loop_while(low, high, holds, turn))
-
-    def if_op(self, op: Operation) -> None:
-        """A branch; a missing second side yields nothing."""
-        sides = [region.block for region in op.regions]
-        types = [spelling.register(r.type) for r in op.results]
-
-        def side(k: int) -> Callable[[], Sequence[str]]:
-            if k >= len(sides):
-                return lambda: ()
-            return lambda: [self.name(v) for v in self.block(sides[k])]
-
-        condition = self.name(op.operands[0])
-        self.define_all(op.results, self.branch(condition, types, side(0), side(1)))
-
     def launch(self, op: Operation) -> None:
         """Call a kernel; its symbols are read off the operands' types."""
         kernel = self.writer.module.functions[op.attrs["kernel"]]
@@ -496,8 +467,8 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     source.Constant: KernelWriter.constant,
     compare.Cast: KernelWriter.cast,
     loop.For: KernelWriter.for_op,
-    loop.While: KernelWriter.while_op,
-    loop.If: KernelWriter.if_op,
+    loop.While: branching.while_op,
+    loop.If: branching.if_op,
     loop.Load: KernelWriter.load,
     loop.LoadAt: KernelWriter.load_at,
     loop.Store: KernelWriter.store,

@@ -1,6 +1,7 @@
 """Choices between functions: `cond`, `case`, `switch_case`; and `group`, `no_op`, which order what needs no order here.
 
-Eagerly only the chosen function runs, as plain Python, and tapes hear what it does.
+Eagerly only the chosen function runs, as plain Python, and tapes hear what it does. In a compiled function each becomes
+part of the program, and they return Tensors of the same structure, dtypes and shapes.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tapec.control.regions import branch, truth
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.broadcasting import refuse_in_trace
+from tapec.functions.arithmetic import equal
+from tapec.functions.arrays import constant
+from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
 
@@ -26,6 +30,8 @@ def cond(
 ) -> Any:
     """What one of two functions returns: ``true_fn()`` if ``pred``, else ``false_fn()``.
 
+    Variables may be assigned in the functions.
+
     Args:
         pred: a number or Tensor of one element.
         true_fn: takes nothing.
@@ -33,13 +39,12 @@ def cond(
         name: without effect.
 
     Raises:
-        TypeError: a branch is not callable.
-        ValueError: ``pred`` has several elements.
+        TypeError: a branch is not callable; in a compiled function, the two return different dtypes.
+        ValueError: ``pred`` has several elements; in a compiled function, the two return different structures.
     """
     then, otherwise = _callable("true_fn", true_fn), _callable("false_fn", false_fn)
     if isinstance(pred, Tensor | Variable):
-        refuse_in_trace("cond", "use tapec.where to choose between values")
-        pred = _truth(as_tensor(pred))
+        return _chosen(as_tensor(pred), then, otherwise)
     return then() if pred else otherwise()
 
 
@@ -54,7 +59,7 @@ def case(
 
     Args:
         pred_fn_pairs: pairs of a scalar bool Tensor and a function that takes nothing.
-        default: runs where no predicate is true.
+        default: runs where no predicate is true; in a compiled function the last one does, if there is no default.
         exclusive: whether more than one true predicate is an error.
         strict: without effect: structures are kept as they are.
         name: without effect.
@@ -75,7 +80,8 @@ def case(
         _callable("fn", fn)
     if default is not None:
         _callable("default", default)
-    refuse_in_trace("case", "use tapec.where to choose between values")
+    if current_trace() is not None:
+        return _first_true([(as_tensor(pred), fn) for pred, fn in pairs], default)
     truths = [_truth(as_tensor(pred)) for pred, _ in pairs]
     if exclusive and builtins.sum(truths) > 1:
         raise InvalidArgumentError(
@@ -120,8 +126,12 @@ def switch_case(
         )
     if default is not None:
         _callable("default", default)
-    refuse_in_trace("switch_case", "use tapec.where to choose between values")
-    number = int(as_tensor(branch_index))
+    index = as_tensor(branch_index)
+    if current_trace() is not None:
+        last = branches[-1] if default is None else default
+        numbers = [(equal(index, constant(i, index.dtype)), fn) for i, fn in enumerate(branches)]
+        return _first_true(numbers, last)
+    number = int(index)
     if 0 <= number < len(branches):
         return branches[number]()
     return (branches[-1] if default is None else default)()
@@ -165,11 +175,20 @@ def _callable(what: str, fn: Any) -> Branch:
     return branch
 
 
+def _chosen(pred: Tensor, then: Branch, otherwise: Branch) -> Any:
+    """What one of two functions returns, eagerly or in the program."""
+    if current_trace() is None:
+        return then() if _truth(pred) else otherwise()
+    return branch(truth(pred), then, otherwise)
+
+
+def _first_true(pairs: Sequence[tuple[Tensor, Branch]], default: Branch | None) -> Any:
+    """Branches within branches of the program; the last function runs if there is no default and nothing is true."""
+    (pred, fn), *rest = pairs
+    if not rest:
+        return fn() if default is None else _chosen(pred, fn, default)
+    return _chosen(pred, fn, lambda: _first_true(rest, default))
+
+
 def _truth(pred: Tensor) -> bool:
-    if pred.type.size != 1:
-        raise ValueError(
-            f"a predicate has one element, this one is {pred.type}",
-            location=here(),
-            hint="combine them with tapec.reduce_all or tapec.reduce_any",
-        )
-    return bool(pred)
+    return bool(truth(pred))

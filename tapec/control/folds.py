@@ -1,18 +1,30 @@
-"""Functions applied along the leading axis: `map_fn`, `scan`, `foldl`, `foldr`."""
+"""Functions applied along the leading axis: `map_fn`, `scan`, `foldl`, `foldr`.
+
+Eagerly they are loops of Python, whose operations tapes hear; in a compiled function they are loops of the program.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec.control.regions import over_rows
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import stop_gradient
 from tapec.functions.arrays import full
-from tapec.functions.broadcasting import refuse_in_trace
-from tapec.functions.rearrangement import stack, unstack
+from tapec.functions.rearrangement import (
+    concat,
+    expand_dims,
+    part,
+    reshape,
+    reverse,
+    stack,
+    unstack,
+)
 from tapec.ir.types import DType, as_dtype
+from tapec.recording import current_trace
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor
 
@@ -49,16 +61,7 @@ def scan(
         ValueError: ``elems`` have no common leading axis; ``fn`` returns another structure.
     """
     fold = _Fold("scan", fn, elems, initializer, reverse)
-    values = fold.values()
-    if initializer is None:
-        values = [fold.first, *values]
-    if reverse:
-        values.reverse()
-    if values:
-        columns = [stack(list(column)) for column in zip(*values, strict=True)]
-    else:
-        columns = [full(0, v.dtype, (0, *v.type.shape)) for v in fold.first]
-    return fold.result(columns, back_prop)
+    return fold.result(fold.all_values(), back_prop)
 
 
 def foldl(
@@ -75,7 +78,7 @@ def foldl(
     Arguments and errors are those of `scan`.
     """
     fold = _Fold("foldl", fn, elems, initializer, False)
-    return fold.result([fold.first, *fold.values()][-1], back_prop)
+    return fold.result(fold.last_value(), back_prop)
 
 
 def foldr(
@@ -92,39 +95,73 @@ def foldr(
     Arguments and errors are those of `scan`.
     """
     fold = _Fold("foldr", fn, elems, initializer, True)
-    return fold.result([fold.first, *fold.values()][-1], back_prop)
+    return fold.result(fold.last_value(), back_prop)
 
 
 class _Fold:
     """A function that is applied to a value and the elements in turn."""
 
-    def __init__(self, name: str, fn: Step, elems: Any, initializer: Any, reverse: bool) -> None:
+    def __init__(self, name: str, fn: Step, elems: Any, initializer: Any, backwards: bool) -> None:
         if not callable(fn):
             raise TypeError(f"{name}: fn must be callable, got {fn!r}", location=here())
-        refuse_in_trace(name, "write the loop in Python, or outside of the compiled function")
-        self.name, self.fn = name, fn
-        columns, self.elem_spec = elements(elems)
-        rows = rows_of(columns)
-        if reverse:
-            rows.reverse()
-        if initializer is None:
-            if not rows:
-                raise OutOfRangeError(
-                    f"{name}: there are no elements to begin with",
-                    location=here(),
-                    hint="give an initializer",
-                )
-            self.first, self.spec = rows.pop(0), self.elem_spec
-        else:
+        self.name, self.fn, self.backwards = name, fn, backwards
+        self.columns, self.elem_spec = elements(elems)
+        self.has_initializer = initializer is not None
+        if self.has_initializer:
             self.first, self.spec = tensors_in(initializer)
-        self.rows = rows
+            return
+        count = self.columns[0].type.shape[0]
+        if count == 0:
+            raise OutOfRangeError(
+                f"{name}: there are no elements to begin with",
+                location=here(),
+                hint="give an initializer",
+            )
+        self.spec = self.elem_spec
+        start, rest = (count - 1, 0) if backwards else (0, 1)
+        self.first = [reshape(part(c, 0, start, 1), c.type.shape[1:]) for c in self.columns]
+        self.columns = [part(c, 0, rest, count - 1) for c in self.columns]
 
-    def values(self) -> list[list[Tensor]]:
+    def _step(self, value: Sequence[Tensor], row: Sequence[Tensor]) -> list[Tensor]:
+        returned = self.fn(unflatten(self.spec, list(value)), unflatten(self.elem_spec, list(row)))
+        return leaves_like(self.name, returned, self.first, self.spec)
+
+    def last_value(self) -> list[Tensor]:
+        """What the function returns in the end."""
+        if current_trace() is not None:
+            return over_rows(
+                lambda value, row: (self._step(value, row), []),
+                self.first,
+                self.columns,
+                self.backwards,
+            )[0]
+        return [self.first, *self._values()][-1]
+
+    def all_values(self) -> list[Tensor]:
+        """What the function returns, stacked; before it the first value if that is an element."""
+        if current_trace() is not None:
+
+            def step(value: list[Tensor], row: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+                found = self._step(value, row)
+                return found, found
+
+            stacked = over_rows(step, self.first, self.columns, self.backwards)[1]
+        else:
+            stacked = stacked_rows(self._values(), self.first)
+            if self.backwards:
+                stacked = [reverse(s, [0]) for s in stacked]
+        if self.has_initializer:
+            return stacked
+        ends = [expand_dims(v, 0) for v in self.first]
+        pairs = zip(stacked, ends, strict=True)
+        return [concat([s, e] if self.backwards else [e, s], 0) for s, e in pairs]
+
+    def _values(self) -> list[list[Tensor]]:
         """What the function returns, one after the other."""
+        rows = rows_of(self.columns)
         found, value = [], self.first
-        for row in self.rows:
-            returned = self.fn(unflatten(self.spec, list(value)), unflatten(self.elem_spec, row))
-            value = leaves_like(self.name, returned, self.first, self.spec)
+        for row in reversed(rows) if self.backwards else rows:
+            value = self._step(value, row)
             found.append(value)
         return found
 
@@ -167,17 +204,18 @@ def map_fn(
     """
     if not callable(fn):
         raise TypeError(f"map_fn: fn must be callable, got {fn!r}", location=here())
-    refuse_in_trace("map_fn", "use tapec.vectorized_map")
     columns, spec = elements(elems)
     signature = dtype if fn_output_signature is None else fn_output_signature
     wanted = Signature.of(signature, [c.dtype for c in columns], spec)
-    results = [wanted.leaves("map_fn", fn(unflatten(spec, row))) for row in rows_of(columns)]
-    if results:
-        found = [stack(list(column)) for column in zip(*results, strict=True)]
+
+    def one(row: Sequence[Tensor]) -> list[Tensor]:
+        return wanted.leaves("map_fn", fn(unflatten(spec, list(row))))
+
+    if current_trace() is not None:
+        found = over_rows(lambda _, row: ([], one(row)), [], columns, False)[1]
     else:
-        found = [
-            full(0, d, (0, *shape)) for d, shape in zip(wanted.dtypes, wanted.shapes, strict=True)
-        ]
+        like = [full(0, d, shape) for d, shape in zip(wanted.dtypes, wanted.shapes, strict=True)]
+        found = stacked_rows([one(row) for row in rows_of(columns)], like)
     return unflatten(wanted.spec, [v if back_prop else stop_gradient(v) for v in found])
 
 
@@ -244,3 +282,10 @@ def elements(elems: Any) -> tuple[list[Tensor], Any]:
 def rows_of(columns: Sequence[Tensor]) -> list[list[Tensor]]:
     """For each index of the leading axis the elements there."""
     return [list(row) for row in zip(*(unstack(c) for c in columns), strict=True)]
+
+
+def stacked_rows(rows: Sequence[Sequence[Tensor]], like: Sequence[Tensor]) -> list[Tensor]:
+    """Rows of Tensors along a new leading axis; ``like`` are their types where there are none."""
+    if rows:
+        return [stack(list(column)) for column in zip(*rows, strict=True)]
+    return [full(0, v.dtype, (0, *v.type.shape)) for v in like]

@@ -1,18 +1,22 @@
-"""`while_loop`: eagerly a loop of Python, whose operations tapes hear."""
+"""`while_loop`: eagerly a loop of Python, whose operations tapes hear; in a compiled function a loop of the program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec.control.regions import repeated, truth
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import stop_gradient
-from tapec.functions.broadcasting import refuse_in_trace
+from tapec.functions.arithmetic import add, cast, less, logical_and, stop_gradient
+from tapec.functions.arrays import constant
+from tapec.functions.known import known_elements, static_value
+from tapec.ir.types import I32
+from tapec.recording import current_trace
 from tapec.structure import unflatten
-from tapec.tensor import TensorLike, as_tensor
+from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
 def while_loop(
@@ -27,6 +31,9 @@ def while_loop(
     name: str | None = None,
 ) -> Any:
     """Run ``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)``.
+
+    A gradient through a loop of a compiled function needs to know how often it turns at most: from
+    ``maximum_iterations``, or from a counter that ``cond`` compares with a constant. ``body`` may assign Variables.
 
     Args:
         cond: takes the loop variables and returns a bool of one element.
@@ -43,22 +50,56 @@ def while_loop(
         The last values of the loop variables, in a structure like ``loop_vars``.
 
     Raises:
-        TypeError: ``cond`` or ``body`` is not callable.
-        ValueError: there are no loop variables, or ``body`` returns another structure.
+        TypeError: ``cond`` or ``body`` is not callable; in a compiled function, ``body`` returns another dtype.
+        ValueError: there are no loop variables, or ``body`` returns another structure; in a compiled function, other
+            shapes.
     """
     for what, fn in (("cond", cond), ("body", body)):
         if not callable(fn):
             raise TypeError(f"'{what}' must be callable.", location=here())
     variables = LoopVariables(loop_vars)
-    refuse_in_trace("while_loop", "write the loop in Python, or outside of the compiled function")
-    limit = None if maximum_iterations is None else int(as_tensor(maximum_iterations))
-    leaves, turns = variables.leaves, 0
-    while (limit is None or turns < limit) and as_tensor(cond(*variables.arguments(leaves))):
-        leaves = variables.returned(body(*variables.arguments(leaves)))
-        turns += 1
+    if current_trace() is None:
+        limit = None if maximum_iterations is None else int(as_tensor(maximum_iterations))
+        leaves, turns = variables.leaves, 0
+        while (limit is None or turns < limit) and truth(cond(*variables.arguments(leaves))):
+            leaves = variables.returned(body(*variables.arguments(leaves)))
+            turns += 1
+    else:
+        leaves = _looped(variables, cond, body, maximum_iterations)
     if not back_prop:
         leaves = [v if isinstance(v, TensorArray) else stop_gradient(v) for v in leaves]
     return variables.structure(leaves)
+
+
+def _looped(
+    variables: LoopVariables,
+    cond: Callable[..., TensorLike],
+    body: Callable[..., Any],
+    maximum_iterations: TensorLike | None,
+) -> list[Any]:
+    """The loop as part of the program; a bound that is a number there is known to the derivative."""
+
+    def step(leaves: list[Any]) -> list[Any]:
+        return variables.returned(body(*variables.arguments(leaves)))
+
+    def again(leaves: list[Any]) -> Tensor:
+        return truth(cond(*variables.arguments(leaves)))
+
+    known = maximum_iterations is None or known_elements(as_tensor(maximum_iterations)) is not None
+    if known:
+        limit = None
+        if maximum_iterations is not None:
+            limit = max(int(static_value(maximum_iterations, "maximum_iterations")), 0)
+        return repeated(again, step, variables.leaves, limit)
+    most = cast(as_tensor(maximum_iterations), I32)
+    counted = [*variables.leaves, constant(0, I32)]
+    found = repeated(
+        lambda leaves: logical_and(less(leaves[-1], most), again(leaves[:-1])),
+        lambda leaves: [*step(leaves[:-1]), add(leaves[-1], constant(1, I32))],
+        counted,
+        None,
+    )
+    return found[:-1]
 
 
 class LoopVariables:

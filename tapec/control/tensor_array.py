@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapec.errors import InvalidArgumentError, OutOfRangeError, ValueError
+from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arrays import constant, full
-from tapec.functions.broadcasting import refuse_in_trace
-from tapec.functions.rearrangement import concat, split, stack, unstack
+from tapec.functions.indexing import gather
+from tapec.functions.known import known_elements, static_value
+from tapec.functions.rearrangement import concat, expand_dims, reshape, split, stack, unstack
+from tapec.functions.scattering import tensor_scatter_nd_update
 from tapec.ir.types import DType, Shape, as_dtype
+from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tensor_shape import TensorShape
+
+
+class _Rows:
+    """Elements one by one, as eager code has them: None where nothing was written."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: list[Tensor | None] = [None] * size
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def extend(self, size: int) -> None:
+        """Have more elements."""
+        self.rows += [None] * (size - len(self.rows))
+
+    def write(self, at: int | Tensor, row: Tensor) -> _Rows:
+        self.rows[int(at)] = row
+        return self
+
+    def read(self, at: int | Tensor, zeros: Callable[[], Tensor]) -> Tensor:
+        row = self.rows[int(at)]
+        return zeros() if row is None else row
+
+
+class _Stack:
+    """Elements as one Tensor of the program that is being traced, each state of them another one."""
+
+    def __init__(self, size: int, value: Tensor | None) -> None:
+        self.size = size
+        self.value = value
+
+    def write(self, at: int | Tensor, row: Tensor) -> _Stack:
+        """The next state."""
+        whole = self.value
+        if whole is None:
+            whole = full(0, row.dtype, (self.size, *row.type.shape))
+        index = reshape(as_tensor(at), [1, 1])
+        updates = expand_dims(row, 0)
+        return _Stack(self.size, tensor_scatter_nd_update(whole, index, updates))
+
+    def read(self, at: int | Tensor, zeros: Callable[[], Tensor]) -> Tensor:
+        return zeros() if self.value is None else gather(self.value, as_tensor(at))
 
 
 class TensorArray:
@@ -25,9 +71,12 @@ class TensorArray:
             rows = rows.write(i, x ** float(i))
         y = rows.stack()
 
+    Writing returns the array to go on with: in a compiled function it is another one, which loops carry as one Tensor.
+    There an index that only the run knows is not checked, and nothing is cleared by reading.
+
     Args:
         dtype: of the elements.
-        size: how many there are.
+        size: how many there are; a number that is known while a function is compiled.
         dynamic_size: whether writing behind the end makes the array longer.
         clear_after_read: whether an element can be read once only, which is so unless it is False.
         tensor_array_name: without effect.
@@ -56,7 +105,6 @@ class TensorArray:
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
-        refuse_in_trace("TensorArray", "collect tensors in a list, and stack them")
         if size is None:
             raise ValueError(
                 "Size must be declared for TensorArrays when eager execution is enabled.",
@@ -67,7 +115,9 @@ class TensorArray:
         self._clears = clear_after_read is not False
         self._infers = infer_shape
         self._shape = None if element_shape is None else tuple(element_shape)
-        self._rows: list[Tensor | None] = [None] * int(as_tensor(size))
+        count = int(static_value(size, "the size of a TensorArray"))
+        self._cells: _Rows | _Stack
+        self._cells = _Rows(count) if current_trace() is None else _Stack(count, None)
         self._cleared: set[int] = set()
 
     @property
@@ -104,7 +154,7 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are, an int32 Tensor."""
-        return constant(len(self._rows), "int32")
+        return constant(self._cells.size, "int32")
 
     # -- elements
 
@@ -116,26 +166,42 @@ class TensorArray:
             OutOfRangeError: the index is negative, or behind the end.
             ValueError: the value has another shape.
         """
-        at = self._index(index, "write")
-        if at >= len(self._rows):
-            if not self._dynamic:
+        cells, at = self._current(), self._index(index, "write")
+        if isinstance(at, int) and at >= cells.size:
+            if not self._dynamic or isinstance(cells, _Stack):
                 raise OutOfRangeError(
-                    f"Tried to write to index {at} but array is not resizeable and size is: {len(self._rows)}",
+                    f"Tried to write to index {at} but array is not resizeable and size is: {cells.size}",
                     location=here(),
                 )
-            self._rows += [None] * (at + 1 - len(self._rows))
-        self._rows[at] = self._fitted(value)
-        self._cleared.discard(at)
-        return self._sharing()
+            cells.extend(at + 1)
+        row = self._fitted(value)
+        if isinstance(at, int):
+            self._cleared.discard(at)
+        return self._with(cells.write(at, row))
 
-    def _sharing(self) -> TensorArray:
-        """Another object for the same array: a caller may count on either."""
+    def _current(self) -> _Rows | _Stack:
+        """The elements; while a function is traced, those from outside of it as one Tensor."""
+        if current_trace() is None or isinstance(self._cells, _Stack):
+            return self._cells
+        written = any(row is not None for row in self._cells.rows)
+        return _Stack(self._cells.size, self.stack() if written else None)
+
+    def _with(self, cells: _Rows | _Stack) -> TensorArray:
+        """An array like this one; of eager ones a caller may count on either."""
         other = object.__new__(TensorArray)
-        other.__dict__ = self.__dict__
+        if cells is self._cells:
+            other.__dict__ = self.__dict__
+        else:
+            other.__dict__ = {**self.__dict__, "_cells": cells}
         return other
 
-    def _index(self, index: TensorLike, doing: str) -> int:
-        at = int(as_tensor(index))
+    def _index(self, index: TensorLike, doing: str) -> int | Tensor:
+        """A number that is known, or an index of the program."""
+        tensor = as_tensor(index)
+        found = known_elements(tensor)
+        if found is None:
+            return tensor
+        at = int(found.reshape(()).item())
         if at < 0:
             raise OutOfRangeError(
                 f"TensorArray.{doing}: negative indices (index {at}) are not allowed.",
@@ -152,7 +218,7 @@ class TensorArray:
                 f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype {tensor.dtype.name}",
                 location=here(),
             )
-        if self._shape is None and self._infers:
+        if self._shape is None and (self._infers or isinstance(self._cells, _Stack)):
             self._shape = tuple(tensor.shape)
         elif self._shape is not None and not _fits(self._shape, tensor.type.shape):
             raise ValueError(
@@ -169,27 +235,22 @@ class TensorArray:
             OutOfRangeError: the index is outside of the array.
             ValueError: it was never written, and the shape is not known.
         """
-        at = self._index(index, "read")
-        if at >= len(self._rows):
+        cells, at = self._current(), self._index(index, "read")
+        if isinstance(at, int) and at >= cells.size:
             raise OutOfRangeError(
-                f"Tried to read from index {at} but array size is: {len(self._rows)}",
-                location=here(),
+                f"Tried to read from index {at} but array size is: {cells.size}", location=here()
             )
-        if at in self._cleared:
+        if isinstance(at, int) and at in self._cleared:
             raise InvalidArgumentError(
                 f"Could not read index {at} twice because it was cleared after a previous read",
                 location=here(),
                 hint="make the array with clear_after_read=False",
             )
-        row = self._row(at)
-        if self._clears:
-            self._rows[at] = None
+        row = cells.read(at, self._zeros)
+        if self._clears and isinstance(cells, _Rows) and isinstance(at, int):
+            cells.rows[at] = None
             self._cleared.add(at)
         return row
-
-    def _row(self, at: int) -> Tensor:
-        row = self._rows[at]
-        return self._zeros() if row is None else row
 
     def _zeros(self) -> Tensor:
         if self._shape is None or None in self._shape:
@@ -208,15 +269,24 @@ class TensorArray:
         Raises:
             ValueError: some were never written, and the shape is not known.
         """
-        rows = [self._row(i) for i in range(len(self._rows))]
+        cells = self._current()
+        if isinstance(cells, _Stack):
+            if cells.value is not None:
+                return cells.value
+            return full(0, self._dtype, (cells.size, *self._zeros().type.shape))
+        rows = [cells.read(i, self._zeros) for i in range(cells.size)]
         return stack(rows) if rows else full(0, self._dtype, (0, *self._zeros().type.shape))
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements along their first axis."""
-        return concat([self._row(i) for i in range(len(self._rows))], 0)
+        cells = self._current()
+        return concat([cells.read(i, self._zeros) for i in range(cells.size)], 0)
 
     def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """The elements with these numbers along a new leading axis."""
+        cells = self._current()
+        if isinstance(cells, _Stack):
+            return gather(self.stack(), indices)
         return stack([self.read(i) for i in _numbers(indices)])
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
@@ -225,12 +295,15 @@ class TensorArray:
         Raises:
             ValueError: these are more than there is place for.
         """
-        rows = unstack(as_tensor(value, self._dtype))
-        if len(rows) > len(self._rows) and not self._dynamic:
+        cells, rows = self._current(), unstack(as_tensor(value, self._dtype))
+        if len(rows) > cells.size and not self._dynamic:
             raise ValueError(
-                f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self._rows)}",
+                f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {cells.size}",
                 location=here(),
             )
+        if isinstance(cells, _Stack) and len(rows) == cells.size:
+            self._fitted(rows[0])
+            return self._with(_Stack(cells.size, as_tensor(value, self._dtype)))
         return self._filled(range(len(rows)), rows)
 
     def scatter(
@@ -263,7 +336,28 @@ class TensorArray:
         return array
 
     def __repr__(self) -> str:
-        return f"<tapec.TensorArray: {len(self._rows)} x {self._dtype.name}{self.element_shape}>"
+        return f"<tapec.TensorArray: {self._cells.size} x {self._dtype.name}{self.element_shape}>"
+
+    # -- as one Tensor, which loops of a program carry
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the shape of the elements is known."""
+        return self._shape is not None and None not in self._shape
+
+    def dense(self) -> Tensor:
+        """All elements as one Tensor; zeros where nothing was written."""
+        return self.stack()
+
+    def with_dense(self, value: Tensor) -> TensorArray:
+        """An array like this one with these elements."""
+        return self._with(_Stack(self._cells.size, value))
+
+    def shaped_like(self, other: TensorArray) -> TensorArray:
+        """An array like this one whose elements have the shape that those of another have."""
+        array = self._with(self._cells)
+        array.__dict__ = {**self.__dict__, "_shape": other._shape}
+        return array
 
 
 def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:
@@ -273,4 +367,11 @@ def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:
 
 
 def _numbers(indices: TensorLike) -> list[int]:
-    return [int(i) for i in as_tensor(indices).array.reshape(-1)]
+    found = known_elements(as_tensor(indices))
+    if found is None:
+        raise TypeError(
+            "these numbers must be known while a function is compiled",
+            location=here(),
+            hint="pass Python numbers",
+        )
+    return [int(i) for i in found.reshape(-1)]

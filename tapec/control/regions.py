@@ -1,0 +1,338 @@
+"""Branches and loops of a program that is being traced: Python functions become regions of one operation.
+
+What a function reads of the code around it becomes an operand of the operation. A Variable that it only reads is read
+once, in front; one that it assigns goes in and comes out as a value, which a loop carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tapec.control.structures import tensors_in
+from tapec.control.tensor_array import TensorArray
+from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import cast
+from tapec.functions.rearrangement import reshape
+from tapec.ir.builder import Builder
+from tapec.ir.core import Function, Region, Value
+from tapec.ir.dims import DimLike
+from tapec.ir.op import OPS
+from tapec.ir.ops.control import Read
+from tapec.ir.ops.regions import copied_into, new_region
+from tapec.ir.ops.repetition import ENDLESS
+from tapec.ir.ops.repetition_rules import most_turns
+from tapec.ir.types import BOOL, TensorType
+from tapec.recording import current_trace, tracing
+from tapec.structure import unflatten
+from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.tracing import Trace, TracedTensor
+from tapec.variable import Variable
+
+Leaves = list[Any]
+
+
+def truth(pred: TensorLike) -> Tensor:
+    """A predicate as a bool of rank 0.
+
+    Raises:
+        ValueError: it has several elements.
+    """
+    tensor = as_tensor(pred)
+    if tensor.type.size != 1:
+        raise ValueError(
+            f"a predicate has one element, this one is {tensor.type}",
+            location=here(),
+            hint="combine them with tapec.reduce_all or tapec.reduce_any",
+        )
+    flat = reshape(tensor, []) if tensor.type.rank else tensor
+    return flat if flat.dtype == BOOL else cast(flat, BOOL)
+
+
+# ---- branches
+
+
+def branch(pred: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """What one of two functions returns; both become part of the program.
+
+    Raises:
+        TypeError: they return different dtypes.
+        ValueError: they return different structures or shapes.
+    """
+    returned: list[Any] = []
+
+    def side(fn: Callable[[], Any]) -> Callable[[list[Tensor]], list[Tensor]]:
+        def run(_: list[Tensor]) -> list[Tensor]:
+            found = fn()
+            returned.append(found)
+            return [] if found is None else _dense(tensors_in(found)[0])
+
+        return run
+
+    parts = [_Part(name, side(fn), ()) for name, fn in (("true_fn", then), ("false_fn", otherwise))]
+    one, other = returned
+    nothing = one is None or other is None
+    if (one is not other) if nothing else tensors_in(one)[1] != tensors_in(other)[1]:
+        raise ValueError(
+            f"cond: true_fn and false_fn return different structures: {one!r} and {other!r}",
+            location=here(),
+        )
+    leaves, spec = ([], None) if nothing else tensors_in(one)
+    _check_types("cond", "from true_fn", "from false_fn", *(p.results for p in parts))
+    inputs = _Inputs(parts)
+    regions = [inputs.region(p, 0, [], len(leaves)) for p in parts]
+    results = inputs.apply("cond", [pred], regions)
+    found = inputs.keep_states(results, len(leaves))
+    return None if nothing else unflatten(spec, _like(leaves, found))
+
+
+# ---- loops
+
+
+def repeated(
+    again: Callable[[Leaves], Tensor],
+    step: Callable[[Leaves], Leaves],
+    leaves: Leaves,
+    limit: int | None,
+) -> Leaves:
+    """The last values of ``leaves = step(leaves)`` while ``again(leaves)``, as a loop of the program.
+
+    Raises:
+        TypeError, ValueError: a step returns other dtypes or shapes.
+    """
+    leaves = _started(leaves, step)
+    first = _dense(leaves)
+
+    def body(values: list[Tensor], _: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        return _dense(step(_like(leaves, values))), []
+
+    found, _ = _loop("while_loop", first, [], body, lambda v: again(_like(leaves, v)), limit, False)
+    return _like(leaves, found)
+
+
+def over_rows(
+    step: Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]],
+    first: list[Tensor],
+    columns: list[Tensor],
+    backwards: bool,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """A loop over the rows of ``columns``: ``step`` takes values and rows, and returns the next values and rows.
+
+    Returns:
+        The last values, and the rows stacked.
+
+    Raises:
+        TypeError, ValueError: a step returns other dtypes or shapes than it takes.
+    """
+    length = columns[0].type.shape[0]
+    return _loop("fn", first, columns, step, None, length, backwards)
+
+
+def _loop(
+    name: str,
+    first: list[Tensor],
+    columns: list[Tensor],
+    step: Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]],
+    again: Callable[[list[Tensor]], Tensor] | None,
+    length: DimLike | None,
+    backwards: bool,
+) -> tuple[list[Tensor], list[Tensor]]:
+    carried = [v.type for v in first]
+    rows = [c.type.with_shape(c.type.shape[1:]) for c in columns]
+    count = len(first)
+
+    def run(inputs: list[Tensor]) -> list[Tensor]:
+        values, made = step(inputs[:count], inputs[count:])
+        return [*values, *made]
+
+    parts = [_Part(name, run, [*carried, *rows])]
+    _check_types(name, "before a turn", "after it", carried, parts[0].results[:count])
+    if again is not None:
+        parts.append(_Part("cond", lambda values: [again(values)], carried))
+        if parts[1].states:
+            raise RuntimeError("cond of while_loop assigns a Variable", location=here())
+    inputs = _Inputs(parts)
+    regions = [inputs.region(parts[0], count, rows, count)]
+    if again is not None:
+        regions.append(inputs.region(parts[1], count, [], None))
+    attrs = {
+        "carried": count + len(inputs.assigned),
+        "stacked": len(columns),
+        "length": ENDLESS if length is None else length,
+        **({"reverse": True} if backwards else {}),
+    }
+    results = inputs.apply("loop", [], regions, first, columns, **attrs)
+    if length is None:
+        _bound(results[0])
+    values = inputs.keep_states(results, count)
+    return values[:count], values[count:]
+
+
+def _bound(result: Tensor) -> None:
+    """Write down how often a loop turns at most, if its condition tells: its derivative asks for that."""
+    assert isinstance(result, TracedTensor)
+    loop = result.value.op
+    assert loop is not None
+    most = most_turns(loop)
+    if most is not None:
+        loop.attrs["length"] = most
+
+
+# ---- traced parts
+
+
+class _Part:
+    """A function traced on its own: ``function`` takes the inputs, then what it captured."""
+
+    def __init__(
+        self, name: str, fn: Callable[[list[Tensor]], list[Tensor]], types: Sequence[TensorType]
+    ) -> None:
+        trace = Trace(name, parent=current_trace())
+        with tracing(trace):
+            outputs = fn([trace.input(t, None) for t in types])
+            trace.finish(outputs)
+        if trace.created_variables:
+            raise RuntimeError(
+                f"a Variable is made inside of {name}, which may run often, or not at all",
+                location=here(),
+                hint="make it outside",
+            )
+        self.function: Function = trace.function
+        self.captures: list[Any] = trace.captures
+        self.inputs = len(types)
+        self.results = [v.tensor for v in self.function.returns[: len(outputs)]]
+        #: Variables (by ``id``) that it assigns, with the number of the result that is the new value.
+        self.states: dict[int, int] = {
+            id(self.captures[arg - self.inputs]): result
+            for result, arg in self.function.updates.items()
+        }
+
+
+class _Inputs:
+    """What the regions of one operation read: the Variables that one of them assigns, then everything else."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        states = set().union(*(p.states for p in parts))
+        things = {id(t): t for p in parts for t in p.captures}
+        self.assigned: list[Variable] = [t for i, t in things.items() if i in states]
+        self.others = [t for i, t in things.items() if i not in states]
+        for part in parts:
+            _watch_reads(part, states)
+        trace = current_trace()
+        assert trace is not None
+        self.trace = trace
+        for part in parts:
+            trace.function.guards += [
+                g for g in part.function.guards if g not in trace.function.guards
+            ]
+        self._before = [TracedTensor(trace.state(v), trace) for v in self.assigned]
+        self._read = [_read(t) for t in self.others]
+
+    def region(
+        self, part: _Part, carried: int, rows: Sequence[TensorType], states_at: int | None
+    ) -> Region:
+        """A region that does what a part does.
+
+        Its arguments are ``carried`` inputs, the assigned Variables, the other inputs (of types ``rows``), everything
+        else. It yields the part's results, the Variables among them from ``states_at`` on, if anywhere.
+        """
+        states = [v.type for v in self.assigned]
+        first = [a.type for a in part.function.args[:carried]]
+        types = [*first, *states, *rows, *(t.type for t in self._read)]
+
+        def write(b: Builder, args: list[Value]) -> list[Value]:
+            own, rest = args[:carried], args[carried:]
+            before, rest = rest[: len(states)], rest[len(states) :]
+            own, rest = [*own, *rest[: len(rows)]], rest[len(rows) :]
+            known = dict(zip(map(id, self.assigned), before, strict=True))
+            known |= dict(zip(map(id, self.others), rest, strict=True))
+            captured = [known[id(t)] for t in part.captures]
+            yielded = copied_into(b, part.function.block, [*own, *captured])
+            found = yielded[: len(part.results)]
+            if states_at is None:
+                return found
+            after = [
+                yielded[part.states[id(v)]] if id(v) in part.states else known[id(v)]
+                for v in self.assigned
+            ]
+            return [*found[:states_at], *after, *found[states_at:]]
+
+        return new_region(types, write)
+
+    def apply(
+        self,
+        name: str,
+        governing: Sequence[Tensor],
+        regions: Sequence[Region],
+        first: Sequence[Tensor] = (),
+        columns: Sequence[Tensor] = (),
+        **attrs: Any,
+    ) -> list[Tensor]:
+        """Append the operation."""
+        operands = [*governing, *first, *self._before, *columns, *self._read]
+        return list(self.trace.apply(OPS[name], operands, attrs, regions))
+
+    def keep_states(self, results: Sequence[Tensor], split: int) -> list[Tensor]:
+        """Give the assigned Variables what is new, which stands behind ``split`` results; return the others."""
+        end = split + len(self.assigned)
+        for variable, value in zip(self.assigned, results[split:end], strict=True):
+            self.trace.assign(variable, value)
+        return [*results[:split], *results[end:]]
+
+
+def _read(thing: Any) -> Tensor:
+    return thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
+
+
+def _watch_reads(part: _Part, states: set[int]) -> None:
+    """Let gradients out to Variables that are read in front of the operation: here their values come in."""
+    args = part.function.args[part.inputs :]
+    only_read = {a for a, t in zip(args, part.captures, strict=True) if id(t) not in states}
+    for op in part.function.block.ops:
+        if isinstance(op.defn, Read) and op.operands[0] in only_read:
+            op.defn = OPS["watch"]
+
+
+def _check_types(
+    name: str, one: str, other: str, a: Sequence[TensorType], b: Sequence[TensorType]
+) -> None:
+    for i, (first, second) in enumerate(zip(a, b, strict=True)):
+        if first.dtype != second.dtype:
+            what = f"{name}: value {i} is {first} {one} and {second} {other}"
+            raise TypeError(what, location=here(), hint="convert it with tapec.cast")
+        if first.shape != second.shape:
+            what = f"{name}: value {i} is {first} {one} and {second} {other}"
+            raise ValueError(
+                what, location=here(), hint="in a compiled function shapes stay as they are"
+            )
+
+
+# ---- TensorArrays as Tensors
+
+
+def _dense(leaves: Leaves) -> list[Tensor]:
+    """Leaves as Tensors: a TensorArray is all of its elements."""
+    return [v.dense() if isinstance(v, TensorArray) else v for v in leaves]
+
+
+def _like(leaves: Leaves, tensors: Sequence[Tensor]) -> Leaves:
+    """Tensors as what the leaves are."""
+    return [
+        v.with_dense(t) if isinstance(v, TensorArray) else t
+        for v, t in zip(leaves, tensors, strict=True)
+    ]
+
+
+def _started(leaves: Leaves, step: Callable[[Leaves], Leaves]) -> Leaves:
+    """The leaves, in which every TensorArray knows the shape of its elements: a step that goes nowhere tells."""
+    if not any(isinstance(v, TensorArray) and not v.has_shape for v in leaves):
+        return leaves
+    trace = Trace("while_loop", parent=current_trace())
+    with tracing(trace):
+        known = [v if isinstance(v, TensorArray) else trace.input(v.type, None) for v in leaves]
+        found = step(known)
+    return [
+        v.shaped_like(f) if isinstance(v, TensorArray) else v
+        for v, f in zip(leaves, found, strict=True)
+    ]
