@@ -16,7 +16,7 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
   ``relu`` the mask, one byte for four (`_Fusion._narrow`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
 * Branches and loops stay outside too, and their regions are grouped in the same way. What a loop carries gets memory
-  that nobody else needs (`tapec.passes.carried`).
+  that nobody else needs (`tapec.passes.ownership`).
 
 `tapec.passes.collapse` first moves changes of shape out of the way; `tapec.passes.order` says which kernel runs when.
 """
@@ -32,19 +32,16 @@ from tapec.ir.dims import DimLike
 from tapec.ir.errors import TargetError
 from tapec.ir.op import OPS, RUNS, Elementwise
 from tapec.ir.ops.control import KernelOp, Return
-<<<<<<< HEAD
 from tapec.ir.ops.interleaved import Reinterpretation
-=======
 from tapec.ir.ops.loop import Yield
->>>>>>> 2130ab6 (wip)
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.source import Constant, Iota
 from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
-from tapec.passes.carried import give_own_memory
 from tapec.passes.collapse import collapse
 from tapec.passes.grouping import Group, has_loops, sources
 from tapec.passes.order import ordered
+from tapec.passes.ownership import copy_aliases, give_own_memory
 
 #: Cheap operations that a value may stand for where it is computed more than once.
 _MOST_CHEAP = 24
@@ -76,53 +73,11 @@ def _fuse(body: Function | Body, options: Options) -> bool:
                 changed |= _fuse(inner, options)
     give_own_memory(body.block)
     collapse(body.block)
-    _copy_aliases(body)
+    copy_aliases(body)
     if any(not isinstance(op.defn, KernelOp | Return | Yield) for op in body.block.ops):
         _Fusion(body, options).rewrite()
         changed = True
     return changed
-
-
-def _copy_aliases(body: Function | Body) -> None:
-    """Results that are arguments, or the same as other results, become values of their own: copies.
-
-    But for an argument that replaces itself.
-    """
-    terminator = body.block.terminator
-    seen: set[Value] = set()
-    for i, value in enumerate(terminator.operands):
-        if i in body.updates and value is body.args[body.updates[i]]:
-            continue
-        root = _root(value)
-        if root.op is None or not seen.isdisjoint((value, root)):
-<<<<<<< HEAD
-            terminator.set_operand(i, _copied(function.block, value))
-=======
-            kernel = _kernel_of([value], [value])
-            body.block.insert_before(terminator, kernel)
-            terminator.set_operand(i, kernel.result)
->>>>>>> 2130ab6 (wip)
-        seen |= {value, root}
-
-
-def _copied(block: Block, value: Value) -> Value:
-    """A copy, made at the end; what a value reinterprets is copied instead of it."""
-    view = (
-        value.op if value.op is not None and isinstance(value.op.defn, Reinterpretation) else None
-    )
-    source = value if view is None else view.operands[0]
-    kernel = _kernel_of([source], [source])
-    block.insert_before(block.terminator, kernel)
-    if view is None:
-        return kernel.result
-    return Builder(block, block.terminator).emit(view.defn, kernel.result)  # type: ignore[no-any-return]
-
-
-def _root(value: Value) -> Value:
-    """Through operations that only give another type, what is in memory."""
-    while value.op is not None and isinstance(value.op.defn, Reshape | Reinterpretation):
-        value = value.op.operands[0]
-    return value
 
 
 class _Fusion:

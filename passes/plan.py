@@ -23,15 +23,12 @@ from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Valu
 from tapec.ir.errors import PassError
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import KernelOp, Return
-<<<<<<< HEAD
 from tapec.ir.ops.interleaved import Reinterpretation
-=======
 from tapec.ir.ops.loop import Yield
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import parse_place
->>>>>>> 2130ab6 (wip)
 from tapec.passes.access import block_accesses, is_own, loops_of
-from tapec.passes.carried import first_writer
+from tapec.passes.ownership import first_writer
 
 #: Bytes that places are multiples of: a cache line, and the widest vector.
 ALIGNMENT = 64
@@ -153,11 +150,7 @@ def _results(function: Function | Body) -> dict[Value, str]:
 
 
 def _may_update(
-<<<<<<< HEAD
-    function: Function, returned: Value, index: int, position: dict[Operation, int]
-=======
-    function: Function | Body, value: Value, index: int, position: dict[Operation, int]
->>>>>>> 2130ab6 (wip)
+    function: Function | Body, returned: Value, index: int, position: dict[Operation, int]
 ) -> bool:
     """Whether a value may be written over an argument when it is made."""
     argument = function.args[index]
@@ -202,11 +195,7 @@ def _reads_in_place(kernel: Operation, argument: Value) -> bool:
     return True
 
 
-<<<<<<< HEAD
-def _copy(function: Function, returned: Value) -> Value:
-=======
-def _copy(function: Function | Body, value: Value) -> Value:
->>>>>>> 2130ab6 (wip)
+def _copy(function: Function | Body, returned: Value) -> Value:
     """A kernel at the end that copies a value, scheduled as the one that made it."""
     view = returned.op
     if view is not None and isinstance(view.defn, Reinterpretation):

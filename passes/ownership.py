@@ -1,0 +1,106 @@
+"""Memory of one's own: for what a function returns, and for what loops carry.
+
+Results that are arguments, or other results, are copied. What a loop carries is always in one place, that of its first
+value, which nobody else may need then: one that has other readers, or is an argument, is copied; a constant is made
+once more.
+"""
+
+from __future__ import annotations
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Block, Body, Function, Operation, Region, Value, clone_operation
+from tapec.ir.op import OPS
+from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.interleaved import Reinterpretation
+from tapec.ir.ops.movement import Reshape
+from tapec.ir.ops.regions import RegionOp
+from tapec.ir.ops.source import Constant, Iota
+
+
+def give_own_memory(block: Block) -> None:
+    """Let every loop of a block have the memory of the values that it overwrites to itself."""
+    for op in [op for op in block.ops if isinstance(op.defn, RegionOp)]:
+        for place in _overwritten(op):
+            if not _is_own(op.operands[place]):
+                op.set_operand(place, _another(block, op, op.operands[place]))
+
+
+def _overwritten(op: Operation) -> list[int]:
+    assert isinstance(op.defn, RegionOp)
+    return list(op.defn.overwritten(op).values())
+
+
+def _is_own(value: Value) -> bool:
+    """Whether an operation makes a value for one reader, in memory that nobody else reads."""
+    while sum(value.users.values()) == 1 and value.op is not None:
+        if not isinstance(value.op.defn, Reshape | Reinterpretation):
+            return True
+        (value,) = value.op.operands
+    return False
+
+
+def _another(block: Block, before: Operation, value: Value) -> Value:
+    """The same value in other memory."""
+    op = value.op
+    if op is not None and isinstance(op.defn, Constant | Iota):
+        copy = block.insert_before(before, clone_operation(op, {}))
+        return copy.result
+    kernel = _copying(value)
+    kernel.location = before.location
+    kernel.result.name = value.name
+    return block.insert_before(before, kernel).result
+
+
+def _copying(value: Value) -> Operation:
+    """A kernel that copies a value."""
+    body = Block([value.type])
+    Builder(body).emit("yield", body.args[0])
+    return Operation(OPS["kernel"], [value], [value.type], {}, [Region([body])])
+
+
+def copy_aliases(body: Function | Body) -> None:
+    """Results that are arguments, or the same as other results, become values of their own: copies.
+
+    But for an argument that replaces itself.
+    """
+    terminator = body.block.terminator
+    seen: set[Value] = set()
+    for i, value in enumerate(terminator.operands):
+        if i in body.updates and value is body.args[body.updates[i]]:
+            continue
+        root = _root(value)
+        if root.op is None or not seen.isdisjoint((value, root)):
+            terminator.set_operand(i, _copied(body.block, value))
+        seen |= {value, root}
+
+
+def _copied(block: Block, value: Value) -> Value:
+    """A copy, made at the end; what a value reinterprets is copied instead of it."""
+    view = (
+        value.op if value.op is not None and isinstance(value.op.defn, Reinterpretation) else None
+    )
+    source = value if view is None else view.operands[0]
+    kernel = _copying(source)
+    block.insert_before(block.terminator, kernel)
+    if view is None:
+        return kernel.result
+    return Builder(block, block.terminator).emit(view.defn, kernel.result)  # type: ignore[no-any-return]
+
+
+def _root(value: Value) -> Value:
+    """Through operations that only give another type, what is in memory."""
+    while value.op is not None and isinstance(value.op.defn, Reshape | Reinterpretation):
+        value = value.op.operands[0]
+    return value
+
+
+def first_writer(value: Value) -> Operation:
+    """The operation that first writes the memory of a value: a loop's result is made in that of what it takes."""
+    op = value.op
+    assert op is not None
+    if isinstance(op.defn, KernelOp):
+        return op
+    if isinstance(op.defn, RegionOp):
+        place = op.defn.overwritten(op).get(value.index)
+        return op if place is None else first_writer(op.operands[place])
+    return first_writer(op.operands[0])
