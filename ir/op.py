@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -29,11 +30,11 @@ from tapec.ir.errors import (
     DTypeError,
     NotDifferentiableError,
     ShapeError,
-    TapecError,
     TargetError,
 )
 from tapec.ir.guards import assume_equal
 from tapec.ir.pairs import Pair
+from tapec.ir.quiet import quiet
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import (
     BOOL,
@@ -220,6 +221,10 @@ class Op:
         """
         raise NotImplementedError(f"{self.name} cannot be evaluated")
 
+    def kernel(self, **attrs: Any) -> Callable[..., Any]:
+        """`evaluate` with these attributes, a function of the arrays alone: made once where it is called often."""
+        return partial(self.evaluate, **attrs) if attrs else self.evaluate
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Cotangents of the operands from those of the results (None where a result has none).
 
@@ -300,6 +305,8 @@ class Elementwise(Op):
     """
 
     scalar: ClassVar[Scalar]
+    #: `Scalar.numpy`, without warnings.
+    silent: ClassVar[Callable[..., Any]]
     #: Number of operands, and the kinds of dtype they may have: the primitive's.
     arity: ClassVar[int]
     kinds: ClassVar[frozenset[str]]
@@ -315,6 +322,7 @@ class Elementwise(Op):
             cls.kinds = cls.scalar.kinds
             cls.predicate = cls.scalar.result == "bool"
             cls.costly = cls.scalar.is_costly
+            cls.silent = staticmethod(quiet(cls.scalar.numpy))
         super().__init_subclass__(**kwargs)
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
@@ -335,8 +343,12 @@ class Elementwise(Op):
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """``scalar.numpy``, silent about infinities and NaN as the hardware is."""
-        with np.errstate(all="ignore"):
-            return self.scalar.numpy(*arrays)
+        return self.silent(*arrays)
+
+    def kernel(self, **attrs: Any) -> Callable[..., Any]:
+        """The primitive itself, where nothing else is said of the meaning."""
+        plain = type(self).evaluate is Elementwise.evaluate
+        return type(self).silent if plain else super().kernel(**attrs)
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
         """The primitive's formula."""
@@ -479,21 +491,3 @@ def normal_axes(name: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{name}: an axis is named twice in {list(axes)}")
     return tuple(axes)
-
-
-def checked_result_types(op: Operation) -> tuple[Type, ...] | None:
-    """`Op.result_types` of an operation that may be broken.
-
-    Raises:
-        TapecError: the type rule refuses the operation, or fell over something no program has, such
-            as a missing attribute.
-    """
-    try:
-        return op.defn.result_types(op)
-    except TapecError:
-        raise
-    except KeyError as error:
-        raise DTypeError(f"{op.name} needs the attribute {error.args[0]}") from error
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        message = f"{op.name} does not take these operands and attributes: {error}"
-        raise DTypeError(message) from error

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec.ir.checked_types import checked_result_types
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.dims import Symbol
 from tapec.ir.errors import ParseError, TapecError
@@ -35,7 +36,7 @@ from tapec.ir.guards import recording_guards
 from tapec.ir.lexer import Source, Token, shown
 from tapec.ir.literal_parser import Dense, LiteralParser
 from tapec.ir.location import Location
-from tapec.ir.op import OPS, checked_result_types
+from tapec.ir.op import OPS
 from tapec.ir.ops.control import Return
 from tapec.ir.printer import FORMAT_VERSION
 from tapec.ir.types import Type

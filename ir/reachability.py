@@ -7,7 +7,7 @@ a scratch copy.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from tapec.ir.builder import Builder
@@ -15,6 +15,9 @@ from tapec.ir.core import Block, Function, Operation, Value, clone_operation
 from tapec.ir.guards import recording_guards
 from tapec.ir.op import Cotangents, Op
 from tapec.ir.types import TensorType, Type
+
+#: Answers kept of questions that a tape asks about operations.
+_REMEMBERED = 8192
 
 
 def carries_gradient(value: Value) -> bool:
@@ -129,7 +132,7 @@ def flows(
     return _flows_by_type(defn, tuple(operand_types), _frozen(attrs), (True,) * results)
 
 
-@cache
+@lru_cache(maxsize=_REMEMBERED)
 def _flows_by_type(
     defn: Op, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...], given: tuple[bool, ...]
 ) -> tuple[bool, ...]:
@@ -152,7 +155,7 @@ def vjp_reads(
     return _vjp_reads(defn, tuple(operand_types), _frozen(attrs), wanted)
 
 
-@cache
+@lru_cache(maxsize=_REMEMBERED)
 def _vjp_reads(
     defn: Op,
     types: tuple[Type, ...],

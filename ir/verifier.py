@@ -41,12 +41,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tapec.ir.checked_types import checked_result_types
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Symbol
 from tapec.ir.errors import TapecError, VerifyError, underline
 from tapec.ir.guards import recording_guards
 from tapec.ir.literals import is_attribute, symbols_in
-from tapec.ir.op import checked_result_types
 from tapec.ir.ops import control, loop
 from tapec.ir.placement import check_places
 from tapec.ir.types import BOOL, INDEX, TensorType, Type, VectorType

@@ -11,6 +11,10 @@ from tapec.ir.location import Location
 Origin = tuple[CodeType, int, str]
 
 
+#: Whether the code of a file is ours: told by its module when the file is first met, for a module's name takes longer.
+_ours: dict[str, bool] = {}
+
+
 def origin() -> Origin | None:
     """The user's instruction that led here, and the outermost function of tapec on the way.
 
@@ -19,11 +23,19 @@ def origin() -> Origin | None:
     frame: FrameType | None = sys._getframe(1)
     composite = ""
     while frame is not None:
-        if not is_ours(frame.f_globals.get("__name__", "")):
-            return frame.f_code, frame.f_lasti, composite
-        composite = frame.f_code.co_name
+        code = frame.f_code
+        if not (_ours.get(code.co_filename) or _is_ours(frame)):
+            return code, frame.f_lasti, composite
+        composite = code.co_name
         frame = frame.f_back
     return None
+
+
+def _is_ours(frame: FrameType) -> bool:
+    file, found = frame.f_code.co_filename, is_ours(frame.f_globals.get("__name__", ""))
+    if found and not file.startswith("<"):  # code that was made from text has no file of its own
+        _ours[file] = True
+    return found
 
 
 def is_ours(module: str) -> bool:

@@ -1,33 +1,39 @@
-"""What a tape keeps of one operation: its place in the program, and the arrays that its derivative will read."""
+"""What a tape keeps: its operations as flat entries, and the values that their derivatives will read.
+
+Eager code adds an entry for each operation, so an entry is a plain tuple; with it a key grows by which a loop that
+repeats itself is recognised. Whoever looks at operations one by one asks for `Recording.records`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tapec.frames import Origin
 from tapec.ir.core import Function, Operation
-from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.op import OPS, Op
-from tapec.ir.reachability import vjp_reads
 from tapec.ir.types import TensorType
+from tapec.signatures import Saving, Signature
 
 if TYPE_CHECKING:
     from tapec.ir.dims import DimLike
-    from tapec.tensor import Array, Tensor
+    from tapec.tensor import Tensor
     from tapec.variable import Variable
+
+#: An eager operation: what it is, ids of its operands, ids of its results, the user's instruction.
+Entry = tuple[Saving, tuple[int, ...], tuple[int, ...], Origin | None]
 
 
 @dataclass(slots=True)
 class Record:
     """One operation on a tape; values are told apart by the ids of their tensors.
 
-    ``saved`` holds the arrays of operands and results that the derivative reads, by id. ``operation`` is the
-    operation itself where it was traced, ``callee`` the program where a compiled function was called, ``variables``
-    those that it reads after assigning them (`tapec.derivatives.replay`). ``pull`` is the user's own derivative: from
-    the cotangents of the outputs (None where there is none; with a leading axis of a size, if that is not None) to
-    those of the inputs.
+    ``saved`` holds the operands and results that the derivative reads, by id. ``operation`` is the operation itself
+    where it was traced, ``callee`` the program where a compiled function was called, ``variables`` those that it
+    reads after assigning them (`tapec.derivatives.replay`). ``pull`` is the user's own derivative: from the
+    cotangents of the outputs (None where there is none; with a leading axis of a size, if that is not None) to those
+    of the inputs.
     """
 
     defn: Op
@@ -36,102 +42,173 @@ class Record:
     outputs: tuple[int, ...]
     input_types: tuple[TensorType, ...]
     origin: Origin | None
-    saved: dict[int, Array]
+    saved: Mapping[int, Tensor]
     operation: Operation | None = None
     callee: Function | None = None
     variables: Sequence[Variable] = ()
     pull: Callable[[list[Tensor | None], DimLike | None], list[Tensor | None]] | None = None
 
 
-@dataclass
 class Recording:
-    """What a tape knows: operations in order, ids of values that depend on something watched, Variables read."""
+    """What a tape knows.
 
-    records: list[Record] = field(default_factory=list)
-    active: set[int] = field(default_factory=set)
-    #: Variables by ``id``, each with the ids of what its reads gave.
-    variables: dict[int, tuple[Variable, list[int]]] = field(default_factory=dict)
+    Attributes:
+        entries: the operations in order: an `Entry` for each that ran eagerly, a `Record` for any other.
+        saved: what is kept for each of them, tensors that its derivative reads.
+        keys: for each of them, what it is and the numbers of its operands and results.
+        numbers: of values, by id, in the order in which operations first met them.
+        active: ids of values that depend on something watched.
+        variables: those read, by ``id``, each with the ids of what its reads gave.
+        plain: all entries are of eager operations and of calls of programs.
+        looks_up: there may be lookups among them (`tapec.derivatives.slices`).
+    """
 
-
-def record_eager(
-    defn: Op,
-    inputs: Sequence[Tensor],
-    attrs: Mapping[str, Any],
-    outputs: Sequence[Tensor],
-    origin: Origin | None,
-    active: Collection[int],
-    operation: Operation | None,
-) -> Record:
-    """Note an operation; ``active`` are the ids that the tape follows."""
-    input_types = tuple([x.type for x in inputs])
-    saved: dict[int, Array] = {}
-    if operation is None:
-        wanted = tuple([i for i, x in enumerate(inputs) if x.id in active])
-        for i in _reads(defn, input_types, attrs, wanted):
-            tensor = inputs[i] if i >= 0 else outputs[~i]
-            saved[tensor.id] = tensor.array
-    return Record(
-        defn,
-        attrs,
-        tuple([x.id for x in inputs]),
-        tuple([y.id for y in outputs]),
-        input_types,
-        origin,
-        saved,
-        operation,
+    __slots__ = (
+        "_records",
+        "active",
+        "entries",
+        "keys",
+        "looks_up",
+        "numbers",
+        "plain",
+        "saved",
+        "variables",
     )
 
+    def __init__(self) -> None:
+        """Know nothing."""
+        self.entries: list[Entry | Record] = []
+        self.saved: list[tuple[Tensor, ...]] = []
+        self.keys: list[tuple[Any, ...]] = []
+        self.numbers: dict[int, int] = {}
+        self.active: set[int] = set()
+        self.variables: dict[int, tuple[Variable, list[int]]] = {}
+        self.plain = True
+        self.looks_up = False
+        self._records: list[Record] = []
 
-def record_call(
-    callee: Function,
-    inputs: Sequence[Tensor],
-    outputs: Sequence[int],
-    origin: Origin | None,
-    variables: Sequence[Variable] = (),
-) -> Record:
-    """Note the call of a compiled function: its gradient computes the function's values again from the inputs."""
-    return Record(
-        OPS["call"],
-        {},
-        tuple([x.id for x in inputs]),
-        tuple(outputs),
-        tuple([x.type for x in inputs]),
-        origin,
-        {x.id: x.array for x in inputs},
-        callee=callee,
-        variables=variables,
-    )
+    def add(
+        self,
+        signature: Signature,
+        followed: tuple[bool, ...],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        origin: Origin | None,
+    ) -> None:
+        """Note an eager operation; ``followed`` says which operands are active."""
+        saving = signature.saving(followed)
+        numbers = self.numbers
+        number = numbers.setdefault
+        ids, made = tuple([x.id for x in inputs]), tuple([y.id for y in outputs])
+        self.entries.append((saving, ids, made, origin))
+        self.saved.append(tuple([inputs[i] if i >= 0 else outputs[~i] for i in saving.reads]))
+        self.keys.append((saving, *[number(i, len(numbers)) for i in ids + made]))
+        self.looks_up |= signature.looks_up
+        flows = signature.flows
+        self.active.update(made if len(flows) == len(made) else [made[i] for i in flows])
+
+    def add_operation(
+        self,
+        operation: Operation,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        origin: Origin | None,
+    ) -> None:
+        """Note an operation of a function that is being compiled."""
+        self._append(
+            Record(operation.defn, operation.attrs, *_ends(inputs, outputs), origin, {}, operation)
+        )
+        self.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
+
+    def add_call(
+        self,
+        callee: Function,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[int],
+        origin: Origin | None,
+        variables: Sequence[Variable] = (),
+    ) -> None:
+        """Note the call of a program: its gradient computes the program's values again from the inputs."""
+        ids, types = tuple([x.id for x in inputs]), tuple([x.type for x in inputs])
+        record = Record(
+            OPS["call"],
+            {},
+            ids,
+            tuple(outputs),
+            types,
+            origin,
+            {},
+            callee=callee,
+            variables=variables,
+        )
+        self.entries.append(record)
+        self.saved.append(tuple(inputs))
+        numbers = self.numbers
+        ends = [numbers.setdefault(i, len(numbers)) for i in (*ids, *outputs)]
+        self.keys.append((callee, len(ids), *ends))
+        self.active.update(outputs)
+
+    def add_custom(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        pull: Any,
+        origin: Origin | None,
+    ) -> None:
+        """Note outputs whose derivative is the user's own."""
+        self._append(Record(OPS["custom"], {}, *_ends(inputs, outputs), origin, {}, pull=pull))
+        self.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
+
+    def _append(self, record: Record) -> None:
+        self.entries.append(record)
+        self.saved.append(())
+        self.keys.append(())
+        self.plain = False
+        self.looks_up = True
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The operations, each with what is kept for it."""
+        known = self._records
+        for i in range(len(known), len(self.entries)):
+            entry, saved = self.entries[i], self.saved[i] if self.saved else ()
+            values = {x.id: x for x in saved}
+            if isinstance(entry, Record):
+                known.append(replace(entry, saved=values) if values else entry)
+            else:
+                saving, inputs, outputs, origin = entry
+                call = saving.signature
+                known.append(
+                    Record(call.defn, call.attrs, inputs, outputs, call.inputs, origin, values)
+                )
+        return known
+
+    def release(self, room: int) -> None:
+        """Forget what derivatives read, and all but the latest operations."""
+        self.saved, self.keys, self.numbers, self._records = [], [], {}, []
+        del self.entries[:-room]
+        if not self.plain:
+            self.entries = [
+                replace(e, pull=None) if isinstance(e, Record) and e.pull else e
+                for e in self.entries
+            ]
 
 
-def record_custom(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], pull: Any, origin: Origin | None
-) -> Record:
-    """Note outputs whose derivative is the user's own."""
-    return Record(
-        OPS["custom"],
-        {},
-        tuple([x.id for x in inputs]),
-        tuple([y.id for y in outputs]),
-        tuple([x.type for x in inputs]),
-        origin,
-        {},
-        pull=pull,
-    )
+def _ends(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[TensorType, ...]]:
+    """Ids of operands and results, and the operands' types."""
+    ids = tuple([x.id for x in inputs]), tuple([y.id for y in outputs])
+    return *ids, tuple([x.type for x in inputs])
 
 
-def _reads(
-    defn: Op, types: tuple[TensorType, ...], attrs: Mapping[str, Any], wanted: tuple[int, ...]
-) -> Collection[int]:
-    try:
-        return vjp_reads(defn, types, attrs, wanted)
-    except NotDifferentiableError:
-        return ()  # whoever asks for a gradient through it is told then
-
-
-def with_stand_ins(records: Sequence[Record], watched: Mapping[int, int]) -> Sequence[Record]:
+def with_stand_ins(
+    records: Sequence[Record], watched: Mapping[int, int], stand_in: Callable[[Tensor], Tensor]
+) -> Sequence[Record]:
     """The records, reading stand-ins for tensors that were watched only after the operation ran.
 
-    ``watched`` maps their ids to the time of the watch. What such an operation saved is not enough for them.
+    ``watched`` maps their ids to the time of the watch. What such an operation saved is not enough for them; a
+    ``stand_in`` has the id ``~id``.
     """
     if not watched:
         return records
@@ -140,7 +217,10 @@ def with_stand_ins(records: Sequence[Record], watched: Mapping[int, int]) -> Seq
         late = {i for i in record.inputs if watched.get(i, 0) > max(record.outputs)}
         if late:
             inputs = tuple(~i if i in late else i for i in record.inputs)
-            saved = {~i if i in late else i: array for i, array in record.saved.items()}
+            saved = {
+                ~i if i in late else i: stand_in(x) if i in late else x
+                for i, x in record.saved.items()
+            }
             record = replace(record, inputs=inputs, saved=saved)
         result.append(record)
     return result

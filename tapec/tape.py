@@ -1,7 +1,7 @@
 """GradientTape: what it records, and the questions it answers.
 
-A tape hears of every operation (`record`) and of every read of a Variable (`variable_read`), and keeps those that may
-depend on something watched. `gradient` hands the question to whoever knows the program: `tapec.derivatives` builds it
+A tape hears of every operation and of every read of a Variable (`tapec.listener`), and keeps those that may depend on
+something watched. `gradient` hands the question to whoever knows the program: `tapec.derivatives` builds it
 from the records, `tapec.tracing` has it already. What answers is heard by outer tapes, so nesting gives any order.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -35,25 +35,23 @@ from tapec.explanations.answers import (
 )
 from tapec.explanations.explanation import Explanations
 from tapec.explanations.report import Report, needs_values
-from tapec.explanations.trail import State, Trail
+from tapec.explanations.trail import State
 from tapec.frames import Origin, here, origin, resolve
-from tapec.ir.op import OPS
+from tapec.listener import Listener
 from tapec.recording import current_trace, push_tape, remove_tape, tracing
-from tapec.records import Recording, record_call, record_custom, record_eager
+from tapec.records import Recording
 from tapec.structure import unflatten
 from tapec.tensor import Tensor, apply
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
-    from tapec.ir.core import Function, Operation
-    from tapec.ir.op import Op
     from tapec.ir.types import TensorType
     from tapec.tracing import Trace
 
 _logger = logging.getLogger("tapec")
 
 
-class GradientTape:
+class GradientTape(Listener):
     """Records operations for automatic differentiation.
 
     ::
@@ -70,11 +68,8 @@ class GradientTape:
     def __init__(self, persistent=False, watch_accessed_variables=True):
         # type: (bool, bool) -> None
         # Types in a comment: `inspect` shows the signature as TensorFlow's, which people print to look it up.
+        super().__init__(watch_accessed_variables)
         self._persistent = persistent
-        self._watches_variables = watch_accessed_variables
-        #: What it remembers for `explain`.
-        self.trail = Trail()
-        self._recording: Recording | None = None
         #: The function that was being compiled when the recording began, if one was.
         self._home: Trace | None = None
         self._is_recording = False
@@ -181,73 +176,6 @@ class GradientTape:
             return self._watched
         found = [variable for variable, _ in self._recording.variables.values()]
         return tuple(sorted(found, key=lambda variable: variable.number))
-
-    def variable_read(self, variable: Variable, value: Tensor) -> None:
-        """Hear that reading a Variable gave a value."""
-        assert self._recording is not None
-        known = id(variable) in self._recording.variables
-        if known or (self._watches_variables and variable.trainable):
-            self._reads(variable).append(value.id)
-            self._recording.active.add(value.id)
-        else:
-            self.trail.read(variable, value)
-
-    def _reads(self, variable: Variable) -> list[int]:
-        assert self._recording is not None
-        return self._recording.variables.setdefault(id(variable), (variable, []))[1]
-
-    def record(
-        self,
-        defn: Op,
-        inputs: Sequence[Tensor],
-        attrs: Mapping[str, Any],
-        outputs: Sequence[Tensor],
-        origin: Origin | None,
-        operation: Operation | None = None,
-    ) -> None:
-        """Hear of an operation; ``operation`` is what it became in a trace."""
-        recording = self._recording
-        assert recording is not None
-        if not defn.differentiable or recording.active.isdisjoint([x.id for x in inputs]):
-            self.trail.step(defn, inputs, [y.id for y in outputs], origin)
-            return
-        recording.records.append(
-            record_eager(defn, inputs, attrs, outputs, origin, recording.active, operation)
-        )
-        recording.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
-
-    def record_call(
-        self,
-        callee: Function,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[int],
-        origin: Origin | None,
-        variables: Sequence[Variable] = (),
-    ) -> None:
-        """Hear of the call of a program; ``outputs`` are ids for everything it returns. See `tapec.records.Record`."""
-        recording = self._recording
-        assert recording is not None
-        if not recording.active.isdisjoint([*(x.id for x in inputs), *outputs]):
-            recording.records.append(record_call(callee, inputs, outputs, origin, variables))
-            recording.active.update(outputs)
-        else:
-            self.trail.step(OPS["call"], inputs, outputs, origin)
-
-    def record_custom(
-        self,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
-        pull: Any,
-        origin: Origin | None,
-    ) -> None:
-        """Hear of outputs whose derivative is the user's own; see `tapec.records.Record`."""
-        recording = self._recording
-        assert recording is not None
-        if not recording.active.isdisjoint([x.id for x in inputs]):
-            recording.records.append(record_custom(inputs, outputs, pull, origin))
-            recording.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
-        else:
-            self.trail.step(OPS["custom"], inputs, [y.id for y in outputs], origin)
 
     # -- what it answers
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueError
-from tapec.frames import Origin, here, origin
+from tapec.frames import here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
-from tapec.ir.op import OPS, Op
+from tapec.ir.op import OPS
 from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
 from tapec.recording import (
     about_none,
@@ -27,6 +27,7 @@ from tapec.recording import (
     inspectors,
     overhear,
 )
+from tapec.signatures import Signature, signature_of
 from tapec.tensor_shape import TensorShape, shape_of
 
 if TYPE_CHECKING:
@@ -228,11 +229,6 @@ class Reference:
         return id(self._object)
 
 
-@lru_cache(maxsize=8192)
-def _infer(defn: Op, types: tuple[TensorType, ...], attrs: tuple[tuple[str, Any], ...]) -> Any:
-    return defn.infer(*types, **dict(attrs))
-
-
 def apply(op: str, *inputs: Tensor, **attrs: Any) -> Any:
     """Run an operation of the registry on tensors; a Tensor, or a tuple of them.
 
@@ -240,38 +236,40 @@ def apply(op: str, *inputs: Tensor, **attrs: Any) -> Any:
         InvalidArgumentError: eager, the operands do not fit.
         ValueError, TypeError: the same while a function is compiled.
     """
-    defn = OPS[op]
     trace = current_trace()
     if trace is not None:
-        return trace.apply(defn, inputs, attrs)
+        return trace.apply(OPS[op], inputs, attrs)
     try:
-        result_types = _infer(defn, tuple([x.type for x in inputs]), tuple(attrs.items()))
+        signature = signature_of(op, [x.type for x in inputs], attrs)
     except (ShapeError, DTypeError) as error:
         raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
-    return run_eager(defn, inputs, attrs, result_types)
+    return run_eager(signature, inputs)
 
 
-def run_eager(defn: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result_types: Any) -> Any:
+def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
     """Evaluate with NumPy and tell the tapes."""
-    arrays = [x.array for x in inputs]
+    arrays = [x._array if x._array is not None else x.array for x in inputs]
     try:
-        results = defn.evaluate(*arrays, **attrs)
+        results = signature.kernel(*arrays)
     except (ShapeError, DTypeError, CheckError) as error:
         raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
-    single = not isinstance(result_types, tuple)
-    if single:
-        results, result_types = (results,), (result_types,)
-    outputs = tuple(Tensor(np.asarray(r), t) for r, t in zip(results, result_types, strict=True))
+    if signature.single:
+        if type(results) is not np.ndarray:
+            results = np.asarray(results)
+        outputs: tuple[Tensor, ...] = (Tensor(results, signature.outputs[0]),)
+    else:
+        pairs = zip(results, signature.outputs, strict=True)
+        outputs = tuple([Tensor(np.asarray(r), t) for r, t in pairs])
     if inspectors:
-        inspectors[0].operation(defn, attrs, inputs, outputs)
+        inspectors[0].operation(signature.defn, signature.attrs, inputs, outputs)
     tapes = active_tapes()
     if tapes:
-        where: Origin | None = origin()
+        where = origin()
         for tape in tapes:
-            tape.record(defn, inputs, attrs, outputs, where)
+            tape.record(signature, inputs, outputs, where)
     if len(bystanders) > len(tapes):
-        overhear(defn, inputs, outputs)
-    return outputs[0] if single else outputs
+        overhear(signature.defn, inputs, outputs)
+    return outputs[0] if signature.single else outputs
 
 
 def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = True) -> Tensor:

@@ -158,7 +158,7 @@ class Trace:
         operation = self.builder.block.ops[-1]
         tapes = active_tapes()
         for tape in tapes:
-            tape.record(defn, inputs, attrs, outputs, where, operation)
+            tape.record_operation(operation, inputs, outputs, where)
         if len(bystanders) > len(tapes):
             overhear(defn, inputs, outputs)
         return outputs[0] if single else outputs
@@ -267,7 +267,7 @@ class Trace:
         # The gradient depends on whatever its targets and seeds depend on.
         heard = [*targets, *(seeds or ())]
         for tape in active_tapes():
-            tape.record(OPS["gradient"], heard, attrs, outputs, where, operation)
+            tape.record_operation(operation, heard, outputs, where)
         left = iter(outputs)
         return [next(left) if has else None for has in reached]
 

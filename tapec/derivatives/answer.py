@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.derivatives.cotangents import total
-from tapec.derivatives.eager_gradient import eager_gradient
-from tapec.derivatives.slices import gradients_by_slices
+from tapec.derivatives.eager_gradient import eager_gradient, gradient_of_records
+from tapec.derivatives.slices import Ask, gradients_by_slices
 from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.recording import current_trace
-from tapec.records import Recording, with_stand_ins
+from tapec.records import Record, Recording, with_stand_ins
 from tapec.tensor import Tensor, next_id
 from tapec.variable import Variable
 
@@ -92,8 +92,16 @@ def _gradients(
             hint="ask for the gradient inside of that function, and return it",
         )
     # What was recorded before a function is compiled has values, also inside of it.
-    ask = eager_gradient if trace is None or home is None else trace.gradient
-    records = with_stand_ins(recording.records, late)
+    records: Sequence[Record] = recording.records if late or recording.looks_up or home else ()
+    if trace is not None and home is not None:
+        ask: Ask = trace.gradient
+    elif late:
+        ask, records = gradient_of_records, with_stand_ins(records, late, _stand_in)
+    else:
+
+        def ask(records: Any, *question: Any) -> list[Tensor | None]:
+            return eager_gradient(recording, *question)
+
     found = gradients_by_slices(ask, records, target_tensors, types, seeds, batched)
     return [total([found[i] for i in group]) for group in groups]
 
@@ -109,3 +117,7 @@ def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
         value = Tensor(target.array, target.type, next_id())
     fresh[id(target)] = value.id
     return value
+
+
+def _stand_in(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.array, tensor.type, ~tensor.id)

@@ -81,7 +81,7 @@ def _attach_traced(
     operation = trace.builder.block.ops[-1]
     results = [TracedTensor(v, trace) for v in operation.results]
     for tape in active_tapes():
-        tape.record(operation.defn, read, attrs, results, where, operation)
+        tape.record_operation(operation, read, results, where)
     return list(results)
 
 

@@ -28,6 +28,9 @@ class _Watcher(GradientTape):
     def record(self, *args: Any, **kwargs: Any) -> None:
         """Keep nothing."""
 
+    def record_operation(self, *args: Any, **kwargs: Any) -> None:
+        """Keep nothing."""
+
     def record_call(self, *args: Any, **kwargs: Any) -> None:
         """Keep nothing."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from tapec.ir.types import TensorType
 from tapec.passes.adjoint import expand, reachable
 from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
 from tapec.recording import active_tapes, current_trace, inspectors
-from tapec.records import Record
+from tapec.records import Record, Recording
 from tapec.tensor import Array, Tensor
 from tapec.variable import Variable
 
@@ -35,13 +35,26 @@ _DIFFERENTIATE = parse_pipeline("adjoint")
 _SWEEP = parse_pipeline("dce")
 _SIMPLIFY = parse_pipeline("prune{keep-cuts=true},canonicalize,cse,dce")
 
-#: Programs kept; the least recently used goes first.
+#: Programs kept, and recordings known to lead to one; the least recently used goes first.
 _CAPACITY = 512
 _programs: OrderedDict[Any, GradientProgram] = OrderedDict()
+_known: OrderedDict[Any, _Known] = OrderedDict()
+
+
+class _Known(NamedTuple):
+    """What the question of a recording came to, for one that is the same.
+
+    ``places`` say where the program's inputs are among what the recording saved, ``calls`` which of its records are
+    calls of programs that read Variables after assigning them.
+    """
+
+    program: GradientProgram
+    places: tuple[tuple[int, int], ...]
+    calls: tuple[int, ...]
 
 
 def eager_gradient(
-    records: Sequence[Record],
+    recording: Recording,
     targets: Sequence[Tensor],
     sources: Sequence[tuple[int, TensorType]],
     seeds: Sequence[Tensor] | None,
@@ -51,9 +64,99 @@ def eager_gradient(
 
     ``batched`` seeds have a leading axis more than the targets, and so have the gradients then.
     """
+    if not recording.plain or inspectors:
+        return gradient_of_records(recording.records, targets, sources, seeds, batched)
+    question = _question(recording, targets, sources, seeds, batched)
+    known = _known.get(question)
+    if known is None:
+        known = _known[question] = _find(recording, targets, sources, seeds, batched)
+        if len(_known) > _CAPACITY:
+            _known.popitem(last=False)
+    else:
+        _known.move_to_end(question)
+    saved, entries = recording.saved, recording.entries
+    inputs = [saved[i][j] for i, j in known.places]
+    variables = [v for i in known.calls for v in entries[i].variables]  # type: ignore[union-attr]
+    return known.program.run(inputs, seeds or (), variables)
+
+
+def _question(
+    recording: Recording,
+    targets: Sequence[Tensor],
+    sources: Sequence[tuple[int, TensorType]],
+    seeds: Sequence[Tensor] | None,
+    batched: bool,
+) -> Any:
+    """Equal for recordings of the same operations whose same values are asked for."""
+    numbers = recording.numbers
+    strange: dict[int, int] = {}
+
+    def number(id: int, type: TensorType) -> Any:
+        known = numbers.get(id)
+        return (strange.setdefault(id, len(strange)), type) if known is None else known
+
+    return (
+        tuple(recording.keys),
+        tuple([number(t.id, t.type) for t in targets]),
+        tuple([number(i, type) for i, type in sources]),
+        seeds is not None,
+        seeds[0].type.shape[0] if batched and seeds else None,
+    )
+
+
+def _find(
+    recording: Recording,
+    targets: Sequence[Tensor],
+    sources: Sequence[tuple[int, TensorType]],
+    seeds: Sequence[Tensor] | None,
+    batched: bool,
+) -> _Known:
+    """Find or make the program, and where the recording has its inputs."""
+    part = _slice(recording.records, {t.id for t in targets})
+    program, numbering = _program(part, targets, sources, seeds, batched)
+    ids = list(numbering)
+    places = {x.id: (i, j) for i, kept in enumerate(recording.saved) for j, x in enumerate(kept)}
+    used = set(map(id, part))
+    calls = [i for i, r in enumerate(recording.records) if r.variables and id(r) in used]
+    return _Known(program, tuple(places[ids[i]] for i, _ in program.reads), tuple(calls))
+
+
+def gradient_of_records(
+    records: Sequence[Record],
+    targets: Sequence[Tensor],
+    sources: Sequence[tuple[int, TensorType]],
+    seeds: Sequence[Tensor] | None,
+    batched: bool = False,
+) -> list[Tensor | None]:
+    """As `eager_gradient`, for records of any kind."""
     part = _slice(records, {t.id for t in targets})
     if any(r.pull is not None for r in part):
-        return gradient_in_stretches(eager_gradient, part, targets, sources, seeds, batched)
+        return gradient_in_stretches(gradient_of_records, part, targets, sources, seeds, batched)
+    program, numbering = _program(part, targets, sources, seeds, batched)
+    ids, weights = list(numbering), seeds or ()
+    saved = {id: x for r in part for id, x in r.saved.items()}
+    inputs = [saved[ids[i]] for i, _ in program.reads]
+    variables = [v for r in part for v in r.variables]
+    if inspectors and current_trace() is None:
+        plain = GradientProgram(part, targets, sources, seeds, numbering, batched, plain=True)
+        reads = [saved[ids[i]] for i, _ in plain.reads]
+        inspector = inspectors[0]
+        inspector.gradient(plain.function, [x.array for x in (*reads, *weights)], plain.origins)
+        with inspector.pause():
+            if active_tapes():
+                return plain.run(reads, weights, variables, inspector.replayed)
+            return program.run(inputs, weights, variables)
+    return program.run(inputs, weights, variables)
+
+
+def _program(
+    part: Sequence[Record],
+    targets: Sequence[Tensor],
+    sources: Sequence[tuple[int, TensorType]],
+    seeds: Sequence[Tensor] | None,
+    batched: bool,
+) -> tuple[GradientProgram, dict[int, int]]:
+    """The program for records of this structure, and the numbers that it gives to their values, by id."""
     numbering: dict[int, int] = {}
 
     def number(id: int) -> int:
@@ -84,21 +187,7 @@ def eager_gradient(
             _programs.popitem(last=False)
     else:
         _programs.move_to_end(structure)
-    saved = {id: array for r in part for id, array in r.saved.items()}
-    ids = list(numbering)
-    inputs = [Tensor(saved[ids[i]], type, ids[i]) for i, type in program.reads]
-    variables = [v for r in part for v in r.variables]
-    weights = [] if seeds is None else list(seeds)
-    if inspectors and current_trace() is None:
-        plain = GradientProgram(part, targets, sources, seeds, numbering, batched, plain=True)
-        reads = [Tensor(saved[ids[i]], type, ids[i]) for i, type in plain.reads]
-        inspector = inspectors[0]
-        inspector.gradient(plain.function, [x.array for x in (*reads, *weights)], plain.origins)
-        with inspector.pause():
-            if active_tapes():
-                return plain.run(reads, weights, variables, inspector.replayed)
-            return program.run(inputs, weights, variables)
-    return program.run(inputs, weights, variables)
+    return program, numbering
 
 
 def _slice(records: Sequence[Record], wanted: set[int]) -> list[Record]:
@@ -163,6 +252,7 @@ class GradientProgram:
         self.origins = expand(function)
         self.reads = _cut(function, forward, numbers, weights, _SWEEP if plain else _SIMPLIFY)
         self.function = function
+        self._types = [v.tensor for v in function.returns]
         self._runs = 0
         self._native: Executable | None = None
 
@@ -181,8 +271,7 @@ class GradientProgram:
             results = replay(self.function.block, [*inputs, *seeds], variables, heard)
         else:
             arrays = self._evaluate([t.array for t in (*inputs, *seeds)])
-            types = [v.tensor for v in self.function.returns]
-            results = [Tensor(np.asarray(a), t) for a, t in zip(arrays, types, strict=True)]
+            results = [Tensor(np.asarray(a), t) for a, t in zip(arrays, self._types, strict=True)]
         left = iter(results)
         return [next(left) if has else None for has in self.reached]
 

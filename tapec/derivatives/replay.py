@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,18 +92,25 @@ def _with_regions(op: Operation, operands: Sequence[Tensor]) -> list[Tensor]:
     trace = current_trace()
     if trace is not None:
         return _traced(trace, op, operands)
-    function = Function(op.name, [x.type for x in operands])
+    function = _alone(op)
+    arrays = evaluate_function(function, [x.array for x in operands])
+    results = [Tensor(a, v.tensor) for a, v in zip(arrays, function.returns, strict=True)]
+    where = origin()
+    for tape in active_tapes():
+        tape.record_call(function, operands, [y.id for y in results], where)
+    return results
+
+
+@lru_cache(maxsize=256)
+def _alone(op: Operation) -> Function:
+    """A program of one operation, the same whenever it is run."""
+    function = Function(op.name, [v.type for v in op.operands])
     copy = clone_operation(op, {})
     copy.set_operands(function.args)
     builder = Builder(function.block)
     builder.insert(copy)
     builder.emit("return", *copy.results)
-    arrays = evaluate_function(function, [x.array for x in operands])
-    results = [Tensor(a, v.tensor) for a, v in zip(arrays, copy.results, strict=True)]
-    where = origin()
-    for tape in active_tapes():
-        tape.record_call(function, operands, [y.id for y in results], where)
-    return results
+    return function
 
 
 def _traced(trace: Trace, op: Operation, operands: Sequence[Tensor]) -> list[Tensor]:
@@ -113,5 +121,5 @@ def _traced(trace: Trace, op: Operation, operands: Sequence[Tensor]) -> list[Ten
     trace.builder.insert(copy)
     results: list[Tensor] = [TracedTensor(v, trace) for v in copy.results]
     for tape in active_tapes():
-        tape.record(copy.defn, operands, copy.attrs, results, where, copy)
+        tape.record_operation(copy, operands, results, where)
     return results

@@ -89,5 +89,4 @@ def _indices(record: Record) -> Tensor:
     if record.operation is not None:
         assert trace is not None
         return TracedTensor(record.operation.operands[1], trace)
-    id = record.inputs[1]
-    return Tensor(record.saved[id], record.input_types[1], id)
+    return record.saved[record.inputs[1]]

@@ -106,7 +106,7 @@ def explain_missing(
     where = origin()
     asked = None if where is None else where[:2]
     used = (
-        len(recording.records),
+        len(recording.entries),
         len(trail.steps),
         len(trail.departures),
         len(trail.assignments),

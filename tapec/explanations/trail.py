@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from tapec.ir.op import Op
     from tapec.ir.types import TensorType
     from tapec.records import Recording
-    from tapec.tensor import Array
     from tapec.variable import Variable
 
 #: How many steps, and how many events of each other kind, a tape remembers.
 CAPACITY = 4096
-
-_NO_ARRAYS: dict[int, Array] = {}
 
 #: How many operations after its block a tape still listens to.
 AFTERWARDS = 256
@@ -196,7 +193,10 @@ class Trail:
         state: State = State.UNFOLLOWED,
     ) -> None:
         """Remember an operation that the tape does not follow."""
-        self.steps.append(Step(defn, tuple([x.id for x in inputs]), tuple(outputs), where, state))
+        ids = tuple([x.id for x in inputs])
+        # Step(…) takes longer than all else that is done for an operation that nobody follows.
+        step = tuple.__new__(Step, (defn, ids, tuple(outputs), where, state, None, (), None, None))
+        self.steps.append(step)
 
     def read(self, variable: Variable, value: Tensor) -> None:
         """Remember the read of a Variable that is not watched."""
@@ -210,7 +210,7 @@ class Trail:
         if key in self.watches:
             return
         self.watches[key] = mark()
-        if recording is not None and key not in recording.active:
+        if recording is not None and key in recording.numbers and key not in recording.active:
             if any(key in r.inputs and r.operation is None for r in recording.records):
                 self.late[key] = self.watches[key].time
 
@@ -241,9 +241,7 @@ class Trail:
 
     def keep(self, recording: Recording) -> None:
         """Keep a recording that has given its gradient, without the arrays."""
-        del recording.records[:-CAPACITY]
-        for record in recording.records:
-            record.saved, record.pull = _NO_ARRAYS, None
+        recording.release(CAPACITY)
         self.past = recording
 
     # -- while it does not

@@ -1,0 +1,120 @@
+"""What eager code works out once for an operation with operands of certain types and with certain attributes.
+
+A loop runs the same operations again and again; each finds its `Signature` by one look into a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tapec.ir.errors import NotDifferentiableError
+from tapec.ir.op import OPS, Op
+from tapec.ir.ops.index import Lookup
+from tapec.ir.reachability import vjp_reads
+from tapec.ir.types import TensorType
+
+#: Signatures kept; the table starts anew when it is full.
+_CAPACITY = 8192
+
+
+class Signature:
+    """An operation, the types of its operands, and its attributes.
+
+    Attributes:
+        defn: the operation.
+        attrs: the attributes.
+        inputs: the operands' types.
+        outputs: the results' types.
+        single: whether there is one result, not a tuple.
+        kernel: the operation's meaning, a function of arrays.
+        looks_up: it is a lookup of rows.
+        flows: which results may carry gradients, by number; none where the operation has no derivative.
+    """
+
+    __slots__ = (
+        "_saving",
+        "attrs",
+        "defn",
+        "flows",
+        "inputs",
+        "kernel",
+        "looks_up",
+        "outputs",
+        "single",
+    )
+
+    def __init__(self, defn: Op, inputs: tuple[TensorType, ...], attrs: Mapping[str, Any]) -> None:
+        """Work it out.
+
+        Raises:
+            ShapeError, DTypeError: the operands do not fit.
+        """
+        found: Any = defn.infer(*inputs, **attrs)
+        self.defn = defn
+        self.attrs = attrs
+        self.inputs = inputs
+        self.single = not isinstance(found, tuple)
+        self.outputs: tuple[TensorType, ...] = (found,) if self.single else found
+        self.kernel: Callable[..., Any] = defn.kernel(**attrs)
+        self.looks_up = isinstance(defn, Lookup)
+        carrying = [i for i, t in enumerate(self.outputs) if t.dtype.is_differentiable]
+        self.flows = tuple(carrying) if defn.differentiable else ()
+        self._saving: dict[tuple[bool, ...], Saving] = {}
+
+    def saving(self, followed: tuple[bool, ...]) -> Saving:
+        """What a tape keeps that follows some of the operands."""
+        found = self._saving.get(followed)
+        if found is None:
+            found = self._saving[followed] = Saving(self, followed)
+        return found
+
+
+class Saving:
+    """What a tape keeps of a call.
+
+    Attributes:
+        signature: what was called.
+        followed: which operands depend on something watched.
+        reads: the values that the derivative by these reads: ``i`` operand i, ``~i`` result i.
+    """
+
+    __slots__ = ("followed", "reads", "signature")
+
+    def __init__(self, signature: Signature, followed: tuple[bool, ...]) -> None:
+        """Ask the derivative's own rule."""
+        self.signature = signature
+        self.followed = followed
+        wanted = [i for i, has in enumerate(followed) if has]
+        try:
+            reads = vjp_reads(signature.defn, signature.inputs, signature.attrs, wanted)
+        except NotDifferentiableError:
+            reads = frozenset()  # whoever asks for a gradient through it is told then
+        self.reads = tuple(sorted(reads))
+
+
+_signatures: dict[Any, Signature] = {}
+
+
+def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> Signature:
+    """The signature of a call.
+
+    Raises:
+        ShapeError, DTypeError: the operands do not fit.
+    """
+    # By identity: signatures keep their types, and types that are equal are nearly always the same object.
+    key: Any = (op, *map(id, types))
+    if attrs:
+        key = (key, tuple(attrs.items()), _signs(attrs))
+    found = _signatures.get(key)
+    if found is None:
+        found = Signature(OPS[op], tuple(types), dict(attrs))
+        if len(_signatures) >= _CAPACITY:
+            _signatures.clear()
+        _signatures[key] = found
+    return found
+
+
+def _signs(attrs: Mapping[str, Any]) -> str:
+    """What tells -0.0 from 0.0, which are equal."""
+    return "".join([repr(v) for v in attrs.values() if v == 0 and type(v) is float])
