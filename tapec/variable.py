@@ -65,6 +65,7 @@ class Variable(VariableUpdates, Operators):
         "_name",
         "_trainable",
         "constraint",
+        "copied",
         "missing",
         "number",
         "type",
@@ -102,6 +103,8 @@ class Variable(VariableUpdates, Operators):
         self._name = name or "Variable"
         #: Grows with each Variable made.
         self.number = next_id()
+        #: The number of the Variable whose value it began with.
+        self.copied = initial_value.number if isinstance(initial_value, Variable) else None
         self.constraint = constraint
         #: Why the latest gradient for it is None, where it is.
         self.missing: Explanation | None = None
@@ -306,8 +309,9 @@ class Variable(VariableUpdates, Operators):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
         rebuild, state = self.__reduce__()
-        copied = memo[id(self)] = rebuild(*state)
-        return copied
+        copy = memo[id(self)] = rebuild(*state)
+        copy.copied = self.number
+        return copy
 
     def __reduce__(self) -> tuple[Callable[..., Variable], tuple[Any, ...]]:
         return _rebuilt, (self._array, self._trainable, self._name, self.constraint)

@@ -436,7 +436,7 @@ def test_cut_inside_of_a_compiled_function() -> None:
     found = ask(program)
     check(found, detached.python_function, "stop_gradient", "stop_gradient away")
     assert found.path[0].startswith("mul (line ")
-    assert "in detached" in found.message
+    assert "inside of detached" in found.message
 
 
 def test_gradient_inside_of_a_compiled_function() -> None:

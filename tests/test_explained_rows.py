@@ -307,7 +307,7 @@ CASES = [
         "EX-24",
         Cause.OTHER_VARIABLE,
         1,
-        ("y depends on c, made at line 1, another Variable with the same value, not on v",),
+        ("y depends on c, made at line 1, another Variable that began as a copy, not on v",),
         (("c * c", "c * v"),),
     ),
     Case(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,3 +214,136 @@ def test_many_steps_are_bounded() -> None:
             y.numpy()
     assert len(tape.trail.steps) == len(tape.trail.departures) == CAPACITY
     assert tape.explain(y, x).cause in ("not used", "not watched", "left the tape")
+
+
+# ---- programs of more than one function
+
+
+class Dense:
+    """A layer that forgets its bias."""
+
+    def __init__(self) -> None:
+        self.kernel = tapec.Variable([[1.0, 2.0], [3.0, 4.0]])
+        self.bias = tapec.Variable([0.0, 0.0])
+
+    def __call__(self, x: Any) -> Any:
+        return tapec.tanh(x @ self.kernel)
+
+
+class Stack:
+    __slots__ = ("layers",)
+
+    def __init__(self, count: int) -> None:
+        self.layers = [Dense() for _ in range(count)]
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_names_deep_in_objects() -> None:
+    model = Stack(2)
+    variables = [v for layer in model.layers for v in (layer.kernel, layer.bias)]
+    with tapec.GradientTape() as tape:
+        loss = tapec.reduce_sum(model(tapec.ones([1, 2])))
+    found = tape.explain(loss, variables)
+    assert [e.cause for e in found] == ["connected", "not read", "connected", "not read"]
+    assert "respect to model.layers[1].bias is None" in found[3].message
+    assert "loss depends on: model.layers[0].kernel, model.layers[1].kernel" in found[3].message
+
+
+def test_the_ends_of_a_long_way() -> None:
+    model = Stack(100)
+    with tapec.GradientTape() as tape:
+        y = tapec.stop_gradient(model(tapec.ones([1, 2])))
+    found = tape.explain(y, model.layers[0].kernel)
+    assert found.cause == "stop_gradient"
+    assert len(found.path) == 9
+    assert found.path[4] == "..."
+    assert found.path[0].startswith("matmul (line ")
+    assert found.path[-1].startswith("stop_gradient (line ")
+
+
+def test_a_loop_that_cuts_often_is_one_cut() -> None:
+    v = tapec.Variable(1.5)
+    with tapec.GradientTape() as tape:
+        y: Any = v
+        for _ in range(5):
+            y = tapec.round(y) * 2.0
+    assert not tape.explain(y, v).further
+
+
+def test_cuts_one_behind_the_other() -> None:
+    v = tapec.Variable(1.5)
+    with tapec.GradientTape() as tape:
+        a = tapec.round(v)
+        b = tapec.nn.softmax(tapec.stack([a, a]))  # stops a gradient inside, and passes others
+        c = tapec.stop_gradient(b)
+    y = c * 2.0
+    found = tape.explain(y, v)
+    assert [found.cause, *(e.cause for e in found.further)] == [
+        "no derivative",
+        "stop_gradient",
+        "outside the block",
+    ]
+    assert "behind that, the path v -> round" in found.further[0].message
+
+
+def test_not_watched_and_cut_besides() -> None:
+    x = tapec.constant(1.5)
+    with tapec.GradientTape() as tape:
+        y = tapec.floor(x) * 2.0
+    z = y * 3.0
+    found = tape.explain(z, x)
+    assert [found.cause, *(e.cause for e in found.further)] == [
+        "not watched",
+        "no derivative",
+        "outside the block",
+    ]
+
+
+def test_equal_values_make_no_copy() -> None:
+    """Variables that begin with the same number everywhere are many; copies of a model are few."""
+    v, w = tapec.Variable(tapec.zeros([2])), tapec.Variable(tapec.zeros([2]))
+    with tapec.GradientTape() as tape:
+        y = w * 2.0
+    assert tape.explain(y, v).cause == "not read"
+    copied = copy.deepcopy(v)
+    with tapec.GradientTape() as tape:
+        y = copied * 2.0
+    assert tape.explain(y, v).cause == "another variable"
+
+
+def test_code_without_a_file() -> None:
+    names: dict[str, Any] = {"tf": tapec}
+    code = "v = tf.Variable(1.0)\nwith tf.GradientTape() as t:\n    y = tf.round(v)\ne = t.explain(y, v)"
+    exec(compile(code, "<cell 1>", "exec"), names)
+    assert str(names["e"]).splitlines()[1] == "  <cell 1>:3"
+
+
+def test_a_tensor_made_in_the_block() -> None:
+    h: Any = tapec.Variable(1.0) * 2.0
+    with tapec.GradientTape() as tape:
+        h = tapec.constant(3.0)  # here
+        y = h * h
+    found = tape.explain(y, h)
+    assert found.cause == "not watched"
+    assert found.location is not None
+    assert found.location.text.endswith("# here")
+
+
+def test_many_variables_share_what_is_known() -> None:
+    model = Stack(20)
+    with tapec.GradientTape() as tape:
+        y = tapec.stop_gradient(model(tapec.ones([1, 2])))
+    kernels = {str(i): layer.kernel for i, layer in enumerate(model.layers)}
+    found = tape.explain(y, kernels)
+    assert found["3"] is found.structure["3"]
+    assert len(found) == len(found.missing) == 20
+    assert (found.cause, str(found).count("is cut by stop_gradient")) == ("stop_gradient", 20)
+    assert found.location == found["0"].location
+    assert found._repr_html_().count("<b>") == 21
+    assert "20 of 20 gradients are None" in found.__rich__()
+    assert not tape.explain(y, []).missing
+    assert "there are no sources" in str(tape.explain(y, []))

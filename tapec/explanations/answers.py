@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from tapec.explanations.connections import Remembered
 from tapec.explanations.explain import explain
 from tapec.explanations.explanation import Explanation
 from tapec.explanations.names import Names
@@ -35,8 +36,9 @@ def explain_each(
     sources: Sequence[Tensor | Variable],
 ) -> list[Explanation]:
     """Why the gradient of the targets with respect to each source is None."""
-    names, ends = Names(), [Value.of(t) for t in targets]
-    return [explain(trail, recording, ends, Value.of(s), names) for s in sources]
+    remembered, names = Remembered(trail, recording), Names()
+    ends = [Value.of(t) for t in targets]
+    return [explain(remembered, names, ends, Value.of(s)) for s in sources]
 
 
 def report_on(
@@ -47,13 +49,14 @@ def report_on(
     gradients: Sequence[Any],
 ) -> Report:
     """What there is to say of gradients: one row for each."""
-    names, ends = Names(), [Value.of(t) for t in targets]
+    remembered, names = Remembered(trail, recording), Names()
+    ends = [Value.of(t) for t in targets]
     rows = []
     for source, gradient in zip(sources, gradients, strict=True):
         value = Value.of(source)
         missing = None
         if gradient is None:
-            missing = explain(trail, recording, ends, value, names)
+            missing = explain(remembered, names, ends, value)
         watched = value.key in trail.watches or value.key in recording.variables
         rows.append(row_of(names.of(value, "a Tensor"), source, watched, gradient, missing))
     ended = [f"{names.of(v, 'the target')} ({t.type})" for v, t in zip(ends, targets, strict=True)]
@@ -112,7 +115,7 @@ def explain_missing(
         len(trail.assignments),
         len(trail.watches),
     )
-    names: Names | None = None
+    known: tuple[Remembered, Names] | None = None
     ends = [Value.of(t) for t in targets]
     missing: list[Explanation] = []
     for i, (source, gradient) in enumerate(zip(sources, gradients, strict=True)):
@@ -122,8 +125,8 @@ def explain_missing(
         key = asked, used, source.number if isinstance(source, Variable) else (i, source.type)
         found = _known.get(key)
         if found is None:
-            names = names or Names()
-            found = _known[key] = explain(trail, recording, ends, value, names)
+            known = known or (Remembered(trail, recording), Names())
+            found = _known[key] = explain(*known, ends, value)
             if len(_known) > _KEPT:
                 _known.popitem(last=False)
         missing.append(found)

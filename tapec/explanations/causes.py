@@ -41,6 +41,10 @@ _COMPARISONS = {
 #: Operations whose derivative is zero wherever there is one.
 _STEPS = {"round", "floor", "ceil", "sign", "floordiv", *_COMPARISONS}
 
+#: How much of both ends of a way is named, and of how many operations.
+_SHOWN = 4
+_SEARCHED = 40
+
 _REMEDIES = {
     Cause.STOP_GRADIENT: "take stop_gradient away if a gradient is to flow here",
     Cause.CAST: "stay in floating point: integers carry no gradient",
@@ -74,9 +78,17 @@ def operation_name(node: Node) -> str:
 
 
 def path_words(nodes: Sequence[Node], line: Callable[[Location | None], str]) -> tuple[str, ...]:
-    """``mul (line 3)``, …; what one call of a public function consists of is named once."""
+    """``mul (line 3)``, …; one call of a public function is named once, and of a long way both ends."""
+    ends = (nodes[:_SEARCHED], nodes[-_SEARCHED:]) if len(nodes) > 2 * _SEARCHED else (nodes, ())
+    first, last = (_named(part, line) for part in ends)
+    if not last and len(first) > 2 * _SHOWN:
+        first, last = first[:_SHOWN], first[-_SHOWN:]
+    return (*first[:_SHOWN], "...", *last[-_SHOWN:]) if last else tuple(first)
+
+
+def _named(nodes: Sequence[Node], line: Callable[[Location | None], str]) -> list[str]:
     words = [f"{operation_name(n)} ({line(n.location)})" for n in nodes]
-    return tuple(w for i, w in enumerate(words) if i == 0 or w != words[i - 1])
+    return [w for i, w in enumerate(words) if i == 0 or w != words[i - 1]]
 
 
 def cut_words(
@@ -93,7 +105,7 @@ def cut_words(
     made = describe(node.step.outputs[0])
     chain = " -> ".join([source, *path])
     callee = None if node.call is None else node.call.callee
-    at = line if callee is None else f"{line} in {callee.name}"
+    at = line if callee is None else f"{line}, inside of {callee.name}"
     the_path = f"behind that, the path {chain}" if cut.behind else f"the path {chain}"
     primitive = node.step.defn.name
     known = (name, f"reduce_{name}", *(p for p, public in _COMPARISONS.items() if public == name))

@@ -48,7 +48,7 @@ class Node:
 class Cut(NamedTuple):
     """A node at which the way from a source ends; ``value`` is the operand that came from the source.
 
-    ``behind``: it would end there if it had not ended at another cut before.
+    ``behind``: it would end there if it had not ended before, at another cut or at a source that is not watched.
     """
 
     node: Node
@@ -66,52 +66,71 @@ _BY_STATE = {
 }
 
 
+class Remembered:
+    """All that a tape remembers, as nodes: what several questions about it have in common.
+
+    Attributes:
+        nodes: everything that ran, in order.
+        makers: the node that made each value.
+    """
+
+    def __init__(self, trail: Trail, recording: Recording) -> None:
+        """Go through trail and recording."""
+        self.trail = trail
+        self.recording = recording
+        self.nodes = _nodes(trail, recording)
+        self.makers = {id: node for node in self.nodes for id in node.step.outputs}
+        self._needed: dict[tuple[int, ...], frozenset[int]] = {}
+
+    def needed(self, targets: Collection[int]) -> frozenset[int]:
+        """All values that targets depend on."""
+        key = tuple(targets)
+        if key not in self._needed:
+            needed = set(targets)
+            for node in reversed(self.nodes):
+                if not needed.isdisjoint(node.step.outputs):
+                    needed.update(node.step.inputs)
+            self._needed[key] = frozenset(needed)
+        return self._needed[key]
+
+
 class Connections:
     """The ways between sources and targets.
 
     Attributes:
         reached: values that a derivative flows to from a source, each with the node and the value before it.
-        beyond: values that depend on a source through a cut, likewise.
+        beyond: values that depend on a source through a cut, or on one that is not watched, likewise.
         touched: all values that depend on a source, derivative or not.
         needed: all values that the targets depend on.
         cuts: where the ways to the targets end, in the order in which the operations ran.
-        makers: the node that made each value.
     """
 
     def __init__(
-        self, trail: Trail, recording: Recording, sources: Collection[int], targets: Collection[int]
+        self, remembered: Remembered, sources: Collection[int], targets: Collection[int]
     ) -> None:
         """Go through all that the tape remembers."""
-        self._active = recording.active
-        self._late = trail.late
-        self.nodes = _nodes(trail, recording)
-        self.makers = {id: node for node in self.nodes for id in node.step.outputs}
-        self.needed = self._back(targets)
-        followed = recording.active | set(targets)
+        self._late = remembered.trail.late
+        self.nodes, self.makers = remembered.nodes, remembered.makers
+        self.needed = remembered.needed(targets)
+        followed = remembered.recording.active.intersection(sources) | set(targets)
         self.reached: dict[int, tuple[Node, int] | None] = {
             id: None for id in sources if id in followed
         }
-        self.beyond: dict[int, tuple[Node, int] | None] = {}
+        self.beyond: dict[int, tuple[Node, int] | None] = {
+            id: None for id in sources if id not in followed
+        }
         self.touched = set(sources)
         #: Calls of public functions that let a derivative through: with one, and behind a cut.
         self._passing: tuple[set[Any], set[Any]] = (set(), set())
-        found: list[Cut] = []
+        self.cuts: list[Cut] = []
         for node in self.nodes:
-            found += self._forward(node)
-        self.cuts = self._essential(found)
-
-    def _back(self, targets: Collection[int]) -> set[int]:
-        needed = set(targets)
-        for node in reversed(self.nodes):
-            if not needed.isdisjoint(node.step.outputs):
-                needed.update(node.step.inputs)
-        return needed
+            if not self.touched.isdisjoint(node.step.inputs):
+                self.cuts += self._forward(node)
+        self.cuts = self._essential(self.cuts)
 
     def _forward(self, node: Node) -> list[Cut]:
         """Say which results of a node a derivative flows to; the cuts at the node."""
         step = node.step
-        if self.touched.isdisjoint(step.inputs):
-            return []
         self.touched.update(step.outputs)
         # A traced custom gradient also reads the outputs that it is attached to.
         attached = step.attrs["outputs"] if isinstance(step.defn, Custom) and step.attrs else 0
@@ -179,8 +198,8 @@ class Connections:
     def _cut_beyond(self, node: Node) -> Cause | None:
         """Why a derivative would not flow through a node that is behind a cut, as far as that is known."""
         unheard = self.state_cause(node)
-        if unheard is not None:
-            return None  # what reads a result of such an operation is mostly another one
+        if unheard is not None:  # what reads a result of such an operation is mostly another one
+            return None if any(cut.cause is unheard for cut in self.cuts) else unheard
         if isinstance(node.step.defn, StopGradient):
             return Cause.STOP_GRADIENT
         return None if node.step.defn.differentiable else Cause.NO_DERIVATIVE

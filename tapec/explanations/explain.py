@@ -13,18 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from tapec.explanations.causes import cut_remedy, cut_words, path_words
-from tapec.explanations.connections import Cut
+from tapec.explanations.connections import Cut, Remembered
 from tapec.explanations.explanation import Cause, Explanation
 from tapec.explanations.mentions import in_branches, numpy_calls
 from tapec.explanations.names import Names, of_variable
 from tapec.explanations.question import Question, is_fresh
-from tapec.explanations.trail import Departure, State, Trail, Value
+from tapec.explanations.trail import Departure, State, Value
 from tapec.frames import resolve
 from tapec.ir.core import Value as ProgramValue
 from tapec.ir.location import Location
 from tapec.ir.ops.control import Gradient
 from tapec.passes.adjoint import reachable
-from tapec.records import Recording
 from tapec.variable import Variable
 
 #: How many places one explanation lists.
@@ -32,21 +31,17 @@ _PLACES = 8
 
 
 def explain(
-    trail: Trail,
-    recording: Recording,
-    targets: Sequence[Value],
-    source: Value,
-    names: Names | None = None,
+    remembered: Remembered, names: Names, targets: Sequence[Value], source: Value
 ) -> Explanation:
     """Why the gradient of the targets with respect to the source is None."""
-    question = Question(trail, recording, targets, source, names or Names())
+    question = Question(remembered, names, targets, source)
     known = _connected(question) if source.type.dtype.is_differentiable else None
     if known is not None and known.cause is Cause.CONNECTED:
         return known
     found = [known] if known is not None else _first(question)
     head = f"the gradient of {question.target_name} with respect to {question.source_name} is None"
     first, *others = found
-    count = f" (one of {len(found)} cuts)" if others else ""
+    count = f" (one of {len(found)} reasons)" if others else ""
     message = f"{head}: {first.message}{count}"
     return replace(first, message=message, further=tuple(others[: _PLACES - 1]))
 
@@ -69,7 +64,7 @@ def _integer_source(question: Question) -> Explanation:
     return Explanation(
         Cause.INTEGER_SOURCE,
         f"{name} is {question.source.type.dtype.name}, which is not differentiable",
-        question.made(name) or question.opened,
+        question.made_source() or question.opened,
         f"make {name} float32 (dtype=tapec.float32, or tapec.cast before the block)",
     )
 
@@ -124,6 +119,10 @@ def _is_connected(question: Question) -> bool:
 
 
 def _cuts(question: Question) -> list[Explanation]:
+    return [] if all(cut.behind for cut in question.ways.cuts) else _all_cuts(question)
+
+
+def _all_cuts(question: Question) -> list[Explanation]:
     return _distinct([_explained_cut(question, cut) for cut in question.ways.cuts])
 
 
@@ -186,14 +185,15 @@ def _unwatched(question: Question) -> list[Explanation]:
         return []
     node = users[0]
     value = next(id for id in node.step.inputs if id in unfollowed)
-    cause = ways.state_cause(node)
-    if cause is not None:
-        return [_explained_cut(question, Cut(node, value, cause))]
+    if ways.state_cause(node) is not None:
+        return _all_cuts(question)
     if question.source.key in question.trail.watches:
         return [_watched_late(question, Cut(node, value, Cause.WATCHED_LATE))]
     if isinstance(question.source.thing, Variable):
-        return [_unwatched_variable(question, question.source.thing)]
-    return [_unwatched_tensor(question)]
+        found = _unwatched_variable(question, question.source.thing)
+    else:
+        found = _unwatched_tensor(question)
+    return [found, *_all_cuts(question)]
 
 
 def _unwatched_variable(question: Question, variable: Variable) -> Explanation:
@@ -217,8 +217,9 @@ def _unwatched_variable(question: Question, variable: Variable) -> Explanation:
 
 def _unwatched_tensor(question: Question) -> Explanation:
     name, opened = question.source_name, question.opened
-    made = question.made(name)
-    if made is not None and len(question.names.bindings(name, question.block)) > 1:
+    made = question.made_source()
+    before = question.bindings(name)[:-1]
+    if made is not None and any("Variable(" in place.text for place in before):
         return Explanation(
             Cause.REPLACED,
             f"{name} is a Tensor made at {question.line(made)}, not a Variable: its name was bound anew",
@@ -381,7 +382,7 @@ def _unread(question: Question) -> Explanation:
                 "nothing, if the branch was meant; else choose by values, as tapec.where does",
             )
         for other in question.variables_needed():
-            if other.type == source.type and np.array_equal(other.array, source.array):
+            if _is_copy(other, source):
                 return _another(question, of_variable(other, question.names))
     verb, cause = (
         ("read", Cause.NOT_READ) if isinstance(source, Variable) else ("used", Cause.NOT_USED)
@@ -394,13 +395,24 @@ def _unread(question: Question) -> Explanation:
     )
 
 
+def _is_copy(other: Variable, source: Variable) -> bool:
+    """Whether one Variable was made of the other, or has the same values, which are not all one number."""
+    if source.number == other.copied or other.number == source.copied:
+        return True
+    if other.type != source.type or not source.array.size:
+        return False
+    return bool((source.array != source.array.flat[0]).any()) and np.array_equal(
+        other.array, source.array
+    )
+
+
 def _another(question: Question, other: str) -> Explanation:
     made = question.made(other)
     since = "" if made is None else f", made at {question.line(made)}"
     return Explanation(
         Cause.OTHER_VARIABLE,
-        f"{question.target_name} depends on {other}{since}, another Variable with the same value, not "
-        f"on {question.source_name}",
+        f"{question.target_name} depends on {other}{since}, another Variable that began as a copy, "
+        f"not on {question.source_name}",
         made or question.opened,
         f"ask for the gradient of {other}, or use {question.source_name} in the block",
         question.opened,

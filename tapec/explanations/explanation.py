@@ -54,7 +54,7 @@ class Explanation:
         location: the line at which the way from source to target ends, or the nearest to it that is known.
         remedy: what to change.
         change: the line to change; the same as ``location`` in most cases.
-        path: the operations from the source to the cut, with their lines.
+        path: the operations from the source to the cut, with their lines; of a long way the first and last ones.
         further: other places where ways from the source end, in the order in which they ran.
     """
 

@@ -7,21 +7,29 @@ from __future__ import annotations
 
 import dis
 import inspect
+import os
+import re
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
-from itertools import islice
-from types import CodeType, FrameType, ModuleType
+from itertools import chain, islice
+from types import CodeType, FrameType, ModuleType, NoneType
 from typing import Any
 
+import numpy as np
+
 from tapec.explanations.trail import Value
-from tapec.frames import Origin, is_ours, resolve
+from tapec.frames import is_ours
 from tapec.ir.location import Location
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
-#: How many functions up the stack, and how many members of a container, are searched.
+#: How many functions up the stack are searched, how deep in objects and containers, how many of those and of their
+#: members for each function.
 _FRAMES = 6
-_MEMBERS = 1000
+_DEPTH = 6
+_OBJECTS = 500
+_MEMBERS = 2000
 
 
 class Names:
@@ -41,28 +49,34 @@ class Names:
             scope = frame.f_locals
             self._search(scope, frame.f_code)
             _forget(scope, frame.f_code)
-        outermost = next(_user_frames(), None)
-        if outermost is not None:
-            self._search(outermost.f_globals, outermost.f_code)
+        innermost = next(_user_frames(), None)
+        if innermost is not None:
+            self._search(innermost.f_globals, innermost.f_code)
 
     def _search(self, scope: Mapping[str, Any], code: CodeType) -> None:
-        nested = []
-        for name, thing in list(scope.items()):
-            if isinstance(thing, Tensor | Variable):
-                self._enter(name, thing, code)
-            elif not isinstance(thing, ModuleType | type):
-                nested.append((name, thing))
-        for name, thing in nested:
-            for path, member in islice(_members(name, thing), _MEMBERS):
-                self._enter(path, member, code)
+        """Enter the tensors among a function's variables, and in objects and containers; what is near comes first."""
+        level = list(scope.items())
+        seen: set[int] = set()
+        left = _MEMBERS
+        for _ in range(_DEPTH):
+            below = []
+            for name, thing in level:
+                left -= 1
+                if isinstance(thing, Tensor | Variable):
+                    self._enter(name, thing, code)
+                elif not isinstance(thing, _CLOSED) and id(thing) not in seen:
+                    seen.add(id(thing))
+                    below.append((name, thing))
+            if left < 0 or len(seen) > _OBJECTS:
+                return
+            level = list(islice(chain.from_iterable(_parts(*part) for part in below), _MEMBERS))
 
-    def _enter(self, name: str, thing: Any, code: CodeType) -> None:
-        if isinstance(thing, Variable):
-            self.variables.setdefault(id(thing), name)
-        elif isinstance(thing, Tensor):
-            self.tensors.setdefault(thing.id, name)
-        else:
-            return
+    def _enter(self, name: str, thing: Tensor | Variable, code: CodeType) -> None:
+        known = self.variables if isinstance(thing, Variable) else self.tensors
+        key = id(thing) if isinstance(thing, Variable) else thing.id
+        # ``model.bias`` says more than ``weights[1]``.
+        if key not in known or (_is_position(known[key]) and not _is_position(name)):
+            known[key] = name
         self._codes.setdefault(name, code)
 
     def of(self, value: Value, otherwise: str) -> str:
@@ -71,20 +85,18 @@ class Names:
             return self.tensors.get(value.thing, otherwise)
         return of_variable(value.thing, self)
 
-    def bindings(self, name: str, block: Origin | None) -> list[Location]:
-        """The lines above the one where a block opened that give a name its value, in order."""
-        if block is None or self._codes.get(name) is not block[0]:
+    def bindings(self, name: str, code: CodeType | None) -> list[Location]:
+        """The lines of a function that give a name its value, in order; none if it is another function's name."""
+        if code is None or self._codes.get(name) is not code:
             return []
-        opened = resolve(block)
         lines = {
             instruction.positions.lineno
-            for instruction in dis.get_instructions(block[0])
+            for instruction in dis.get_instructions(code)
             if instruction.opname.startswith("STORE_")
             and instruction.argval == name
             and instruction.positions is not None
         }
-        above = sorted(n for n in lines if n is not None and opened and n < opened.line)
-        return [Location(block[0].co_filename, n) for n in above]
+        return [Location(code.co_filename, n) for n in sorted(n for n in lines if n is not None)]
 
 
 def _forget(scope: Mapping[str, Any], code: CodeType) -> None:
@@ -106,24 +118,41 @@ def of_variable(variable: Variable, names: Names) -> str:
     return f"Variable {variable.type}" if given == "Variable" else given
 
 
+#: Where installed code is, whose names mean nothing to the user: this Python's library and its packages.
+_INSTALLED = tuple({sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")})
+
+
 def _user_frames() -> Iterator[FrameType]:
+    """The functions that are running, innermost first, save ours and installed ones further up."""
     frame: FrameType | None = sys._getframe(1)
+    first = True
     while frame is not None:
         if not is_ours(frame.f_globals.get("__name__", "")):
-            yield frame
+            if first or not frame.f_code.co_filename.startswith(_INSTALLED):
+                yield frame
+            first = False
         frame = frame.f_back
 
 
-def _members(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
-    """What is in a list, a dict or an object, and in its lists and dicts."""
+#: What has no members that a user would name.
+_CLOSED = (ModuleType, type, str, bytes, int, float, complex, NoneType, np.ndarray)
+
+
+def _is_position(name: str) -> bool:
+    return re.search(r"\[\d+\]$", name) is not None
+
+
+def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    """What a list, a dict or an object holds, with paths."""
     if isinstance(thing, list | tuple):
-        yield from ((f"{name}[{i}]", member) for i, member in enumerate(thing))
+        yield from ((f"{name}[{i}]", part) for i, part in enumerate(thing[:_MEMBERS]))
     elif isinstance(thing, dict):
-        yield from ((f"{name}[{key!r}]", member) for key, member in list(thing.items()))
+        yield from (
+            (f"{name}[{key!r}]", part) for key, part in islice(list(thing.items()), _MEMBERS)
+        )
     elif not is_ours(type(thing).__module__):
-        fields = getattr(thing, "__dict__", None)
-        if isinstance(fields, dict):
-            for key, member in list(fields.items()):
-                yield f"{name}.{key}", member
-                if isinstance(member, list | tuple | dict):
-                    yield from _members(f"{name}.{key}", member)
+        fields = dict(getattr(thing, "__dict__", {}))
+        for kind in type(thing).__mro__:
+            slots = kind.__dict__.get("__slots__", ())
+            fields |= {key: getattr(thing, key, None) for key in slots if key != "__weakref__"}
+        yield from ((f"{name}.{key}", part) for key, part in fields.items())

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from tapec.explanations.causes import operation_name
-from tapec.explanations.connections import Connections
+from tapec.explanations.connections import Connections, Remembered
 from tapec.explanations.names import Names, of_variable
-from tapec.explanations.trail import Trail, Value
+from tapec.explanations.trail import Value
 from tapec.frames import resolve
 from tapec.ir.location import Location
-from tapec.records import Recording
 from tapec.variable import Variable
 
 #: Ids of the reads that Variables get as targets begin here: below all others.
@@ -34,16 +33,11 @@ class Question:
     """
 
     def __init__(
-        self,
-        trail: Trail,
-        recording: Recording,
-        targets: Sequence[Value],
-        source: Value,
-        names: Names,
+        self, remembered: Remembered, names: Names, targets: Sequence[Value], source: Value
     ) -> None:
         """Gather what is known."""
-        self.trail = trail
-        self.recording = recording
+        trail = self.trail = remembered.trail
+        self.recording = remembered.recording
         self.targets = targets
         self.source = source
         self.names = names
@@ -59,7 +53,7 @@ class Question:
                     self.source_ids.add(fresh)
             else:
                 self.target_ids.append(target.thing)
-        self.ways = Connections(trail, recording, self.source_ids, self.target_ids)
+        self.ways = Connections(remembered, self.source_ids, self.target_ids)
         start = trail.opened
         self.block = start.origin if start else None
         self.opened = resolve(self.block)
@@ -102,9 +96,23 @@ class Question:
             return f"line {location.line}"
         return f"line {location.line} of {PurePath(location.file).name}"
 
+    def bindings(self, name: str) -> list[Location]:
+        """The lines above the tape's block that give a name its value, in order."""
+        found = self.names.bindings(name, self.block[0] if self.block else None)
+        return [place for place in found if self.opened and place.line < self.opened.line]
+
     def made(self, name: str) -> Location | None:
         """The last line above the tape's block that gave a name its value."""
-        return next(reversed(self.names.bindings(name, self.block)), None)
+        return next(reversed(self.bindings(name)), None)
+
+    def made_source(self) -> Location | None:
+        """The line that gave the source its name: above the block, or in it if the source is a Tensor from there."""
+        thing, name = self.source.thing, self.source_name
+        if isinstance(thing, Variable) or thing < self.began:
+            return self.made(name)
+        found = self.names.bindings(name, self.block[0] if self.block else None)
+        inside = [place for place in found if self.opened and place.line >= self.opened.line]
+        return inside[0] if len(inside) == 1 else None
 
     # -- what the targets depend on
 
