@@ -219,7 +219,7 @@ def weighed(*results: tapec.Tensor) -> tapec.Tensor:
     """A number that depends on every element, each with a weight of its own."""
     terms = []
     for y in results:
-        weights = np.arange(1, np.prod(y.shape) + 1).reshape(y.shape)
+        weights = np.arange(1, y.array.size + 1).reshape(y.array.shape)
         terms.append(tapec.reduce_sum(y * weights))
     return tapec.add_n(terms)
 
