@@ -3,7 +3,8 @@
 A check raises, which native code cannot do. Here each becomes its condition, a bool; the function gets one more result,
 an ``i32``: 0, or the number of the first check, in program order, that does not hold. What a function writes into its
 arguments becomes a choice between the new value and the old one, so after a failed check its state is that of the last
-whole step. Nothing has an effect any more: the schedule is free, and a program without checks pays nothing.
+whole step. What the program tells the host (`notify`) becomes results too, in program order, in front of that one.
+Nothing has an effect any more: the schedule is free, and a program without checks pays nothing.
 
 The attribute ``checks`` of the function says how many there are.
 """
@@ -16,6 +17,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.errors import PassError
 from tapec.ir.ops.check import Check
+from tapec.ir.ops.host import Notify
 from tapec.ir.types import I32, TensorType
 
 _STATUS = TensorType(I32)
@@ -25,13 +27,14 @@ def run(module: Module, options: object = None) -> bool:
     """Rewrite every function that has checks.
 
     Raises:
-        PassError: a check stands inside of a loop or branch.
+        PassError: a check, or what the host is told, stands inside of a loop or branch.
     """
     changed = False
     for function in module.functions.values():
         checks = checks_of(function)
-        if checks:
-            _commit(function, checks)
+        told = [op for op in function.block.ops if isinstance(op.defn, Notify)]
+        if checks or told:
+            _commit(function, checks, told)
             changed = True
     return changed
 
@@ -45,16 +48,28 @@ def checks_of(function: Function) -> list[Operation]:
     found = [op for op in function.block.ops if isinstance(op.defn, Check)]
     for outer in function.block.ops:
         for op in outer.walk():
-            if op is not outer and isinstance(op.defn, Check):
+            if op is not outer and isinstance(op.defn, Check | Notify):
                 raise PassError(
                     f"{op.name} stands inside of {outer.name}",
                     location=op.location,
-                    hint="check what the loop or branch returns",
+                    hint="use what the loop or branch returns",
                 )
     return found
 
 
-def _commit(function: Function, checks: Sequence[Operation]) -> None:
+def _commit(function: Function, checks: Sequence[Operation], told: Sequence[Operation]) -> None:
+    block = function.block
+    values = [v for op in told for v in op.operands]
+    for op in told:
+        op.erase()
+    terminator = block.terminator
+    terminator.set_operands([*terminator.operands, *values])
+    if checks:
+        _guard(function, checks)
+
+
+def _guard(function: Function, checks: Sequence[Operation]) -> None:
+    """Give the function its status, on which its updates depend."""
     block = function.block
     conditions = []
     for op in checks:

@@ -50,10 +50,13 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.functions.clipping import clip_by_norm as clip_by_norm
     from tapec.functions.elementary import *  # noqa: F403
+    from tapec.functions.host import numpy_function as numpy_function
+    from tapec.functions.host import py_function as py_function
     from tapec.functions.indexing import *  # noqa: F403
     from tapec.functions.mapping import vectorized_map as vectorized_map
     from tapec.functions.ordering import argsort as argsort
     from tapec.functions.ordering import sort as sort
+    from tapec.functions.printing import print as print
     from tapec.functions.products import *  # noqa: F403
     from tapec.functions.rearrangement import *  # noqa: F403
     from tapec.functions.reductions import *  # noqa: F403
@@ -88,9 +91,11 @@ _TABLE = {
         float64 half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
     "functions.elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin
         sinh sqrt tan tanh""",
+    "functions.host": "numpy_function py_function",
     "functions.indexing": "boolean_mask gather gather_nd strided_slice",
     "functions.mapping": "vectorized_map",
     "functions.ordering": "argsort sort",
+    "functions.printing": "print",
     "functions.products": "einsum matmul tensordot",
     "derivatives.program_gradient": "gradients",
     "functions.rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad
@@ -125,7 +130,6 @@ _ELSEWHERE = {
     "function of tensors and tapec.Variable",
     "io": "tapec reads no files: use NumPy or Python",
     "placeholder": "arguments of a tapec.compile function play this role",
-    "py_function": "eager code is plain Python; a compiled function cannot call back",
     "ragged": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
     "saved_model": "save arrays with numpy.savez",
     "sparse": "tapec has dense tensors only: tapec.gather and scatter replace many sparse ones",

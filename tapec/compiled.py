@@ -17,14 +17,15 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
-from tapec.checks import settle
 from tapec.compiler import Executable, compile_module, lowered
 from tapec.derivatives.replay import VARIABLE
+from tapec.effects import Effects
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value, clone_function
 from tapec.ir.op import OPS
+from tapec.ir.ops.host import Notify
 from tapec.recording import active_tapes, current_trace, inspectors, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
@@ -164,6 +165,7 @@ class Program:
     ) -> None:
         """Trace the function for inputs like these and compile the program."""
         trace = Trace(owner.name)
+        trace.hosts = []
         with tracing(trace):
             names = iter(_argument_names(owner.python_function, inputs, spec, has_kwargs))
             traced = [
@@ -214,7 +216,8 @@ class Program:
         #: The program that raises at numbers that are NaN or infinite, once it was asked for.
         self._inspected: Callable[[list[Array]], tuple[list[Array], dict[int, Array]]] | None
         self._inspected = None
-        self._has_checks = self.executable.checks > 0
+        self.effects = Effects(self.module, self.executable.checks, trace.hosts or ())
+        self._has_effects = bool(self.effects)
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
 
@@ -223,7 +226,7 @@ class Program:
         tapes = active_tapes()
         if tapes:
             return self._run_on_tape(inputs)
-        if self._has_checks or inspectors:
+        if self._has_effects or inspectors:
             results = self._execute(inputs)
         else:
             arrays = [x.array for x in inputs]
@@ -244,10 +247,10 @@ class Program:
         if not inspectors:
             arrays += map(_captured_array, self.captures, self._updates)
             results = self.executable(*arrays)
-            settle(self.executable, self.module, arrays, results)
+            self.effects.settle(arrays, results)
             return results
         if self._inspected is None:
-            self._inspected = inspectors[0].program(self.module)
+            self._inspected = inspectors[0].program(self.module, self.effects)
         first = len(arrays)
         arrays += [_captured_array(captured, False) for captured in self.captures]
         outputs, states = self._inspected(arrays)
@@ -280,6 +283,9 @@ class Program:
                 else:
                     op.attrs[VARIABLE] = len(later)
                     later.append((self.captures[index], op.result))
+        for op in ops:
+            if isinstance(op.defn, Notify):
+                op.erase()  # told when it ran
         results = [*function.returns, *(value for _, value in later)]
         function.block.ops.pop().drop()
         Builder(function.block).emit("return", *results)

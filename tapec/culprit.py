@@ -7,16 +7,18 @@ choose it, is blamed on nobody.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tapec.effects import raised
 from tapec.errors import InvalidArgumentError
 from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.errors import CheckError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.location import Location
+from tapec.ir.ops.host import Notify
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import expand
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
@@ -107,11 +109,15 @@ class Finder:
         #: Accusations to come, by the group of operations that count as one; and the bad values from there.
         self.pending: dict[Hashable, InvalidArgumentError] = {}
         self.bad: dict[Value, Hashable] = {}
+        #: What the program told the host so far.
+        self.told: list[tuple[Operation, Sequence[Array]]] = []
         self._group: Hashable = None
         self._place: Location | None = None
 
     def __call__(self, op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
         """Look at one operation that ran."""
+        if isinstance(op.defn, Notify):
+            self.told.append((op, operands))
         group = self._group_of(op)
         self._use(op.operands, group)
         inside = [self.bad[v] for v in op.operands if v in self.bad]
@@ -163,9 +169,15 @@ class Finder:
 
 
 def search(
-    function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation], kind: str
+    function: Function,
+    arrays: Sequence[Array],
+    origins: Mapping[Operation, Operation],
+    kind: str,
+    tell: Callable[[Operation, Sequence[Array]], None] | None = None,
 ) -> None:
     """Run a function whose gradients are expanded; raise if an operation in it made what is NaN or infinite.
+
+    ``tell`` gets what the program tells the host before that.
 
     Raises:
         InvalidArgumentError: it did; or a check of the program failed before.
@@ -173,16 +185,22 @@ def search(
     finder = Finder(origins, kind)
     try:
         evaluate_function(function, arrays, observer=finder)
-    except CheckError as error:
-        accused = next(iter(finder.pending.values()), None)
-        raise accused or InvalidArgumentError(error.message, location=error.location) from None
-    except InvalidArgumentError as error:
-        raise error.with_traceback(None) from None
-    finder.returned(function.returns)
+        finder.returned(function.returns)
+    except (CheckError, InvalidArgumentError) as error:
+        if tell is not None:
+            for op, values in finder.told:
+                tell(op, values)
+        if isinstance(error, InvalidArgumentError):
+            raise error.with_traceback(None) from None
+        raise next(iter(finder.pending.values()), raised(error)) from None
 
 
-def search_module(module: Module, arrays: Sequence[Array]) -> None:
+def search_module(
+    module: Module, arrays: Sequence[Array], tell: Callable[[Operation, Sequence[Array]], None]
+) -> None:
     """As `search`, for a program as it was traced; the module is changed."""
     run_pipeline(module, _INLINE)
     name = module.entry.name
-    search(module.entry, arrays, expand(module.entry), f"operation of compiled function {name}:")
+    search(
+        module.entry, arrays, expand(module.entry), f"operation of compiled function {name}:", tell
+    )

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tapec.checks import settle
 from tapec.compiler import compile_module
 from tapec.culprit import accusation, made_bad, search, search_module, titled
+from tapec.effects import Effects
 from tapec.frames import here
 from tapec.ir.core import Function, Module, Operation, clone_module
 from tapec.ir.location import Location
@@ -114,16 +114,17 @@ class _Inspector:
         finally:
             _paused.reset(token)
 
-    def program(self, module: Module) -> AlarmedProgram:
+    def program(self, module: Module, effects: Effects) -> AlarmedProgram:
         """A compiled function's program that is looked at whenever it runs."""
-        return AlarmedProgram(module)
+        return AlarmedProgram(module, effects)
 
 
 class AlarmedProgram:
     """A program that raises at numbers that are NaN or infinite, and leaves its arguments alone."""
 
-    def __init__(self, module: Module) -> None:
-        """Compile a module as it was traced."""
+    def __init__(self, module: Module, effects: Effects) -> None:
+        """Compile a module as it was traced; ``effects`` is what its calls leave to do."""
+        self.effects = effects
         self.module = clone_module(module)
         self.updates = dict(module.entry.updates)
         self.module.entry.updates.clear()
@@ -137,9 +138,9 @@ class AlarmedProgram:
         """
         results = self.executable(*arrays)
         if results.pop():
-            search_module(clone_module(self.module), arrays)
-        if self.executable.checks:
-            settle(self.executable, self.module, arrays, results)
+            search_module(clone_module(self.module), arrays, self.effects.call)
+        if self.effects:
+            self.effects.settle(arrays, results)
         if not self.updates:
             return results, {}
         states = {argument: results[i] for i, argument in self.updates.items()}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tapec.frames import origin
 
 if TYPE_CHECKING:
+    from tapec.effects import Effects
     from tapec.explanations.trail import Trail
     from tapec.ir.core import Function, Module, Operation
     from tapec.ir.location import Location
@@ -62,7 +63,9 @@ class Inspector(Protocol):
     def pause(self) -> AbstractContextManager[None]:
         """Do not look at what runs inside."""
 
-    def program(self, module: Module) -> Callable[..., tuple[list[Any], dict[int, Any]]]:
+    def program(
+        self, module: Module, effects: Effects
+    ) -> Callable[..., tuple[list[Any], dict[int, Any]]]:
         """A program that looks at itself."""
 
 

@@ -60,6 +60,8 @@ class Trace:
         self.captures: list[Any] = []
         self.states: dict[int, Value] = {}
         self.created_variables = False
+        #: Functions that the program calls when it runs, in order; None where it cannot.
+        self.hosts: list[Any] | None = None
         self._captured: dict[int, Value] = {}
         #: What each captured array (by ``id``) held when it was captured.
         self._contents: dict[int, Array] = {}

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec import config
-from tapec.checks import raised, settle
 from tapec.compiler import Executable, compile_module
 from tapec.derivatives.replay import VARIABLE, replay
 from tapec.derivatives.stretches import gradient_in_stretches
+from tapec.effects import Effects, raised
 from tapec.frames import resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, clone_function
@@ -286,7 +286,7 @@ class GradientProgram:
                 )
         if self._native is not None:
             results = self._native(*arrays)
-            settle(self._native, Module([self.function]), arrays, results)
+            Effects(Module([self.function]), self._native.checks).settle(arrays, results)
             return results
         try:
             return evaluate_function(self.function, arrays)
