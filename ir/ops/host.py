@@ -10,7 +10,7 @@ from tapec.ir.types import Type
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
-    from tapec.ir.core import Operation, Value
+    from tapec.ir.core import Value
 
 
 class Notify(Op):
@@ -48,6 +48,6 @@ class NumpyFunction(Op):
     pure = False
     differentiable = False
 
-    def result_types(self, op: Operation) -> None:
-        """Only the function knows."""
-        return None
+    def infer(self, *types: Any, results: tuple[Type, ...]) -> tuple[Type, ...]:
+        """``results``, which only the function knows."""
+        return results

@@ -13,9 +13,9 @@ from typing import Any
 from tapec.effects import tell
 from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
 from tapec.frames import here, origin
-from tapec.ir.op import OPS
 from tapec.ir.types import as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear
+from tapec.signatures import signature_of
 from tapec.tensor import Array, Tensor, as_array, as_tensor, type_of
 
 
@@ -100,12 +100,13 @@ def numpy_function(
     for value in _listed(returned):
         array = as_array(value)
         results.append(Tensor(array, type_of(array)))
-    where, defn = origin(), OPS["numpy_function"]
-    tapes = active_tapes()
+    attrs = {"results": tuple(y.type for y in results)}
+    signature = signature_of("numpy_function", [x.type for x in inputs], attrs)
+    tapes, where = active_tapes(), origin()
     for tape in tapes:
-        tape.record(defn, inputs, {}, results, where)
+        tape.record(signature, inputs, results, where)
     if len(bystanders) > len(tapes):
-        overhear(defn, inputs, results)
+        overhear(signature.defn, inputs, results)
     return results if isinstance(returned, list | tuple) else results[0]
 
 
