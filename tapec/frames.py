@@ -11,30 +11,40 @@ from tapec.ir.location import Location
 Origin = tuple[CodeType, int, str]
 
 
-#: Whether the code of a file is ours: told by its module when the file is first met, for a module's name takes longer.
-_ours: dict[str, bool] = {}
+#: The files whose code is ours, and those of others: told by the module when a file is first met, for its name takes
+#: longer.
+_ours: set[str] = set()
+_theirs: set[str] = set()
+
+#: How many files of others are remembered.
+_FILES = 4096
 
 
-def origin() -> Origin | None:
+def origin(skipped: int = 1) -> Origin | None:
     """The user's instruction that led here, and the outermost function of tapec on the way.
 
-    A tuple rather than a Location: eager code takes one for every operation and resolves almost none.
+    A tuple rather than a Location: eager code takes one for every operation and resolves almost none. ``skipped`` is
+    how many functions up the search begins: all below are known to be ours, and looking at each takes time.
     """
-    frame: FrameType | None = sys._getframe(1)
-    composite = ""
+    frame: FrameType | None = sys._getframe(skipped)
+    outermost: CodeType | None = None
+    ours = _ours
     while frame is not None:
         code = frame.f_code
-        if not (_ours.get(code.co_filename) or _is_ours(frame)):
-            return code, frame.f_lasti, composite
-        composite = code.co_name
+        file = code.co_filename
+        if file not in ours and (file in _theirs or not _is_ours(frame)):
+            return code, frame.f_lasti, "" if outermost is None else outermost.co_name
+        outermost = code
         frame = frame.f_back
     return None
 
 
 def _is_ours(frame: FrameType) -> bool:
     file, found = frame.f_code.co_filename, is_ours(frame.f_globals.get("__name__", ""))
-    if found and not file.startswith("<"):  # code that was made from text has no file of its own
-        _ours[file] = True
+    if (
+        not file.startswith("<") and len(_theirs) < _FILES
+    ):  # what was made from text has no file of its own
+        (_ours if found else _theirs).add(file)
     return found
 
 

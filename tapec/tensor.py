@@ -246,6 +246,10 @@ def apply(op: str, *inputs: Tensor, **attrs: Any) -> Any:
     return run_eager(signature, inputs)
 
 
+#: Whoever calls `apply`, seen from what `run_eager` calls: a public function, or one that it calls.
+_ABOVE = 3
+
+
 def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
     """Evaluate with NumPy and tell the tapes."""
     arrays = [x._array if x._array is not None else x.array for x in inputs]
@@ -264,7 +268,7 @@ def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
         inspectors[0].operation(signature.defn, signature.attrs, inputs, outputs)
     tapes = active_tapes()
     if tapes:
-        where = origin()
+        where = origin(_ABOVE)
         for tape in tapes:
             tape.record(signature, inputs, outputs, where)
     if len(bystanders) > len(tapes):
