@@ -3,18 +3,21 @@
 The pass plan writes on each kernel an attribute ``place``, one text for each result: ``arena+64``
 (bytes from the start of the arena), ``result 0`` (the buffer of that result), ``arg 1`` (the buffer
 of that argument, which the result updates in place). Between kernels stand only operations that
-give a value another shape; what they make lives where their operand does.
+give a value another shape; what they make lives where their operand does. A branch or loop has such an
+attribute too. In its regions ``arg`` and ``result`` are those of the region; the arena is the same.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tapec.ir.core import Function, Operation, Value
+from tapec.ir.core import Body, Function, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import VerifyError, underline
+from tapec.ir.ops.regions import RegionOp
 from tapec.ir.printer import name_values, print_operation
 
 _PLACE = re.compile(r"(?P<kind>arena\+|result |arg )(?P<number>\d+)")
@@ -67,8 +70,8 @@ class Lifetime:
         return isinstance(low.bytes, int) and low.place.number + low.bytes > high.place.number
 
 
-def lifetimes(function: Function) -> list[Lifetime]:
-    """The values of a planned function that live in memory, in program order, arguments first."""
+def lifetimes(function: Function | Body) -> list[Lifetime]:
+    """The values of a planned function or region that live in memory, in program order, arguments first."""
     found: list[Lifetime] = []
     homes: dict[Value, Lifetime] = {}
     for arg in function.args:
@@ -96,18 +99,44 @@ def check_places(function: Function) -> None:
     Raises:
         VerifyError: one of them is broken.
     """
-    planned = [op for op in function.block.ops if "place" in op.attrs]
+    _check_body(function, function.attrs.get("arena", 0))
+
+
+def _check_body(body: Function | Body, arena: Any) -> None:
+    """Check a function or a region; ``arena`` bytes are all there are."""
+    planned = [op for op in body.block.ops if "place" in op.attrs]
     for op in planned:
-        _check_place(function, op)
+        _check_place(body, op, arena)
     if not planned:
         return
     alive: list[Lifetime] = []
-    for new in lifetimes(function):
+    found = lifetimes(body)
+    for new in found:
         alive = [old for old in alive if old.last >= new.first]
         for old in alive:
             if new.op is not None and new.shares_bytes(old) and not _in_place(old, new):
-                raise _error(15, new.op, _overlap(function, old, new))
+                raise _error(15, new.op, _overlap(body, old, new))
         alive.append(new)
+    for i, op in enumerate(body.block.ops):
+        if isinstance(op.defn, RegionOp) and op in planned:
+            for new in _made_inside(op, i):
+                for old in found:
+                    if old.first <= i <= old.last and new.shares_bytes(old):
+                        assert new.op is not None
+                        message = f"{new.place} is written over what {op.name} or the rest needs"
+                        raise _error(15, new.op, message)
+            for inner in op.defn.bodies(op):
+                _check_body(inner, arena)
+
+
+def _made_inside(outer: Operation, number: int) -> Iterator[Lifetime]:
+    """What the regions of an operation make in the arena, as long as the operation runs."""
+    for op in outer.walk():
+        texts = () if op is outer else op.attrs.get("place", ())
+        for result, text in zip(op.results, texts, strict=False):
+            place = parse_place(text)
+            if place is not None and place.kind == "arena":
+                yield Lifetime(result, place, op, number, number)
 
 
 def _in_place(old: Lifetime, new: Lifetime) -> bool:
@@ -121,11 +150,10 @@ def _in_place(old: Lifetime, new: Lifetime) -> bool:
     )
 
 
-def _check_place(function: Function, op: Operation) -> None:
+def _check_place(function: Function | Body, op: Operation, arena: Any) -> None:
     texts = op.attrs["place"]
     if len(texts) != len(op.results):
         raise _error(14, op, f"{len(texts)} places for {len(op.results)} results")
-    arena = function.attrs.get("arena", 0)
     for text, result in zip(texts, op.results, strict=True):
         place = parse_place(text)
         size = result.tensor.bytes
@@ -152,7 +180,7 @@ def _check_size(op: Operation, text: str, result: Value, home: Value) -> None:
         raise _error(14, op, f"a {result.type} does not fit into {text}, which is a {home.type}")
 
 
-def _overlap(function: Function, old: Lifetime, new: Lifetime) -> str:
+def _overlap(function: Function | Body, old: Lifetime, new: Lifetime) -> str:
     """Say what is written over, and who still reads it."""
     names = name_values(function.args, function.block.ops)
     message = f"{new.place} is written over %{names[old.value]} in {old.place}"

@@ -32,7 +32,7 @@ Loop level:
 Planned programs (`tapec.ir.placement`):
 
 14. A kernel's attribute ``place`` says for each result where it lives, within the arena and within
-    the results and arguments of the function.
+    the results and arguments of the function or region. So does that of a branch or loop.
 15. What a kernel writes is not what somebody still reads: values that live at the same time do not
     share bytes, and the old value of an argument has no reader behind the kernel that updates it.
 """

@@ -1,7 +1,7 @@
 """Rewrite to simpler forms of exactly equal value, and compute what is known.
 
-The rules are in `tapec.passes.algebra` and `tapec.passes.layout`; here are those about constants. A
-mark of a tape is not looked through: what it marks stays distinct until `prune`.
+The rules are in `tapec.passes.algebra`, `tapec.passes.layout` and `tapec.passes.flow`; here are those about
+constants. A mark of a tape is not looked through: what it marks stays distinct until `prune`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
 from tapec.passes.algebra import RULES as ALGEBRA
+from tapec.passes.flow import RULES as FLOW
 from tapec.passes.layout import RULES as LAYOUT
 from tapec.passes.rewrite import Replacement, Rewriter, Rule, plain, producer, splat
 
@@ -56,7 +57,7 @@ def _rewriter(limit: int) -> Rewriter:
         Rule("f(full(c)) -> full(f(c))", Elementwise, _computed_once),
         Rule("f(constant) -> constant", Op, fold),
     )
-    return Rewriter((*constants, *ALGEBRA, *LAYOUT))
+    return Rewriter((*constants, *ALGEBRA, *LAYOUT, *FLOW))
 
 
 def _nothing(b: Builder, op: Operation) -> Replacement:

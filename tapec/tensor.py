@@ -139,7 +139,7 @@ class Tensor(Operators):
             raise TypeError(
                 "the truth of this tensor is not known while the function is compiled",
                 location=here(),
-                hint="use tapec.where to choose between values",
+                hint="use tapec.cond or tapec.while_loop, or tapec.where to choose between values",
             )
         _departs(self, "bool()")
         return bool(self._array)

@@ -347,4 +347,29 @@ SMOOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...
         lambda x, m, v: (x - m) / np.sqrt(v + 0.1) * 2 + 0.5,
         (random(2, 3), random(3), positive(3)),
     ),
+    "cond": (
+        lambda x: tapec.cond(x[0] > 5, lambda: x, lambda: x * x),
+        np.square,
+        (random(3),),
+    ),
+    "while_loop": (
+        lambda x: tapec.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y * x), (0, x))[1],
+        lambda x: x**3,
+        (random(3),),
+    ),
+    "scan": (
+        lambda x, a: tapec.scan(lambda s, e: s * e, x, a),
+        lambda x, a: a * np.cumprod(x, 0),
+        (random(3, 2), random(2)),
+    ),
+    "foldr": (
+        lambda x: tapec.foldr(lambda s, e: s * e, x),
+        lambda x: x.prod(0),
+        (random(3, 2),),
+    ),
+    "map_fn": (
+        lambda x, w: tapec.map_fn(lambda e: tapec.linalg.matvec(w, e), x),
+        lambda x, w: x @ w.T,
+        (random(3, 2), random(2, 2)),
+    ),
 }

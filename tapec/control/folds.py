@@ -130,6 +130,7 @@ class _Fold:
         """What the function returns in the end."""
         if current_trace() is not None:
             return over_rows(
+                self.name,
                 lambda value, row: (self._step(value, row), []),
                 self.first,
                 self.columns,
@@ -145,7 +146,7 @@ class _Fold:
                 found = self._step(value, row)
                 return found, found
 
-            stacked = over_rows(step, self.first, self.columns, self.backwards)[1]
+            stacked = over_rows(self.name, step, self.first, self.columns, self.backwards)[1]
         else:
             stacked = stacked_rows(self._values(), self.first)
             if self.backwards:
@@ -212,7 +213,7 @@ def map_fn(
         return wanted.leaves("map_fn", fn(unflatten(spec, list(row))))
 
     if current_trace() is not None:
-        found = over_rows(lambda _, row: ([], one(row)), [], columns, False)[1]
+        found = over_rows("map_fn", lambda _, row: ([], one(row)), [], columns, False)[1]
     else:
         like = [full(0, d, shape) for d, shape in zip(wanted.dtypes, wanted.shapes, strict=True)]
         found = stacked_rows([one(row) for row in rows_of(columns)], like)

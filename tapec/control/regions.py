@@ -112,12 +112,15 @@ def repeated(
 
 
 def over_rows(
+    name: str,
     step: Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]],
     first: list[Tensor],
     columns: list[Tensor],
     backwards: bool,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """A loop over the rows of ``columns``: ``step`` takes values and rows, and returns the next values and rows.
+
+    ``name`` is for messages.
 
     Returns:
         The last values, and the rows stacked.
@@ -126,7 +129,7 @@ def over_rows(
         TypeError, ValueError: a step returns other dtypes or shapes than it takes.
     """
     length = columns[0].type.shape[0]
-    return _loop("fn", first, columns, step, None, length, backwards)
+    return _loop(name, first, columns, step, None, length, backwards)
 
 
 def _loop(

@@ -1,0 +1,381 @@
+"""Branches and loops of compiled functions: the same values and gradients as the plain Python that eager code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from both_ways import Wrap, value
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from traced import traced_results
+
+import tapec
+from tapec import errors
+from tapec.debugging import check_gradients
+from tapec.structure import flatten
+
+Tree = Any
+State = tuple[tapec.Tensor, tapec.Tensor]
+X, Y, W = np.array([0.3, -0.4, 0.9]), np.array(0.7), np.array([1.1, 0.8, -0.6])
+ROWS = tapec.constant(np.array([[0.1, 0.2, -0.3], [0.4, -0.5, 0.6]]))
+
+# ---- programs of branches and loops within each other
+
+STEPS: dict[str, Callable[..., State]] = {
+    "mix": lambda x, y, w: (tapec.sin(x) * w + y, y),
+    "sum": lambda x, y, w: (x, tapec.tanh(y + tapec.reduce_mean(x * x))),
+    "trade": lambda x, y, w: (x * y, tapec.reduce_sum(x) * 0.3),
+    "keep": lambda x, y, w: (tapec.stop_gradient(x) * 0.5 + w, y),
+}
+
+
+def run(tree: Tree, x: tapec.Tensor, y: tapec.Tensor, w: tapec.Tensor) -> State:
+    """What a tree of branches, loops and steps makes of two values."""
+    if isinstance(tree, str):
+        return STEPS[tree](x, y, w)
+    kind, first, second, number = tree
+    if kind == "then":
+        return run(second, *run(first, x, y, w), w)
+    if kind == "cond":
+        chosen: State = tapec.cond(
+            y > number * 0.3, lambda: run(first, x, y, w), lambda: run(second, x, y, w)
+        )
+        return chosen
+    if kind == "while":
+        _, x, y = tapec.while_loop(
+            lambda i, x, y: i < number, lambda i, x, y: (i + 1, *run(first, x, y, w)), (0, x, y)
+        )
+        return run(second, x, y, w)
+    xs, ys = tapec.scan(
+        lambda state, row: run(first, state[0] + row, state[1], w),
+        ROWS[: max(number, 1)],
+        (x, y),
+        reverse=number == 2,
+    )
+    return run(second, xs[0] - xs[-1], tapec.reduce_mean(ys), w)
+
+
+TREES = st.recursive(
+    st.sampled_from(sorted(STEPS)),
+    lambda t: st.tuples(
+        st.sampled_from(["then", "cond", "while", "scan"]), t, t, st.integers(0, 2)
+    ),
+    max_leaves=5,
+)
+
+
+def loss_of(tree: Tree) -> Callable[..., tapec.Tensor]:
+    def loss(x: tapec.Tensor, y: tapec.Tensor, w: tapec.Tensor) -> tapec.Tensor:
+        x, y = run(tree, x, y, w)
+        return tapec.reduce_sum(x * x) + y
+
+    return loss
+
+
+def derivatives(loss: Callable[..., tapec.Tensor]) -> Callable[..., Any]:
+    """The loss, its gradient, and the gradient of that one's square."""
+
+    def all_of(x: tapec.Tensor, y: tapec.Tensor, w: tapec.Tensor) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch([x, y, w])
+            with tapec.GradientTape() as inner:
+                inner.watch([x, y, w])
+                found = loss(x, y, w)
+            first = inner.gradient(found, [x, y, w], unconnected_gradients="zero")
+            size = tapec.add_n([tapec.reduce_sum(g * g) for g in first])
+        second = outer.gradient(size, [x, y, w], unconnected_gradients="zero")
+        return found, first, second
+
+    return all_of
+
+
+def close(found: Any, wanted: Any) -> None:
+    for a, b in zip(flatten(found)[0], flatten(wanted)[0], strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
+
+
+@settings(max_examples=20)
+@given(TREES)
+def test_any_program(tree: Tree) -> None:
+    loss = loss_of(tree)
+    inputs = [tapec.constant(a) for a in (X, Y, W)]
+    eager = loss(*inputs)
+    close(traced_results(loss, (X, Y, W)), [eager])
+    compiled = tapec.compile(derivatives(loss))
+    close(compiled(*inputs), derivatives(loss)(*inputs))
+
+
+NESTED = ("while", ("scan", ("cond", "mix", "trade", 1), "sum", 2), ("cond", "trade", "sum", 0), 2)
+
+
+@pytest.mark.parametrize("tree", [NESTED, ("scan", "mix", "sum", 2), ("while", "trade", "mix", 2)])
+def test_gradients_are_differences(tree: Tree) -> None:
+    loss = tapec.compile(loss_of(tree))
+    check_gradients(loss, (X, Y, W), rtol=1e-6, atol=1e-8)
+    slope = derivatives(loss_of(tree))
+    size = tapec.compile(lambda *v: tapec.add_n([tapec.reduce_sum(g * g) for g in slope(*v)[1]]))
+    check_gradients(size, (X, Y, W), rtol=1e-5, atol=1e-7)
+
+
+def test_they_are_native() -> None:
+    step = tapec.compile(derivatives(loss_of(NESTED)))
+    step(*map(tapec.constant, (X, Y, W)))
+    assert step.programs[0].executable.kernels > 0
+
+
+# ---- how often
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_trips_that_only_the_run_knows(wrap: Wrap, trips: int) -> None:
+    def power(x: Any, n: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            _, y = tapec.while_loop(
+                lambda i, y: i < n,
+                lambda i, y: (i + 1, y * x),
+                (0, tapec.ones_like(x)),
+                maximum_iterations=8,
+            )
+        return y, tape.gradient(y, x)
+
+    y, slope = wrap(power)(tapec.constant(2.0), tapec.constant(trips))
+    assert float(y) == 2.0**trips
+    assert (0.0 if slope is None else float(slope)) == trips * 2.0 ** max(trips - 1, 0)
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_a_limit_that_only_the_run_knows(wrap: Wrap, limit: int) -> None:
+    def count(limit: Any) -> Any:
+        return tapec.while_loop(lambda i: True, lambda i: i + 1, [0], maximum_iterations=limit)
+
+    assert value(wrap(count)(tapec.constant(limit))) == [limit]
+
+
+def bounds() -> dict[str, tuple[Any, Any]]:
+    """Conditions on a counter, with what a turn makes of it."""
+    return {
+        "below": (lambda i: i < 3, lambda i: i + 1),
+        "up to": (lambda i: i <= 4, lambda i: 2 + i),
+        "down": (lambda i: i > -3, lambda i: i - 1),
+        "the other way round": (lambda i: tapec.constant(3) > i, lambda i: i + 1),
+        "both": (lambda i: tapec.logical_and(i < 9, i < 2), lambda i: i + 1),
+    }
+
+
+@pytest.mark.parametrize("name", bounds())
+def test_a_counter_bounds_the_derivative(name: str, wrap: Wrap) -> None:
+    condition, step = bounds()[name]
+
+    def power(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            _, y = tapec.while_loop(
+                lambda i, y: condition(i), lambda i, y: (step(i), y * x), (0, x)
+            )
+        return tape.gradient(y, x)
+
+    trips = 2 if name == "both" else 3
+    assert float(wrap(power)(tapec.constant(2.0))) == (trips + 1) * 2.0**trips
+
+
+def test_a_derivative_without_a_bound_is_refused() -> None:
+    def power(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            (y,) = tapec.while_loop(lambda y: y < 100.0, lambda y: y * x, [x])
+        return y, tape.gradient(y, x)
+
+    assert float(power(tapec.constant(2.0))[1]) == 7 * 2.0**6
+    with pytest.raises(errors.NotDifferentiableError, match="maximum_iterations"):
+        tapec.compile(power)(tapec.constant(2.0))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (1, 2)])
+def test_rows_and_elements_that_are_not_there(wrap: Wrap, shape: tuple[int, ...]) -> None:
+    def sums(rows: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(rows)
+            total = tapec.scan(lambda a, r: a + r * r, rows, tapec.zeros(shape[1:]))
+        return total, tape.gradient(total, rows)
+
+    rows = np.arange(float(np.prod(shape)), dtype=np.float32).reshape(shape)
+    total, slope = wrap(sums)(tapec.constant(rows))
+    assert total.shape == shape
+    np.testing.assert_allclose(total, np.cumsum(rows * rows, 0))
+    left = np.arange(shape[0], 0, -1)[:, None]
+    expected = np.zeros(shape) if slope is None else slope
+    np.testing.assert_allclose(expected, 2 * rows * left)
+
+
+# ---- Variables and tapes
+
+
+def test_a_loop_of_train_steps(wrap: Wrap) -> None:
+    w = tapec.Variable(2.0)
+
+    def train(n: Any) -> Any:
+        def body(i: Any, loss: Any) -> Any:
+            with tapec.GradientTape() as tape:
+                loss = (w - 5.0) ** 2
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            return i + 1, loss
+
+        _, last = tapec.while_loop(lambda i, loss: i < n, body, (0, 0.0))
+        return last, w.read_value()
+
+    last, after = wrap(train)(tapec.constant(3))
+    assert float(after) == pytest.approx(5 - 3 * 0.8**3)
+    assert float(w) == float(after)
+    assert float(last) == pytest.approx((3 * 0.8**2) ** 2)
+
+
+def test_one_branch_assigns(wrap: Wrap) -> None:
+    v, steps = tapec.Variable(1.0), tapec.Variable(0)
+
+    def step(x: Any) -> Any:
+        def jump() -> Any:
+            v.assign(v * x)
+            return x
+
+        y = tapec.cond(x > 0.0, jump, lambda: -x)
+        steps.assign_add(1)
+        return y, v.read_value()
+
+    wrapped = wrap(step)
+    assert value(wrapped(tapec.constant(3.0))) == (3.0, 3.0)
+    assert value(wrapped(tapec.constant(-2.0))) == (2.0, 3.0)
+    assert int(steps) == 2
+
+
+def test_gradients_reach_variables_that_a_body_reads(wrap: Wrap) -> None:
+    w = tapec.Variable(2.0)
+
+    def slope(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            y = tapec.foldl(lambda a, e: a * w + e, x)
+        return tape.gradient(y, w)
+
+    assert float(wrap(slope)(tapec.constant([1.0, 2.0, 3.0]))) == 6.0
+
+
+def test_what_no_path_reaches_has_no_gradient(wrap: Wrap) -> None:
+    def slopes(x: Any, y: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch([x, y])
+            z = tapec.scan(lambda a, e: a * e[0] + tapec.stop_gradient(e[1]), (x, y), 1.0)
+        return tape.gradient(z, [x, y])
+
+    to_x, to_y = wrap(slopes)(tapec.constant([1.0, 2.0]), tapec.constant([3.0, 4.0]))
+    assert to_x is not None
+    assert to_y is None
+
+
+def test_tapes_outside_of_compiled_loops() -> None:
+    x = tapec.constant(X)
+    fold = tapec.compile(lambda x: tapec.scan(lambda a, e: tapec.sin(a) * e, x))
+
+    def second(f: Any) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                y = f(x)
+            slope = inner.gradient(y, x)
+        return slope, outer.gradient(slope, x)
+
+    close(second(fold), second(fold.python_function))
+
+
+def test_random_numbers_go_on_from_turn_to_turn() -> None:
+    def draws(n: Any) -> Any:
+        return tapec.map_fn(
+            lambda _: tapec.random.uniform([2]), n, fn_output_signature=tapec.float32
+        )
+
+    tapec.random.set_seed(1)
+    eager = draws(tapec.zeros([3]))
+    tapec.random.set_seed(1)
+    compiled = tapec.compile(draws)(tapec.zeros([3]))
+    close(compiled, eager)
+    assert len(np.unique(eager.numpy())) == 6
+
+
+def test_mapped_over_rows(wrap: Wrap) -> None:
+    rows = tapec.constant([[1.0, 1.0], [3.0, 0.1], [20.0, 1.0]])
+
+    def doubled(row: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(row)
+            (y,) = tapec.while_loop(
+                lambda y: tapec.reduce_sum(y) < 10.0,
+                lambda y: y * row,
+                [row + 1.0],
+                maximum_iterations=6,
+            )
+            z = tapec.cond(y[0] > 9.0, lambda: y * 3.0, lambda: y * y)
+        return z, tape.gradient(z, row)
+
+    each = [doubled(row) for row in rows]
+    found = wrap(lambda rows: tapec.vectorized_map(doubled, rows))(rows)
+    for part in (0, 1):
+        np.testing.assert_allclose(found[part], np.stack([e[part] for e in each]), rtol=1e-6)
+
+
+def test_arrays_that_a_loop_writes(wrap: Wrap) -> None:
+    def powers(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            rows = tapec.TensorArray(tapec.float32, size=4, clear_after_read=False)
+            _, rows = tapec.while_loop(
+                lambda i, rows: i < 4,
+                lambda i, rows: (i + 1, rows.write(i, rows.read(i - 1) * x)),
+                (1, rows.write(0, x)),
+            )
+            y = rows.stack()
+        return y, tape.gradient(y, x)
+
+    def without_reading(x: Any) -> Any:
+        rows = tapec.TensorArray(tapec.float32, size=3)
+        return tapec.while_loop(
+            lambda i, _: i < 3, lambda i, rows: (i + 1, rows.write(i, [x, x])), (0, rows)
+        )[1].stack()
+
+    assert value(wrap(without_reading)(tapec.constant(2.0))).tolist() == [[2.0, 2.0]] * 3
+    y, slope = wrap(powers)(tapec.constant(2.0))
+    assert value(y).tolist() == [2.0, 4.0, 8.0, 16.0]
+    assert float(slope) == 1 + 4 + 12 + 32
+
+
+# ---- what does not fit
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "says"),
+    [
+        (
+            lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: tapec.cast(x, "int32")),
+            "TypeError",
+            "cast",
+        ),
+        (lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: x[0]), "ValueError", "false_fn"),
+        (lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: (x, x)), "ValueError", "structures"),
+        (lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: None), "ValueError", "structures"),
+        (lambda x: tapec.cond(x > 0, lambda: x, lambda: x), "ValueError", "one element"),
+        (lambda x: tapec.scan(lambda a, e: [a, a], x), "ValueError", "scan"),
+        (lambda x: tapec.foldl(lambda a, e: x, x, x[0]), "ValueError", "foldl"),
+        (lambda x: tapec.map_fn(lambda e: tapec.Variable(1.0) * e, x), "RuntimeError", "outside"),
+    ],
+)
+def test_what_does_not_fit_is_refused(step: Any, kind: str, says: str) -> None:
+    with pytest.raises(getattr(errors, kind), match=says) as caught:
+        tapec.compile(step)(tapec.constant([1.0, 2.0]))
+    assert "test_loops.py" in str(caught.value)
+
+
+def test_python_control_flow_names_the_remedy() -> None:
+    with pytest.raises(errors.TypeError, match=r"tapec\.cond or tapec\.while_loop"):
+        tapec.compile(lambda x: x if x > 0 else -x)(tapec.constant(1.0))
