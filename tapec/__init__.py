@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import config as config
     from tapec import debugging as debugging
     from tapec import errors as errors
+    from tapec import experimental as experimental
     from tapec import linalg as linalg
     from tapec import math as math
     from tapec import nn as nn
@@ -113,7 +114,9 @@ _TABLE = {
     "variable": "Variable",
 }
 
-_NAMESPACES = "autodiff config debugging dtypes errors linalg math nn optimizers random".split()
+_NAMESPACES = (
+    "autodiff config debugging dtypes errors experimental linalg math nn optimizers random".split()
+)
 
 _HOMES = {
     name: (module, own or name)

@@ -5,14 +5,14 @@ An operand that is a Python number or an array takes the dtype of the tensor; te
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 from tapec.functions import arithmetic, indexing, products
 from tapec.indexed_slices import IndexedSlices
-from tapec.numpy_protocol import function as numpy_function
-from tapec.numpy_protocol import ufunc as numpy_ufunc
-from tapec.tensor import Tensor, as_tensor
+from tapec.interchange import dlpack
+from tapec.tensor import Tensor, as_tensor, departs
 from tapec.variable import Variable
 from tapec.variable_updates import assign_slice
 
@@ -129,10 +129,31 @@ class Operators:
         return indexing.getitem(self, key)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return numpy_ufunc(ufunc, method, inputs, kwargs)
+        return _dispatch().ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_function(func, args, kwargs)
+        return _dispatch().function(func, args, kwargs)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        value = as_tensor(self)
+        departs(value, "DLPack")
+        return dlpack.export(value.array, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.DEVICE
+
+
+@cache
+def _dispatch() -> Any:
+    """What knows NumPy's functions, loaded when one of them is called."""
+    return import_module("tapec.interchange.dispatch")
 
 
 # The functions above need Tensor, so Tensor cannot inherit from this class when it is made; it and Variable receive

@@ -68,6 +68,13 @@ class Generator:
             self.state = Variable(_start(seed), trainable=False, name="random")
         self._lock = threading.RLock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles keep: all but the lock, which is of this stream."""
+        return {"state": self.state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
     @classmethod
     def from_seed(cls, seed: int, alg: Any = None) -> Generator:
         """A stream that is the same for the same seed; ``alg`` is ignored, there is one."""

@@ -87,6 +87,15 @@ class Recording:
         self.looks_up = False
         self._records: list[Record] = []
 
+    def follows(self, thing: Any, trainable_too: bool) -> bool:
+        """Whether what is made of a Tensor or Variable depends on something watched.
+
+        ``trainable_too``: whether a trainable Variable will be watched when it is read.
+        """
+        if hasattr(thing, "trainable"):
+            return id(thing) in self.variables or (trainable_too and thing.trainable)
+        return thing.id in self.active
+
     def add(
         self,
         signature: Signature,

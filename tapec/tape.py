@@ -23,6 +23,7 @@ from tapec.derivatives.cotangents import (
     from_rows,
     given_cotangents,
     unit_cotangents,
+    zeros_of,
 )
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, ValueError
@@ -41,11 +42,10 @@ from tapec.listener import Listener
 from tapec.recording import current_trace, push_tape, remove_tape, tracing
 from tapec.records import Recording
 from tapec.structure import unflatten
-from tapec.tensor import Tensor, apply
+from tapec.tensor import Tensor
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
-    from tapec.ir.types import TensorType
     from tapec.tracing import Trace
 
 _logger = logging.getLogger("tapec")
@@ -96,8 +96,7 @@ class GradientTape(Listener):
 
     def _start(self) -> None:
         if self._recording is None:
-            self._recording = Recording()
-            self._home = current_trace()
+            self._recording, self._home = Recording(), current_trace()
         self._is_recording = True
         push_tape(self)
         self.trail.begin()
@@ -134,8 +133,7 @@ class GradientTape(Listener):
             raise ValueError("Tape is not recording.", location=here())
         assert self._recording is not None
         self.trail.reset(self._recording)
-        self._recording = Recording()
-        self._home = current_trace()
+        self._recording, self._home = Recording(), current_trace()
 
     # -- what it hears
 
@@ -177,6 +175,11 @@ class GradientTape(Listener):
         found = [variable for variable, _ in self._recording.variables.values()]
         return tuple(sorted(found, key=lambda variable: variable.number))
 
+    def follows(self, thing: Tensor | Variable) -> bool:
+        """Whether a gradient may flow from what is made of a Tensor or Variable now."""
+        recording = self._recording
+        return recording is not None and recording.follows(thing, self._watches_variables)
+
     # -- what it answers
 
     def gradient(
@@ -211,7 +214,8 @@ class GradientTape(Listener):
         gradients = self._gradients(recording, targets, checked, seeds)
         if unconnected is UnconnectedGradients.ZERO:
             gradients = [
-                _zeros(s.type) if g is None else g for g, s in zip(gradients, checked, strict=True)
+                zeros_of(s.type) if g is None else g
+                for g, s in zip(gradients, checked, strict=True)
             ]
         self._explain_missing(targets, checked, gradients)
         return unflatten(spec, gradients)
@@ -252,7 +256,7 @@ class GradientTape(Listener):
             if found is not None:
                 jacobians.append(from_rows(found, shape, source.type.shape))
             elif unconnected is UnconnectedGradients.ZERO:
-                jacobians.append(_zeros(source.type.with_shape((*shape, *source.type.shape))))
+                jacobians.append(zeros_of(source.type.with_shape((*shape, *source.type.shape))))
             else:
                 jacobians.append(None)
         self._explain_missing([end], checked, jacobians)
@@ -296,7 +300,7 @@ class GradientTape(Listener):
         seeds = [batch_cotangents(end.type)]
         (rows,) = self._gradients(recording, [end], [start], seeds, batched=True)
         if rows is None:
-            return _zeros(start.type.with_shape(batch_shape(*shapes)))
+            return zeros_of(start.type.with_shape(batch_shape(*shapes)))
         return from_batch_rows(rows, *shapes)
 
     def explain(self, target: Any, sources: Any) -> Any:
@@ -422,7 +426,3 @@ class GradientTape(Listener):
             else:
                 self._stop()
         return self._recording
-
-
-def _zeros(type: TensorType) -> Tensor:
-    return apply("constant", value=0, type=type)  # type: ignore[no-any-return]

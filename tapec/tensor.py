@@ -106,18 +106,18 @@ class Tensor(Operators):
     def numpy(self) -> Any:
         """The elements as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""
         array = self.array
-        _departs(self, ".numpy()")
+        departs(self, ".numpy()")
         return array.copy() if array.ndim else array[()]
 
     def item(self) -> Any:
         """The one element as a Python number."""
-        _departs(self, ".item()")
+        departs(self, ".item()")
         return self.array.item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.array
-        _departs(self, "NumPy (__array__)")
-        return array.astype(dtype) if dtype is not None else array.copy()
+        departs(self, "NumPy (__array__)")
+        return as_numpy(array, dtype, copy)
 
     def __float__(self) -> float:
         return float(self._scalar("float()"))
@@ -141,12 +141,12 @@ class Tensor(Operators):
                 location=here(),
                 hint="use tapec.cond or tapec.while_loop, or tapec.where to choose between values",
             )
-        _departs(self, "bool()")
+        departs(self, "bool()")
         return bool(self._array)
 
     def _scalar(self, how: str) -> Any:
         array = self.array
-        _departs(self, how)
+        departs(self, how)
         if array.size != 1:
             raise TypeError(
                 f"only a tensor with one element becomes a number, this one is {self.type}",
@@ -197,7 +197,24 @@ class Tensor(Operators):
         return format(self.item(), spec) if spec and self.ndim == 0 else format(str(self), spec)
 
 
-def _departs(tensor: Tensor, how: str) -> None:
+def as_numpy(array: Array, dtype: Any, copy: bool | None) -> Array:
+    """What ``__array__`` gives of a tensor's array: a copy, or without one a view that cannot be written to.
+
+    Raises:
+        ValueError: no copy is allowed, and another dtype wanted.
+    """
+    if copy is not False:
+        return np.array(array, dtype=dtype)
+    if dtype is not None and dtype != array.dtype:
+        raise ValueError(
+            f"a {array.dtype} tensor is no {np.dtype(dtype)} array without a copy", location=here()
+        )
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def departs(tensor: Tensor, how: str) -> None:
     """Tell the tapes that Python or NumPy gets elements: no gradient flows through what it makes of them."""
     for tape in active_tapes():
         tape.trail.depart(tensor, how)

@@ -25,6 +25,7 @@ from tapec.tensor import (
     TensorLike,
     apply,
     as_array,
+    as_numpy,
     as_tensor,
     next_id,
     type_of,
@@ -170,7 +171,7 @@ class Variable(VariableUpdates, Operators):
         if trace is not None:
             return np.asarray(trace.read(self), dtype=dtype)  # which says the same
         self._departs("NumPy (__array__)")
-        return np.array(self._array, dtype=dtype)
+        return as_numpy(self._array, dtype, copy)
 
     def _departs(self, how: str) -> None:
         """Tell the tapes that NumPy gets elements: no gradient flows through what it makes of them."""

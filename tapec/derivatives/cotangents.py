@@ -120,3 +120,8 @@ def check_batch(target: Shape, source: Shape) -> None:
 
 def _text(shape: Shape) -> str:
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def zeros_of(type: TensorType) -> Tensor:
+    """Zeros: the gradient of what does not count, where that is wanted."""
+    return apply("constant", value=0, type=type)  # type: ignore[no-any-return]
