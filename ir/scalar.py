@@ -123,7 +123,8 @@ def _sigmoid(x: Any) -> Any:
         return np.reciprocal(1 + np.exp(-x))
     # exp of a value that is never positive cannot overflow.
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(np.asarray(x).dtype)
+    one = e.dtype.type(1)
+    return np.where(x >= 0, one, e) / (one + e)
 
 
 def _fma(x: Any, y: Any, z: Any) -> Any:

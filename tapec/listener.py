@@ -56,9 +56,10 @@ class Listener:
         recording = self._recording
         assert recording is not None
         active = recording.active
-        followed = tuple([x.id in active for x in inputs])
+        ids = [x.id for x in inputs]
+        followed = tuple([i in active for i in ids])
         if True in followed and signature.defn.differentiable:
-            recording.add(signature, followed, inputs, outputs, origin)
+            recording.add(signature, followed, ids, inputs, outputs, origin)
         else:
             self.trail.step(signature.defn, inputs, [y.id for y in outputs], origin)
 

@@ -1,7 +1,8 @@
 """What a tape keeps: its operations as flat entries, and the values that their derivatives will read.
 
-Eager code adds an entry for each operation, so an entry is a plain tuple; with it a key grows by which a loop that
-repeats itself is recognised. Whoever looks at operations one by one asks for `Recording.records`.
+Eager code adds an entry for each operation, so an entry is a plain tuple; beside it stands, in lists that are compared
+without a walk, by what a loop that repeats itself is recognised. Whoever looks at operations one by one asks for
+`Recording.records`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from tapec.tensor import Tensor
     from tapec.variable import Variable
 
-#: An eager operation: what it is, ids of its operands, ids of its results, the user's instruction.
-Entry = tuple[Saving, tuple[int, ...], tuple[int, ...], Origin | None]
+#: An eager operation: what it is, ids of its operands and then of its results, the user's instruction.
+Entry = tuple[Saving, tuple[int, ...], Origin | None]
 
 
 @dataclass(slots=True)
@@ -55,8 +56,8 @@ class Recording:
     Attributes:
         entries: the operations in order: an `Entry` for each that ran eagerly, a `Record` for any other.
         saved: what is kept for each of them, tensors that its derivative reads.
-        keys: for each of them, what it is and the numbers of its operands and results.
-        numbers: of values, by id, in the order in which operations first met them.
+        kinds: for each of them, what it is; how many operands and results it has goes with that.
+        ends: the ids of operands and results of all of them, one after the other.
         active: ids of values that depend on something watched.
         variables: those read, by ``id``, each with the ids of what its reads gave.
         plain: all entries are of eager operations and of calls of programs.
@@ -66,10 +67,10 @@ class Recording:
     __slots__ = (
         "_records",
         "active",
+        "ends",
         "entries",
-        "keys",
+        "kinds",
         "looks_up",
-        "numbers",
         "plain",
         "saved",
         "variables",
@@ -79,8 +80,8 @@ class Recording:
         """Know nothing."""
         self.entries: list[Entry | Record] = []
         self.saved: list[tuple[Tensor, ...]] = []
-        self.keys: list[tuple[Any, ...]] = []
-        self.numbers: dict[int, int] = {}
+        self.kinds: list[Any] = []
+        self.ends: list[int] = []
         self.active: set[int] = set()
         self.variables: dict[int, tuple[Variable, list[int]]] = {}
         self.plain = True
@@ -100,19 +101,21 @@ class Recording:
         self,
         signature: Signature,
         followed: tuple[bool, ...],
+        ids: Sequence[int],
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         origin: Origin | None,
     ) -> None:
-        """Note an eager operation; ``followed`` says which operands are active."""
+        """Note an eager operation; ``ids`` are those of its operands, ``followed`` says which of them are active."""
         saving = signature.saving(followed)
-        numbers = self.numbers
-        number = numbers.setdefault
-        ids, made = tuple([x.id for x in inputs]), tuple([y.id for y in outputs])
-        self.entries.append((saving, ids, made, origin))
-        self.saved.append(tuple([inputs[i] if i >= 0 else outputs[~i] for i in saving.reads]))
-        self.keys.append((saving, *[number(i, len(numbers)) for i in ids + made]))
-        self.looks_up |= signature.looks_up
+        made = [y.id for y in outputs]
+        ends = (*ids, *made)
+        self.entries.append((saving, ends, origin))
+        self.kinds.append(saving)
+        self.ends += ends
+        self.saved.append(saving.pick((*inputs, *outputs)))
+        if signature.looks_up:
+            self.looks_up = True
         flows = signature.flows
         self.active.update(made if len(flows) == len(made) else [made[i] for i in flows])
 
@@ -152,9 +155,8 @@ class Recording:
         )
         self.entries.append(record)
         self.saved.append(tuple(inputs))
-        numbers = self.numbers
-        ends = [numbers.setdefault(i, len(numbers)) for i in (*ids, *outputs)]
-        self.keys.append((callee, len(ids), *ends))
+        self.kinds.append((callee, len(outputs)))
+        self.ends += (*ids, *outputs)
         self.active.update(outputs)
 
     def add_custom(
@@ -171,7 +173,8 @@ class Recording:
     def _append(self, record: Record) -> None:
         self.entries.append(record)
         self.saved.append(())
-        self.keys.append(())
+        self.kinds.append(None)
+        self.ends += (*record.inputs, *record.outputs)
         self.plain = False
         self.looks_up = True
 
@@ -185,8 +188,9 @@ class Recording:
             if isinstance(entry, Record):
                 known.append(replace(entry, saved=values) if values else entry)
             else:
-                saving, inputs, outputs, origin = entry
-                call = saving.signature
+                saving, ends, origin = entry
+                call, count = saving.signature, len(saving.followed)
+                inputs, outputs = ends[:count], ends[count:]
                 known.append(
                     Record(call.defn, call.attrs, inputs, outputs, call.inputs, origin, values)
                 )
@@ -194,7 +198,7 @@ class Recording:
 
     def release(self, room: int) -> None:
         """Forget what derivatives read, and all but the latest operations."""
-        self.saved, self.keys, self.numbers, self._records = [], [], {}, []
+        self.saved, self.kinds, self.ends, self._records = [], [], [], []
         del self.entries[:-room]
         if not self.plain:
             self.entries = [

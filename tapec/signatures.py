@@ -6,6 +6,7 @@ A loop runs the same operations again and again; each finds its `Signature` by o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from tapec.ir.errors import NotDifferentiableError
@@ -77,9 +78,10 @@ class Saving:
         signature: what was called.
         followed: which operands depend on something watched.
         reads: the values that the derivative by these reads: ``i`` operand i, ``~i`` result i.
+        pick: takes these from operands and results.
     """
 
-    __slots__ = ("followed", "reads", "signature")
+    __slots__ = ("followed", "pick", "reads", "signature")
 
     def __init__(self, signature: Signature, followed: tuple[bool, ...]) -> None:
         """Ask the derivative's own rule."""
@@ -91,6 +93,18 @@ class Saving:
         except NotDifferentiableError:
             reads = frozenset()  # whoever asks for a gradient through it is told then
         self.reads = tuple(sorted(reads))
+        count = len(followed)
+        self.pick = _picker([i if i >= 0 else count + ~i for i in self.reads])
+
+
+def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Takes the entries at these places, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    if not places:
+        return lambda values: ()
+    (place,) = places
+    return lambda values: (values[place],)
 
 
 _signatures: dict[Any, Signature] = {}
@@ -105,7 +119,10 @@ def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any])
     # By identity: signatures keep their types, and types that are equal are nearly always the same object.
     key: Any = (op, *map(id, types))
     if attrs:
-        key = (key, tuple(attrs.items()), _signs(attrs))
+        key = (key, tuple(attrs.items()))
+        for value in attrs.values():
+            if type(value) is float:  # -0.0 equals 0.0, and is another attribute
+                key = (key, repr(value))
     found = _signatures.get(key)
     if found is None:
         found = Signature(OPS[op], tuple(types), dict(attrs))
@@ -113,8 +130,3 @@ def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any])
             _signatures.clear()
         _signatures[key] = found
     return found
-
-
-def _signs(attrs: Mapping[str, Any]) -> str:
-    """What tells -0.0 from 0.0, which are equal."""
-    return "".join([repr(v) for v in attrs.values() if v == 0 and type(v) is float])

@@ -22,6 +22,7 @@ from tapec.ir.op import (
 )
 from tapec.ir.ops.arith import conj
 from tapec.ir.pairs import Pair
+from tapec.ir.quiet import quiet
 from tapec.ir.types import F64, TensorType
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ class SumOfProducts(Op):
         return 2 * prod(self.contraction(*(v.type for v in op.operands), **op.parameters).space)
 
 
+_matmul = quiet(np.matmul)
+
+
 class MatMul(SumOfProducts):
     """``c[…, i, j] = sum over r of a[…, i, r] * b[…, r, j]``, either operand transposed in its last two axes.
 
@@ -98,7 +102,6 @@ class MatMul(SumOfProducts):
                 raise
         return TensorType(a.dtype, (*a.shape[:-2], m, n))
 
-    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
         """`numpy.matmul`."""
         a, b = arrays
@@ -106,8 +109,8 @@ class MatMul(SumOfProducts):
         b = np.swapaxes(b, -1, -2) if transpose_b else b
         if a.dtype.itemsize == 2 and a.dtype.kind not in "iu":
             # Half precision accumulates in single, as native code does.
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-        return np.matmul(a, b)
+            return _matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        return _matmul(a, b)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``a_bar = ct bᴴ``, ``b_bar = aᴴ ct``, with each transposition that the operand had.

@@ -65,11 +65,13 @@ class Broadcast(Movement):
         return result
 
     def evaluate(self, *arrays: Any, shape: Any, axes: tuple[int, ...]) -> Any:
-        """`numpy.broadcast_to` after inserting axes of size 1."""
+        """NumPy's broadcasting, after inserting axes of size 1."""
         inner = [1] * len(shape)
         for n, axis in zip(arrays[0].shape, axes, strict=True):
             inner[axis] = n
-        return np.broadcast_to(np.reshape(arrays[0], inner), shape).copy()
+        result = np.empty(shape, arrays[0].dtype)
+        result[...] = arrays[0].reshape(inner)
+        return result
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Sum over the new axes."""
@@ -214,6 +216,12 @@ class Transpose(Movement):
         yield example((0, 3), permutation=(1, 0))
 
 
+def _parts(starts: Any, sizes: Any, strides: Any) -> tuple[slice, ...]:
+    """A slice of every axis, as Python writes it."""
+    extents = zip(starts, sizes, strides, strict=True)
+    return tuple([slice(at, at + span(size, stride), stride) for at, size, stride in extents])
+
+
 class Slice(Movement):
     """``y[i] = x[starts + i * strides]`` for ``i < sizes``; strides are positive."""
 
@@ -245,11 +253,12 @@ class Slice(Movement):
 
     def evaluate(self, *arrays: Any, starts: Any, sizes: Any, strides: tuple[int, ...]) -> Any:
         """A basic NumPy slice, dense."""
-        parts = tuple(
-            slice(start, start + span(size, stride), stride)
-            for start, size, stride in zip(starts, sizes, strides, strict=True)
-        )
-        return arrays[0][parts].copy()
+        return arrays[0][_parts(starts, sizes, strides)].copy()
+
+    def kernel(self, **attrs: Any) -> Any:
+        """The same slice of any array."""
+        parts = _parts(**attrs)
+        return lambda x: x[parts].copy()
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Put the cotangent back between zeros."""

@@ -22,11 +22,22 @@ from tapec.ir.op import (
     normal_axes,
 )
 from tapec.ir.ops.arith import conj
+from tapec.ir.quiet import quiet
 from tapec.ir.types import BOOL, F64, I64, DType, Shape, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
     from tapec.ir.core import Operation, Value
+
+
+def _in_own_dtype(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """A reduction of NumPy's whose result has the dtype of its operand; halves accumulate in single precision."""
+
+    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
+        wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+        return np.asarray(reduce(wide, axes)).astype(x.dtype, copy=False)
+
+    return reduced
 
 
 class Reduction(Op):
@@ -36,7 +47,14 @@ class Reduction(Op):
     #: The scalar operation (`Kernel.reduce`), and NumPy's reduction.
     combine: ClassVar[str]
     numpy: ClassVar[Callable[..., Any]]
+    #: `evaluate`'s meaning, without warnings.
+    silent: ClassVar[Callable[..., Any]]
     kinds: ClassVar[tuple[str, ...]] = ("float", "int", "uint")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if "numpy" in vars(cls):
+            cls.silent = staticmethod(quiet(_in_own_dtype(cls.numpy)))
+        super().__init_subclass__(**kwargs)
 
     def infer(self, *types: Any, axes: tuple[int, ...]) -> TensorType:
         """The axes that are left."""
@@ -46,13 +64,10 @@ class Reduction(Op):
             raise DTypeError(f"{self.name} does not take {x.dtype}")
         return TensorType(x.dtype, tuple(n for a, n in enumerate(x.shape) if a not in axes))
 
-    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, axes: tuple[int, ...]) -> Any:
         """NumPy's reduction in the operand's own dtype; halves accumulate in single precision."""
         (x,) = arrays
-        if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
-            return type(self).numpy(x.astype(np.float32), axis=axes).astype(x.dtype)
-        return np.asarray(type(self).numpy(x, axis=axes)).astype(x.dtype)
+        return self.silent(x, axes)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -105,7 +120,7 @@ class Sum(Reduction):
 
     name = "sum"
     combine = "add"
-    numpy = np.sum
+    numpy = np.add.reduce
     kinds = ("float", "int", "uint", "complex")
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
@@ -137,7 +152,7 @@ class ReduceMax(_Extremum):
     @staticmethod
     def numpy(x: Any, axis: Any) -> Any:
         """`numpy.max`, defined for nothing."""
-        return np.max(x, axis=axis, initial=_lowest(x.dtype))
+        return np.maximum.reduce(x, axis=axis, initial=_lowest(x.dtype))
 
 
 class ReduceMin(_Extremum):
@@ -149,7 +164,7 @@ class ReduceMin(_Extremum):
     @staticmethod
     def numpy(x: Any, axis: Any) -> Any:
         """`numpy.min`, defined for nothing."""
-        return np.min(x, axis=axis, initial=_highest(x.dtype))
+        return np.minimum.reduce(x, axis=axis, initial=_highest(x.dtype))
 
 
 class ReduceProd(Reduction):
@@ -157,7 +172,7 @@ class ReduceProd(Reduction):
 
     name = "reduce_prod"
     combine = "mul"
-    numpy = np.prod
+    numpy = np.multiply.reduce
     kinds = ("float", "int", "uint", "complex")
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -188,7 +203,7 @@ class ReduceAny(Reduction):
 
     name = "reduce_any"
     combine = "or"
-    numpy = np.any
+    numpy = np.logical_or.reduce
     kinds = ("bool",)
     differentiable = False
 
@@ -203,7 +218,7 @@ class ReduceAll(ReduceAny):
 
     name = "reduce_all"
     combine = "and"
-    numpy = np.all
+    numpy = np.logical_and.reduce
 
 
 class ArgMax(AlongAxis):

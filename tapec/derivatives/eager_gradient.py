@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +89,8 @@ def _question(
     batched: bool,
 ) -> Any:
     """Equal for recordings of the same operations whose same values are asked for."""
-    numbers = recording.numbers
+    ends = recording.ends
+    numbers = dict(zip(dict.fromkeys(ends), count()))
     strange: dict[int, int] = {}
 
     def number(id: int, type: TensorType) -> Any:
@@ -96,7 +98,8 @@ def _question(
         return (strange.setdefault(id, len(strange)), type) if known is None else known
 
     return (
-        tuple(recording.keys),
+        tuple(recording.kinds),
+        tuple(map(numbers.__getitem__, ends)),
         tuple([number(t.id, t.type) for t in targets]),
         tuple([number(i, type) for i, type in sources]),
         seeds is not None,

@@ -210,7 +210,7 @@ class Trail:
         if key in self.watches:
             return
         self.watches[key] = mark()
-        if recording is not None and key in recording.numbers and key not in recording.active:
+        if recording is not None and key not in recording.active and key in recording.ends:
             if any(key in r.inputs and r.operation is None for r in recording.records):
                 self.late[key] = self.watches[key].time
 

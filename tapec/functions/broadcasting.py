@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,8 @@ def _holds(dtype: DType, kind: str) -> bool:
 
 def converted(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     """Two tensors; what is no tensor takes the dtype of the other, the second that of the first if neither is."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        return x, y
     if has_dtype(y) and not has_dtype(x):
         second = as_tensor(y)
         return like(x, second.type.dtype), second
@@ -123,9 +126,13 @@ def _filled(value: Any, type: TensorType) -> Tensor | None:
     """
     if not type.dtype.is_floating or current_trace() is not None:
         return None
-    return Tensor(np.full(type.shape, value, type.dtype.numpy), type)
+    shape: Any = type.shape  # static, in eager code
+    array = np.empty(shape, type.dtype.numpy)
+    array.fill(value)
+    return Tensor(array, type)
 
 
+@lru_cache(maxsize=4096)
 def common_shape(*shapes: Shape) -> Shape:
     """The shape that all of these broadcast to.
 
@@ -169,14 +176,21 @@ def broadcast(x: Tensor, shape: Shape) -> Tensor:
     source = x.type.shape
     if source == shape:
         return x
+    kept, axes = _axes_kept(source, shape)
+    if len(axes) == len(shape):
+        return x  # equal but for a symbol: the operation itself records what it assumes
+    if len(axes) < len(source):
+        x = apply("reshape", x, shape=kept)
+    result: Tensor = apply("broadcast", x, shape=shape, axes=axes)
+    return result
+
+
+@lru_cache(maxsize=4096)
+def _axes_kept(source: Shape, shape: Shape) -> tuple[Shape, tuple[int, ...]]:
+    """The dims of a shape that are not to be repeated on the way to another, and the axes where they are there."""
     lead = len(shape) - len(source)
     kept = [a for a, n in enumerate(source) if n != 1 or shape[a + lead] == 1]
-    if len(kept) == len(shape):
-        return x  # equal but for a symbol: the operation itself records what it assumes
-    if len(kept) < len(source):
-        x = apply("reshape", x, shape=tuple(source[a] for a in kept))
-    result: Tensor = apply("broadcast", x, shape=shape, axes=tuple(a + lead for a in kept))
-    return result
+    return tuple([source[a] for a in kept]), tuple([a + lead for a in kept])
 
 
 def binary(op: str, x: TensorLike, y: TensorLike) -> Tensor:
