@@ -18,12 +18,15 @@ from tapec import operators as operators
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import autodiff as autodiff
+    from tapec import autograph as autograph
     from tapec import config as config
     from tapec import debugging as debugging
     from tapec import errors as errors
     from tapec import experimental as experimental
+    from tapec import initializers as initializers
     from tapec import linalg as linalg
     from tapec import math as math
+    from tapec import nest as nest
     from tapec import nn as nn
     from tapec import optimizers as optimizers
     from tapec import random as random
@@ -54,6 +57,8 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.host import numpy_function as numpy_function
     from tapec.functions.host import py_function as py_function
     from tapec.functions.indexing import *  # noqa: F403
+    from tapec.functions.known import get_static_value as get_static_value
+    from tapec.functions.known import is_symbolic_tensor as is_symbolic_tensor
     from tapec.functions.mapping import vectorized_map as vectorized_map
     from tapec.functions.ordering import argsort as argsort
     from tapec.functions.ordering import sort as sort
@@ -63,10 +68,14 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.reductions import *  # noqa: F403
     from tapec.functions.scattering import *  # noqa: F403
     from tapec.indexed_slices import IndexedSlices as IndexedSlices
+    from tapec.initializers import constant_initializer as constant_initializer
+    from tapec.module import Module as Module
     from tapec.recording import executing_eagerly as executing_eagerly
+    from tapec.scopes import *  # noqa: F403
     from tapec.tape import GradientTape as GradientTape
     from tapec.tensor import Tensor as Tensor
     from tapec.tensor_shape import TensorShape as TensorShape
+    from tapec.type_spec import *  # noqa: F403
     from tapec.variable import Variable as Variable
 
     function = compile
@@ -94,6 +103,7 @@ _TABLE = {
         sinh sqrt tan tanh""",
     "functions.host": "numpy_function py_function",
     "functions.indexing": "boolean_mask gather gather_nd strided_slice",
+    "functions.known": "get_static_value is_symbolic_tensor",
     "functions.mapping": "vectorized_map",
     "functions.ordering": "argsort sort",
     "functions.printing": "print",
@@ -105,7 +115,13 @@ _TABLE = {
         reduce_max reduce_mean reduce_min reduce_prod reduce_sum""",
     "functions.scattering": """scatter_nd searchsorted tensor_scatter_nd_add
         tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update""",
+    "initializers": """constant_initializer ones_initializer=Ones random_normal_initializer=RandomNormal
+        random_uniform_initializer=RandomUniform zeros_initializer=Zeros""",
+    "module": "Module",
     "recording": "executing_eagerly",
+    "scopes": """control_dependencies device get_current_name_scope init_scope inside_function
+        name_scope""",
+    "type_spec": "TensorSpec TypeSpec type_spec_from_value",
     "indexed_slices": "IndexedSlices",
     "tape": "GradientTape",
     "tensor": "Tensor",
@@ -115,7 +131,20 @@ _TABLE = {
 }
 
 _NAMESPACES = (
-    "autodiff config debugging dtypes errors experimental linalg math nn optimizers random".split()
+    "autodiff",
+    "autograph",
+    "config",
+    "debugging",
+    "dtypes",
+    "errors",
+    "experimental",
+    "initializers",
+    "linalg",
+    "math",
+    "nest",
+    "nn",
+    "optimizers",
+    "random",
 )
 
 _HOMES = {

@@ -26,7 +26,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value, clone_function
 from tapec.ir.op import OPS
 from tapec.ir.ops.host import Notify
-from tapec.recording import active_tapes, current_trace, inspectors, tracing
+from tapec.recording import active_tapes, current_trace, inspectors, plain_calls, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, Tensor, as_array, next_id, type_of
 from tapec.tensor_shape import TensorShape
@@ -88,8 +88,10 @@ class CompiledFunction(Generic[P, R]):
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if current_trace() is not None:
-            return self.python_function(*args, **kwargs)  # part of the outer program
+        if current_trace() is not None or plain_calls:
+            return self.python_function(
+                *args, **kwargs
+            )  # part of the outer program, or for debugging
         if not kwargs:
             # The common case, fast: all arguments are tensors.
             key: Any = tuple([a.type if type(a) is Tensor else None for a in args])

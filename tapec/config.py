@@ -1,4 +1,4 @@
-"""Every setting of tapec: name, default, meaning. The only reader of the environment.
+"""The namespace ``tapec.config``: devices, and every setting of tapec. The only reader of the environment.
 
 A setting is read when it is used, so that a test may change it; `settings` lists them for ``tapec config``.
 """
@@ -8,6 +8,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from tapec import config_threading as threading
+from tapec.devices import LogicalDevice as LogicalDevice
+from tapec.devices import PhysicalDevice as PhysicalDevice
+from tapec.devices import get_soft_device_placement as get_soft_device_placement
+from tapec.devices import get_visible_devices as get_visible_devices
+from tapec.devices import list_logical_devices as list_logical_devices
+from tapec.devices import list_physical_devices as list_physical_devices
+from tapec.devices import set_soft_device_placement as set_soft_device_placement
+from tapec.devices import set_visible_devices as set_visible_devices
+from tapec.recording import functions_run_eagerly as functions_run_eagerly
+from tapec.recording import run_functions_eagerly as run_functions_eagerly
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,9 @@ settings = (_THREADS, _CACHE, _CHECK, _DUMP, _NATIVE)
 
 def threads() -> int:
     """Number of threads that compiled code may use."""
+    chosen = threading.get_intra_op_parallelism_threads()
+    if chosen:
+        return chosen
     if _THREADS.value:
         return max(int(_THREADS.value), 1)
     affinity = getattr(os, "sched_getaffinity", None)

@@ -73,6 +73,23 @@ class Inspector(Protocol):
 inspectors: list[Inspector] = []
 
 
+#: Not empty while compiled functions are to run as plain Python.
+plain_calls: list[bool] = []
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Whether functions that were compiled run as plain Python, for debugging: with values at every line.
+
+    For all threads, until it is called again.
+    """
+    plain_calls[:] = [True] if run_eagerly else []
+
+
+def functions_run_eagerly() -> bool:
+    """Whether functions that were compiled run as plain Python; see `run_functions_eagerly`."""
+    return bool(plain_calls)
+
+
 def executing_eagerly() -> bool:
     """Whether operations compute at once: false while a function is compiled."""
     return current_trace() is None

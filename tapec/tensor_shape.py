@@ -14,7 +14,7 @@ from tapec.ir.types import TensorType
 Dims = tuple[int | None, ...]
 
 
-class TensorShape:
+class TensorShape(Sequence[Any]):
     """The sizes of a tensor's axes. It equals the tuple or list of them; an unknown size is None.
 
     Two shapes are *compatible* if some tensor has both; `merge_with` is what such a tensor is known to have.

@@ -18,6 +18,7 @@ from tapec.frames import here
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
+from tapec.scopes import current_name_scope, name_scope
 from tapec.tensor import (
     Array,
     Reference,
@@ -101,7 +102,7 @@ class Variable(VariableUpdates, Operators):
                 location=here(),
             )
         self._trainable = trainable
-        self._name = name or "Variable"
+        self._name = f"{current_name_scope()}{name or 'Variable'}"
         #: Grows with each Variable made.
         self.number = next_id()
         #: The number of the Variable whose value it began with.
@@ -355,7 +356,8 @@ class Variable(VariableUpdates, Operators):
 
 def _rebuilt(array: Array, trainable: bool, name: str, constraint: Any) -> Variable:
     """A Variable of its own like the one that was copied or pickled."""
-    return Variable(array, trainable, name=name, constraint=constraint)
+    with name_scope(""):  # the name is whole
+        return Variable(array, trainable, name=name, constraint=constraint)
 
 
 def _initial_array(value: Any, dtype: DType | None) -> Array:

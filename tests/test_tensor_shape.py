@@ -81,8 +81,8 @@ VALUES: dict[str, tuple[Callable[[], Any], Any]] = {
         (2, 2, None, [2]),
     ),
     "defined": (lambda: (S([2]).is_fully_defined(), S([None]).is_fully_defined()), (True, False)),
-    "NumPy takes it": (lambda: np.zeros(S([2, 3])).shape, (2, 3)),  # type: ignore[call-overload]
-    "NumPy multiplies it": (lambda: int(np.prod(S([2, 3]))), 6),  # type: ignore[call-overload]
+    "NumPy takes it": (lambda: np.zeros(S([2, 3])).shape, (2, 3)),
+    "NumPy multiplies it": (lambda: int(np.prod(S([2, 3]))), 6),
     "pickled and copied": (
         lambda: pickle.loads(pickle.dumps(copy.deepcopy(S([2, None])))),
         (2, None),

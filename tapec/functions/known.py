@@ -93,6 +93,31 @@ def known_elements(tensor: Tensor) -> Array | None:
     return tensor.array
 
 
+def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
+    """A tensor's elements as a NumPy value if they are known now, else None.
+
+    Eagerly they are; while a function is compiled, if they come from constants and shapes alone.
+
+    Args:
+        tensor: the tensor.
+        partial: whether sizes that only a call will know may stand as None among others.
+    """
+    found = known_elements(as_tensor(tensor))
+    if found is None:
+        return None
+    if found.dtype != object:
+        return found.copy() if found.ndim else found[()]
+    if not partial and any(isinstance(v, Dim) for v in found.flat):
+        return None
+    sizes = [None if isinstance(v, Dim) else v for v in found.flat]
+    return np.array(sizes, object).reshape(found.shape)
+
+
+def is_symbolic_tensor(tensor: object) -> bool:
+    """Whether an object is a Tensor of a function that is being compiled, without a value yet."""
+    return isinstance(tensor, TracedTensor)
+
+
 def _elements(value: Value) -> Array | None:
     op, type = value.op, value.tensor
     if op is None or not op.defn.pure or op.regions or len(op.results) != 1:

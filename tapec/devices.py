@@ -1,0 +1,69 @@
+"""What ``tapec.config`` says of devices: there is the CPU."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tapec.errors import ValueError
+from tapec.frames import here
+
+
+class PhysicalDevice(NamedTuple):
+    """A device of the machine."""
+
+    name: str
+    device_type: str
+
+
+class LogicalDevice(NamedTuple):
+    """A device that programs run on."""
+
+    name: str
+    device_type: str
+
+
+_CPU = "/physical_device:CPU:0"
+
+
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices of a type, or all: the CPU. ``list_physical_devices("GPU")`` is empty."""
+    return [PhysicalDevice(_CPU, "CPU")] if device_type in (None, "CPU") else []
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """The devices that programs run on: the CPU."""
+    return [LogicalDevice("/device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices that may be used; see `list_physical_devices`."""
+    return list_physical_devices(device_type)
+
+
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """Choose devices: without effect if the CPU is among them, or if devices of another type are chosen.
+
+    Raises:
+        ValueError: a device that there is not, or no CPU.
+    """
+    chosen = devices if isinstance(devices, list | tuple) else [devices]
+    unknown = [d for d in chosen if d not in list_physical_devices()]
+    if unknown or (device_type in (None, "CPU") and not chosen):
+        raise ValueError(
+            f"the devices are {list_physical_devices()}, got {list(chosen)}",
+            location=here(),
+            hint="tapec runs on the CPU; leave set_visible_devices out",
+        )
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Without effect: there is one device."""
+
+
+def get_soft_device_placement() -> bool:
+    """Whether operations may run elsewhere than asked: no, another device than the CPU is refused."""
+    return False
+
+
+def enable_op_determinism() -> None:
+    """Without effect: results are the same from run to run anyway, for any number of threads."""
