@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from tapec.ir import loop_reduction
 from tapec.ir.core import Block, Function, Operation, Region, Value
 from tapec.ir.dims import Dim, DimLike, bounds, coefficient, symbols
@@ -52,6 +54,19 @@ class LoopBuilder(LoopValues):
         """Scratch, which is mutable."""
         (buffer,) = self.effect(OPS["alloc"], type=type)
         self._mutable.add(buffer)
+        return buffer
+
+    def full_like(self, value: Any, like: Value) -> Value:
+        """A literal of the dtype of an element."""
+        return self.constant(value, like.type.dtype)
+
+    def table(self, array: Any, dtype: DType) -> Value:
+        """Memory that holds these numbers: a constant outside of all loops."""
+        values = np.asarray(array).astype(dtype.numpy)
+        with self.outside(0):
+            (buffer,) = self.effect(
+                OPS["constant"], value=values, type=BufferType(dtype, values.shape)
+            )
         return buffer
 
     def load(self, buffer: Value, index: Index) -> Value:

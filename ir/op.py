@@ -93,6 +93,9 @@ class Kernel(Protocol):
     def constant(self, value: Any, dtype: DType) -> Value:
         """A literal."""
 
+    def full_like(self, value: Any, like: Value) -> Value:
+        """A literal of the dtype of an element."""
+
     def apply(self, op: Op, *values: Value, **attrs: Any) -> Value:
         """An elementwise operation on scalars or vectors."""
 
@@ -123,6 +126,17 @@ class Kernel(Protocol):
 
     def loop(self, extents: Shape, body: Callable[[Index], None]) -> None:
         """Run the body for every index, row-major."""
+
+    def along(
+        self, extent: DimLike, body: Callable[[DimLike], None], *, vector: bool = False
+    ) -> None:
+        """Run the body for every index below ``extent``; ``vector``: for several at a time.
+
+        Then the body's stores go to neighbours, and no turn reads what another writes.
+        """
+
+    def table(self, array: Any, dtype: DType) -> Value:
+        """Memory that holds these numbers."""
 
     def store(self, value: Value, buffer: Value, index: Index) -> None:
         """Write an element of a buffer."""

@@ -388,8 +388,7 @@ class KernelWriter:
         if op not in self._arrays:
             type = self._buffer(op.result.tensor)
             array = op.attrs["value"].reshape(type.tensor.static_shape)
-            with k.outside(0):
-                (self._arrays[op],) = k.effect(OPS["constant"], value=array, type=type)
+            self._arrays[op] = k.table(array, type.dtype)
         return self._arrays[op]
 
 

@@ -145,6 +145,7 @@ _NAMESPACES = (
     "nn",
     "optimizers",
     "random",
+    "signal",
 )
 
 _HOMES = {
