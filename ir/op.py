@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from tapec.ir.errors import (
     TargetError,
 )
 from tapec.ir.guards import assume_equal
+from tapec.ir.kernel import Index as Index
+from tapec.ir.kernel import Kernel as Kernel
+from tapec.ir.kernel import Operand as Operand
 from tapec.ir.pairs import Pair
 from tapec.ir.quiet import quiet
 from tapec.ir.scalar import Scalar
@@ -54,7 +57,6 @@ if TYPE_CHECKING:
     from tapec.ir.core import Operation, Value
 
 Form = Literal["index", "nest", "contraction", "structural"]
-Index = tuple[DimLike, ...]
 Cotangents = tuple["Value | None", ...]
 
 
@@ -71,81 +73,6 @@ class Sample:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     domain: tuple[float, float] | tuple[tuple[Any, Any], ...] = (-2.0, 2.0)
     integers: tuple[int, int] | tuple[tuple[Any, Any], ...] = (0, 5)
-
-
-class Operand(Protocol):
-    """An operand during lowering: indexing loads an element, or computes it where the producer was fused."""
-
-    @property
-    def type(self) -> TensorType:
-        """The tensor's type."""
-
-    def __getitem__(self, index: Index) -> Value:
-        """The element at an index, as a scalar or a vector of neighbours."""
-
-
-class Kernel(Protocol):
-    """What a lowering rule may use to write loop-level code (implemented by `tapec.ir.loop_builder.LoopBuilder`).
-
-    Every elementwise operation is a method (``k.mul(x, y)``); scalars widen to vectors where the other operand is one.
-    """
-
-    def constant(self, value: Any, dtype: DType) -> Value:
-        """A literal."""
-
-    def full_like(self, value: Any, like: Value) -> Value:
-        """A literal of the dtype of an element."""
-
-    def apply(self, op: Op, *values: Value, **attrs: Any) -> Value:
-        """An elementwise operation on scalars or vectors."""
-
-    def number(self, index: DimLike, dtype: DType) -> Value:
-        """An index as a number of a dtype (`iota` is this)."""
-
-    def position(self, value: Value, extent: DimLike) -> DimLike:
-        """A loaded integer as an index in ``[0, extent)``."""
-
-    def inside(self, index: DimLike, low: DimLike, high: DimLike) -> Value:
-        """Whether ``low <= index < high``, as a bool."""
-
-    def clamp(self, index: DimLike, low: DimLike, high: DimLike) -> DimLike:
-        """The index moved into ``[low, high]``."""
-
-    def reduce(
-        self, combine: str, extents: Shape, dtype: DType, body: Callable[[Index], Value]
-    ) -> Value:
-        """Combine (``add mul max min and or``) the body's values over all indices; order is unspecified but fixed."""
-
-    def fold(
-        self,
-        extents: Shape,
-        init: Sequence[Value],
-        body: Callable[[Index, Sequence[Value]], Sequence[Value]],
-    ) -> tuple[Value, ...]:
-        """Run the body for every index in order, carrying values along."""
-
-    def loop(self, extents: Shape, body: Callable[[Index], None]) -> None:
-        """Run the body for every index, row-major."""
-
-    def along(
-        self, extent: DimLike, body: Callable[[DimLike], None], *, vector: bool = False
-    ) -> None:
-        """Run the body for every index below ``extent``; ``vector``: for several at a time.
-
-        Then the body's stores go to neighbours, and no turn reads what another writes.
-        """
-
-    def table(self, array: Any, dtype: DType) -> Value:
-        """Memory that holds these numbers."""
-
-    def store(self, value: Value, buffer: Value, index: Index) -> None:
-        """Write an element of a buffer."""
-
-    def load(self, buffer: Value, index: Index) -> Value:
-        """Read an element of a buffer."""
-
-    def __getattr__(self, name: str) -> Callable[..., Value]:
-        """``k.mul``: the elementwise operation of that name."""
 
 
 @dataclass(frozen=True)

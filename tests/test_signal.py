@@ -206,7 +206,7 @@ def test_nothing_is_transformed() -> None:
 
 def test_windows() -> None:
     """TensorFlow's figures: an odd length is never periodic."""
-    expected = [
+    expected: list[tuple[Any, list[float]]] = [
         (signal.hann_window(4), [0.0, 0.5, 1.0, 0.5]),
         (signal.hann_window(5), [0.0, 0.5, 1.0, 0.5, 0.0]),
         (signal.hann_window(3, periodic=False), [0.0, 1.0, 0.0]),
@@ -227,7 +227,7 @@ def test_windows() -> None:
 def test_mel_scale() -> None:
     """TensorFlow's figures."""
     bands = signal.linear_to_mel_weight_matrix(2, 5, 8000, 100.0, 3000.0)
-    expected = [[0, 0], [0.52344096, 0.47655907], [0, 0.6172104], [0, 0], [0, 0]]
+    expected = [[0.0, 0.0], [0.52344096, 0.47655907], [0.0, 0.6172104], [0.0, 0.0], [0.0, 0.0]]
     np.testing.assert_allclose(bands.numpy(), expected, rtol=1e-5)
     found = signal.mfccs_from_log_mel_spectrograms([1.0, 2.0, 4.0])
     np.testing.assert_allclose(found.numpy(), [5.715476, -2.1213202, 0.40824834], rtol=1e-5)

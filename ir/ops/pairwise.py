@@ -13,7 +13,7 @@ import numpy as np
 
 from tapec.ir.errors import DTypeError
 from tapec.ir.loop_reduction import neutral
-from tapec.ir.op import OPS, Index, Kernel, Op, Sample
+from tapec.ir.op import OPS, Elementwise, Index, Kernel, Op, Sample
 from tapec.ir.ops.movement import example
 from tapec.ir.pairs import Pair
 from tapec.ir.types import C64, C128, F32, F64, BufferType, DType, Shape, TensorType
@@ -168,7 +168,7 @@ class PairKernel:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """An elementwise operation, or what is the same for pairs as for numbers."""
         defn = OPS.get(name.removesuffix("_"))
-        if defn is None or name in ("load", "store"):
+        if not isinstance(defn, Elementwise):
             return getattr(self._k, name)  # type: ignore[no-any-return]
         return lambda *values, **attrs: self.apply(defn, *values, **attrs)
 
