@@ -36,6 +36,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "choice": lambda z: tapec.where(tapec.math.real(z) > 0, z, 1 / z),
     "gather": lambda z: tapec.gather(z, [2, 0, 0]),
     "norm": lambda z: tapec.cast(tapec.norm(z), z.dtype),
+    "branch": lambda z: tapec.cond(tapec.math.real(z[0, 0]) > 0, lambda: z * z, lambda: 1 / z),
+    "loop": lambda z: tapec.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * z), (0, z))[1],
+    "scan": lambda z: tapec.scan(lambda a, x: a * x + 1j, z),
 }
 
 
