@@ -6,28 +6,40 @@ arguments becomes a choice between the new value and the old one, so after a fai
 whole step. What the program tells the host (`notify`) becomes results too, in program order, in front of that one.
 Nothing has an effect any more: the schedule is free, and a program without checks pays nothing.
 
+A branch or loop with checks inside gets a status too, which goes through its regions.
+
 The attribute ``checks`` of the function says how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import NamedTuple
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Function, Module, Operation, Value
+from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.errors import PassError
 from tapec.ir.ops.check import Check
 from tapec.ir.ops.host import Notify
+from tapec.ir.ops.regions import RegionOp
 from tapec.ir.types import I32, TensorType
 
-_STATUS = TensorType(I32)
+_I32 = TensorType(I32)
+
+
+class _Status(NamedTuple):
+    """Whether check ``number`` holds, a bool; or what the checks of a branch or loop came to, a number."""
+
+    number: int | None
+    value: Value
 
 
 def run(module: Module, options: object = None) -> bool:
     """Rewrite every function that has checks.
 
     Raises:
-        PassError: a check, or what the host is told, stands inside of a loop or branch.
+        PassError: what the host is told stands inside of a loop or branch, or a check in a loop's condition.
     """
     changed = False
     for function in module.functions.values():
@@ -43,18 +55,30 @@ def checks_of(function: Function) -> list[Operation]:
     """The checks of a function, in program order: the status counts them so, from 1 on.
 
     Raises:
-        PassError: one stands inside of a loop or branch.
+        PassError: see `run`.
     """
-    found = [op for op in function.block.ops if isinstance(op.defn, Check)]
     for outer in function.block.ops:
         for op in outer.walk():
-            if op is not outer and isinstance(op.defn, Check | Notify):
+            inside = op is not outer and isinstance(op.defn, Notify)
+            if inside or (isinstance(op.defn, Check) and not _can_tell(op)):
                 raise PassError(
                     f"{op.name} stands inside of {outer.name}",
                     location=op.location,
                     hint="use what the loop or branch returns",
                 )
-    return found
+    return [op for op in function.walk() if isinstance(op.defn, Check)]
+
+
+def _can_tell(check: Operation) -> bool:
+    """Whether all the regions around a check yield results."""
+    region = check.block.region if check.block is not None else None
+    while region is not None and isinstance(region.owner, Operation):
+        outer = region.owner
+        defn = outer.defn
+        if not isinstance(defn, RegionOp) or not defn.yields_results(outer.regions.index(region)):
+            return False
+        region = outer.block.region if outer.block is not None else None
+    return True
 
 
 def _commit(function: Function, checks: Sequence[Operation], told: Sequence[Operation]) -> None:
@@ -71,17 +95,12 @@ def _commit(function: Function, checks: Sequence[Operation], told: Sequence[Oper
 def _guard(function: Function, checks: Sequence[Operation]) -> None:
     """Give the function its status, on which its updates depend."""
     block = function.block
-    conditions = []
-    for op in checks:
-        assert isinstance(op.defn, Check)
-        b = Builder(block, before=op)
-        b.location = op.location
-        conditions.append(op.defn.condition(b, op))
-        op.replace(op.defn.remains(op))
+    found = _statuses(block, count(1))
     terminator = block.terminator
     b = Builder(block, before=terminator)
-    status = _status(b, conditions)
-    holds = b.eq(status, b.full(0, _STATUS))
+    status = _first(b, found)
+    status.name = "status"
+    holds = b.eq(status, b.full(0, _I32))
     results = list(terminator.operands)
     for index, argument in function.updates.items():
         old, new = function.args[argument], results[index]
@@ -93,10 +112,40 @@ def _guard(function: Function, checks: Sequence[Operation]) -> None:
     function.attrs["checks"] = len(checks)
 
 
-def _status(b: Builder, conditions: Sequence[Value]) -> Value:
-    """The number of the first condition that is false; 0 if all are true."""
-    status = b.full(0, _STATUS)
-    for number in range(len(conditions), 0, -1):
-        status = b.where(conditions[number - 1], status, b.full(number, _STATUS))
-    status.name = "status"
+def _statuses(block: Block, numbers: Iterator[int]) -> list[_Status]:
+    """Take the checks out of a block and its regions, in program order; return what tells whether they hold."""
+    found: list[_Status] = []
+    for op in list(block.ops):
+        b = Builder(block, before=op)
+        b.location = op.location
+        if isinstance(op.defn, Check):
+            found.append(_Status(next(numbers), op.defn.condition(b, op)))
+            op.replace(op.defn.remains(op))
+        elif any(isinstance(inner.defn, Check) for inner in op.walk()):
+            assert isinstance(op.defn, RegionOp)
+            all_well = b.full(0, _I32)
+            found.append(_Status(None, op.defn.threaded(op, all_well, _Inside(numbers))))
+    return found
+
+
+class _Inside:
+    """Carries a status through a region: the first that is not 0 stays."""
+
+    def __init__(self, numbers: Iterator[int]) -> None:
+        self.numbers = numbers
+
+    def __call__(self, b: Builder, block: Block, status: Value) -> Value:
+        own = _first(b, _statuses(block, self.numbers))
+        result: Value = b.where(b.eq(status, b.full(0, _I32)), own, status)
+        return result
+
+
+def _first(b: Builder, statuses: Sequence[_Status]) -> Value:
+    """The number of the first check that does not hold; 0 if all do."""
+    status = b.full(0, _I32)
+    for number, value in reversed(statuses):
+        if number is None:
+            status = b.where(b.eq(value, b.full(0, _I32)), status, value)
+        else:
+            status = b.where(value, status, b.full(number, _I32))
     return status

@@ -350,6 +350,51 @@ def test_arrays_that_a_loop_writes(wrap: Wrap) -> None:
     assert float(slope) == 1 + 4 + 12 + 32
 
 
+# ---- checks
+
+
+def test_checks_inside_raise_and_leave_the_state(wrap: Wrap) -> None:
+    total = tapec.Variable(0.0)
+
+    def add_up(x: Any) -> Any:
+        def step(a: Any, e: Any) -> Any:
+            tapec.debugging.assert_less(e, 10.0, message="too much")
+            total.assign_add(e)
+            return tapec.cond(
+                e > 0.0, lambda: tapec.debugging.check_numerics(a / e, "quotient"), lambda: -a
+            )
+
+        return tapec.foldl(step, x, 1.0)
+
+    wrapped = wrap(add_up)
+    assert float(wrapped(tapec.constant([2.0, -1.0, 4.0]))) == -0.125
+    assert float(total) == 5.0
+    with pytest.raises(errors.InvalidArgumentError, match="quotient") as caught:
+        wrapped(tapec.constant([1e-40, 1e-40]))
+    assert "check_numerics(a / e" in str(caught.value)
+    if wrap is tapec.compile:
+        assert float(total) == 5.0
+    with pytest.raises(errors.InvalidArgumentError, match="too much"):
+        wrapped(tapec.constant([1.0, 20.0]))
+
+
+def test_cases_that_the_run_decides(wrap: Wrap) -> None:
+    def choose(x: Any, exclusive: bool) -> Any:
+        pairs = [(x > 2, lambda: 1), (x > 1, lambda: 2)]
+        return tapec.case(pairs, exclusive=exclusive)
+
+    for exclusive in (False, True):
+        wrapped = wrap(lambda x, e=exclusive: choose(x, e))
+        assert int(wrapped(tapec.constant(2))) == 2
+        with pytest.raises(errors.InvalidArgumentError, match="None of conditions"):
+            wrapped(tapec.constant(0))
+        if exclusive:
+            with pytest.raises(errors.InvalidArgumentError, match="exclusive"):
+                wrapped(tapec.constant(3))
+        else:
+            assert int(wrapped(tapec.constant(3))) == 1
+
+
 # ---- what does not fit
 
 

@@ -11,12 +11,14 @@ from tapec.ir.op import Cotangents
 from tapec.ir.ops.regions import (
     EntryWriter,
     RegionOp,
+    Step,
     copied_into,
     emitted,
     flows_back,
     live_args,
     new_region,
     pulled_back,
+    with_value,
 )
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import BOOL, TensorType, Type
@@ -122,6 +124,12 @@ class Cond(RegionOp):
             return emitted(b, self.name, operands, new, **attrs)
         sides = [mapped(b, block, operands[1:]) for block in blocks]
         return tuple(b.where(_along(b, operands[0], x), x, y) for x, y in zip(*sides, strict=True))
+
+    def threaded(self, op: Operation, first: Value, step: Step) -> Value:
+        """Through whichever region runs."""
+        end, place = len(op.operands), len(op.results)
+        new = with_value(op, first, step, operand=end, place=place, regions=(0, 1))
+        return new.results[place]
 
     def lower_regions(self, k: EntryWriter, op: Operation) -> None:
         """An ``if`` of the entry."""

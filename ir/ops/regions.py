@@ -15,6 +15,9 @@ from tapec.ir.op import OPS, Op
 from tapec.ir.reachability import carries_gradient, reachable
 from tapec.ir.types import DType, TensorType, Type
 
+#: Writes, in a region, what becomes of a value that goes through it.
+Step = Callable[[Builder, Block, Value], Value]
+
 
 class EntryWriter(Protocol):
     """What a branch or loop is lowered with: it becomes one of the entry, around the kernels of its regions.
@@ -108,6 +111,14 @@ class RegionOp(Op):
             for k in range(len(op.regions))
         ]
 
+    def threaded(self, op: Operation, first: Value, step: Step) -> Value:
+        """Let one value more go through the regions that yield results; return what comes out.
+
+        ``step(builder, block, value)`` writes to the end of a region's block what becomes of the value there. The
+        operation is replaced by one that has the result too.
+        """
+        raise NotImplementedError
+
     def lower_regions(self, k: EntryWriter, op: Operation) -> None:
         """Write the operation into the entry."""
         raise NotImplementedError
@@ -148,8 +159,7 @@ def _forget_dead(block: Block) -> None:
     """Take operations out whose results nobody reads, so that they read no argument that goes."""
     kept = []
     for op in reversed(block.ops):
-        pure = all(inner.defn.pure or inner.defn.terminator for inner in op.walk())
-        if pure and not op.defn.terminator and not any(r.users for r in op.results):
+        if _is_pure(op) and not op.defn.terminator and not any(r.users for r in op.results):
             op.drop()
             op.block = None
         else:
@@ -157,10 +167,53 @@ def _forget_dead(block: Block) -> None:
     block.ops = kept[::-1]
 
 
+def _is_pure(op: Operation) -> bool:
+    """Whether neither an operation nor anything in its regions has an effect."""
+    return all(inner.defn.pure or inner.defn.terminator for inner in op.walk())
+
+
+def with_value(
+    op: Operation, first: Value, step: Step, *, operand: int, place: int, regions: Sequence[int]
+) -> Operation:
+    """An operation in an operation's stead that takes a value as an ``operand`` more and yields one at ``place``.
+
+    The regions whose numbers are in ``regions`` yield it; its other attributes have to be set by the caller.
+    """
+    assert isinstance(op.defn, RegionOp)
+    for k, region in enumerate(op.regions):
+        block = region.block
+        at = list(op.defn.operands_of(op, k))
+        arg = block.add_arg(first.type)
+        block.args.insert(sum(i < operand for i in at), block.args.pop())
+        for i, value in enumerate(block.args):
+            value.index = i
+        if k in regions:
+            last = block.terminator
+            value = step(Builder(block, before=last), block, arg)
+            yields = list(last.operands)  # of now: the step may have replaced some
+            yields.insert(place, value)
+            last.set_operands(yields)
+    operands, types = list(op.operands), [r.type for r in op.results]
+    operands.insert(operand, first)
+    types.insert(place, first.type)
+    inner, op.regions = op.regions, []
+    new = Operation(op.defn, operands, types, op.attrs, inner, op.location)
+    assert op.block is not None
+    op.block.insert_before(op, new)
+    for old, result in zip(op.results, _but(new.results, place), strict=True):
+        result.name = old.name
+    op.replace(_but(new.results, place))
+    return new
+
+
+def _but(values: Sequence[Value], place: int) -> list[Value]:
+    return [v for i, v in enumerate(values) if i != place]
+
+
 def live_args(block: Block, results: Iterable[Value]) -> set[Value]:
     """The arguments of a block that these values depend on, or that what has an effect reads."""
     stack = [*results]
-    stack += [v for op in block.ops[:-1] if not op.defn.pure for v in op.operands]
+    stack += [v for op in block.ops[:-1] if not _is_pure(op) for v in op.operands]
     seen: set[Value] = set()
     while stack:
         value = stack.pop()

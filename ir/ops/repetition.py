@@ -13,7 +13,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
 from tapec.ir.op import Cotangents
 from tapec.ir.ops import repetition_rules
-from tapec.ir.ops.regions import EntryWriter, RegionOp, live_args
+from tapec.ir.ops.regions import EntryWriter, RegionOp, Step, live_args, with_value
 from tapec.ir.types import BOOL, I32, INDEX, TensorType, Type
 
 if TYPE_CHECKING:
@@ -206,6 +206,13 @@ class Loop(RegionOp):
     ) -> Any:
         """All rows turn together; those whose condition says no stay as they are."""
         return repetition_rules.mapped(self, b, operands, batched, **attrs)
+
+    def threaded(self, op: Operation, first: Value, step: Step) -> Value:
+        """Round with what is carried."""
+        counted, carried, _ = _numbers(op.attrs)
+        new = with_value(op, first, step, operand=counted + carried, place=carried, regions=(0,))
+        new.attrs["carried"] = carried + 1
+        return new.results[carried]
 
     def lower_regions(self, k: EntryWriter, op: Operation) -> None:
         """A ``for`` of the entry, or a ``while``."""

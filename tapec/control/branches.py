@@ -13,8 +13,10 @@ from typing import Any
 from tapec.control.regions import branch, truth
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import equal
+from tapec.functions.arithmetic import add_n, cast, equal
 from tapec.functions.arrays import constant
+from tapec.functions.assertions import assert_less_equal, assert_positive
+from tapec.ir.types import I32
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
@@ -59,7 +61,7 @@ def case(
 
     Args:
         pred_fn_pairs: pairs of a scalar bool Tensor and a function that takes nothing.
-        default: runs where no predicate is true; in a compiled function the last one does, if there is no default.
+        default: runs where no predicate is true.
         exclusive: whether more than one true predicate is an error.
         strict: without effect: structures are kept as they are.
         name: without effect.
@@ -81,7 +83,7 @@ def case(
     if default is not None:
         _callable("default", default)
     if current_trace() is not None:
-        return _first_true([(as_tensor(pred), fn) for pred, fn in pairs], default)
+        return _case([(truth(pred), fn) for pred, fn in pairs], default, exclusive)
     truths = [_truth(as_tensor(pred)) for pred, _ in pairs]
     if exclusive and builtins.sum(truths) > 1:
         raise InvalidArgumentError(
@@ -182,8 +184,20 @@ def _chosen(pred: Tensor, then: Branch, otherwise: Branch) -> Any:
     return branch(truth(pred), then, otherwise)
 
 
+def _case(pairs: Sequence[tuple[Tensor, Branch]], default: Branch | None, exclusive: bool) -> Any:
+    """`case` as part of the program, with checks of what the run finds."""
+    hits = [cast(pred, I32) for pred, _ in pairs]
+    if default is None:
+        message = "None of conditions evaluated as True"
+        assert_positive(add_n(hits), message=message)
+    if exclusive:
+        message = "case is exclusive, but several predicates are true"
+        assert_less_equal(add_n(hits), 1, message=message)
+    return _first_true(pairs, default)
+
+
 def _first_true(pairs: Sequence[tuple[Tensor, Branch]], default: Branch | None) -> Any:
-    """Branches within branches of the program; the last function runs if there is no default and nothing is true."""
+    """Branches within branches of the program; without a default the last function runs where nothing is true."""
     (pred, fn), *rest = pairs
     if not rest:
         return fn() if default is None else _chosen(pred, fn, default)
