@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import debugging as debugging
     from tapec import errors as errors
     from tapec import experimental as experimental
+    from tapec import image as image
     from tapec import initializers as initializers
     from tapec import linalg as linalg
     from tapec import math as math
@@ -138,6 +139,7 @@ _NAMESPACES = (
     "dtypes",
     "errors",
     "experimental",
+    "image",
     "initializers",
     "linalg",
     "math",
