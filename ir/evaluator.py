@@ -18,7 +18,7 @@ import numpy as np
 
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Dim, DimLike, plain_symbol, substitute
-from tapec.ir.errors import CheckError, TapecError, underline
+from tapec.ir.errors import TapecError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import control, loop
 from tapec.ir.type_text import parse_dim
@@ -158,7 +158,7 @@ class _Run:
             try:
                 results = self.operation(op, operands)
             except Exception as error:
-                if isinstance(error, CheckError):
+                if isinstance(error, TapecError):
                     error.location = error.location or op.location
                 error.add_note(underline(op, "while evaluating"))
                 raise

@@ -62,7 +62,7 @@ def checks_of(function: Function) -> list[Operation]:
             inside = op is not outer and isinstance(op.defn, Notify)
             if inside or (isinstance(op.defn, Check) and not _can_tell(op)):
                 raise PassError(
-                    f"{op.name} stands inside of {outer.name}",
+                    f"{op.attrs.get('what') or op.name} stands inside of {outer.name}",
                     location=op.location,
                     hint="use what the loop or branch returns",
                 )

@@ -13,7 +13,7 @@ from tapec.compiler import lowered
 from tapec.errors import InvalidArgumentError, NotImplementedError
 from tapec.frames import here
 from tapec.ir.core import Module, Operation
-from tapec.ir.errors import CheckError
+from tapec.ir.errors import TapecError
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.host import Notify
 from tapec.passes.commit import checks_of
@@ -100,7 +100,7 @@ class Effects:
 
         try:
             evaluate_module(program, arrays, observer=hear)
-        except CheckError as error:
+        except TapecError as error:
             return raised(error)
         # Native code rounds elsewhere than NumPy; a comparison may turn on that.
         check = checks_of(program.entry)[status - 1]
@@ -111,6 +111,6 @@ class Effects:
         )
 
 
-def raised(error: CheckError) -> InvalidArgumentError:
+def raised(error: TapecError) -> InvalidArgumentError:
     """The error that a user catches."""
-    return InvalidArgumentError(error.message, location=error.location)
+    return InvalidArgumentError(error.message, location=error.location, hint=error.hint)

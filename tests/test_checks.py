@@ -168,6 +168,79 @@ def test_without_checks_a_program_has_no_status() -> None:
     assert len(f.programs[0].executable.outputs) == 1
 
 
+# ---- branches and loops
+
+
+def test_checks_in_a_branch_count_if_it_runs() -> None:
+    count = tapec.Variable(0)
+
+    def checked(x: Any) -> Any:
+        debugging.assert_positive(x, "branch")
+        return x * 2.0
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        count.assign_add(1)
+        return tapec.cond(tapec.reduce_sum(x) > 0.0, lambda: checked(x), lambda: x)
+
+    assert_array_equal(f(tapec.constant([1.0, 2.0])), [2, 4])
+    assert_array_equal(f(tapec.constant([-1.0, -2.0])), [-1, -2])
+    assert "branch Condition x > y" in str(failure(f, tapec.constant([3.0, -2.0])))
+    assert count.numpy() == 2
+
+
+def test_checks_in_a_loop_are_made_at_each_turn() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        def body(i: Any, y: Any) -> Any:
+            debugging.assert_less(i, 4, "turns")
+            return i + 1, debugging.check_numerics(tapec.math.log(y), "logarithm")
+
+        debugging.assert_less(x, 1e6, "before")
+        i, y = tapec.while_loop(lambda i, y: y > -2.0, body, [tapec.constant(0), x])
+        debugging.assert_positive(y, "after")
+        return i
+
+    assert "before" in str(failure(f, tapec.constant(1e7)))
+    assert "logarithm : Tensor had NaN" in str(failure(f, tapec.constant(4.0)))
+    assert "after Condition" in str(failure(f, tapec.constant(-3.0)))
+
+
+def test_a_check_in_a_loop_checks_its_gradient_there() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = tapec.scan(lambda a, b: tapec.sqrt(debugging.check_numerics(a * b, "turn")), x)[-1]
+        return tape.gradient(y, x)
+
+    assert_array_equal(f(tapec.constant([4.0, 1.0])), [0.25, 1.0])
+    assert "gradient. turn : Tensor had Inf" in str(failure(f, tapec.constant([4.0, 0.0])))
+
+
+def test_a_check_in_a_loop_in_a_branch() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        def sums() -> Any:
+            return tapec.map_fn(lambda r: debugging.check_numerics(1.0 / r, "row"), x)
+
+        return tapec.cond(x[0] > 0.0, sums, lambda: x)
+
+    assert_array_equal(f(tapec.constant([1.0, 2.0])), [1, 0.5])
+    assert_array_equal(f(tapec.constant([-1.0, 0.0])), [-1, 0])
+    assert "row : Tensor had Inf" in str(failure(f, tapec.constant([1.0, 0.0])))
+
+
+def test_a_check_of_a_loops_condition_is_refused() -> None:
+    def goes_on(y: Any) -> Any:
+        debugging.assert_positive(y)
+        return y < 3.0
+
+    f = tapec.compile(lambda x: tapec.while_loop(goes_on, lambda y: (y + 1.0,), [x]))
+    with pytest.raises(PassError, match="assert stands inside of loop"):
+        f(tapec.constant(1.0))
+
+
 # ---- the operations and the pass
 
 PROGRAM = """
@@ -218,7 +291,7 @@ def test_the_cotangent_of_a_check_is_checked() -> None:
         evaluate_module(module, [np.array(0.0)])
 
 
-def test_a_check_inside_of_a_region_is_refused_by_name() -> None:
+def test_a_check_inside_of_a_kernel_comes_too_late() -> None:
     module = parse_module(
         """
         func @f(%x: f32) -> f32 {

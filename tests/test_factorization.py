@@ -196,6 +196,30 @@ def test_is_refused(call: Callable[[], Any], message: str) -> None:
         call()
 
 
-def test_compiled_functions_give_nan_for_what_eager_ones_refuse() -> None:
-    factor = tapec.compile(linalg.cholesky)(tapec.constant([[1.0, 2.0], [2.0, 1.0]]))
-    assert np.isnan(factor.numpy()[1, 1])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_has_no_answer_is_refused(compiled: bool) -> None:
+    """Also in a compiled function, where nothing else is computed with it and no Variable changes."""
+    steps = tapec.Variable(0)
+
+    def run(function: Any, *arrays: Any) -> Any:
+        def f(*tensors: Any) -> Any:
+            steps.assign_add(1)
+            return function(*tensors)
+
+        return (tapec.compile(f) if compiled else f)(*map(tapec.constant, arrays))
+
+    indefinite = np.array([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]]])
+    singular = np.array([[1.0, 2.0], [2.0, 4.0]])
+    upper = np.array([[1.0, 2.0], [0.0, 0.0]])
+    with pytest.raises(InvalidArgumentError, match="cholesky: the matrix is not positive definite"):
+        run(tapec.linalg.cholesky, indefinite)
+    for function, arrays in (
+        (tapec.linalg.inv, [singular]),
+        (tapec.linalg.solve, [singular, np.ones((2, 1))]),
+        (lambda a, b: tapec.linalg.triangular_solve(a, b, lower=False), [upper, np.ones((2, 1))]),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"Input matrix is not invertible\."):
+            run(function, *arrays)
+    assert run(tapec.linalg.cholesky, indefinite[:1]).shape == [1, 2, 2]
+    if compiled:
+        assert steps.numpy() == 1

@@ -104,7 +104,8 @@ _IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient
 class Assert(Check):
     """All elements of the first operand must be true; the other operands are shown where they are not.
 
-    ``sign`` says what was compared: the others are then the two sides. Without it they stand between the ``texts``.
+    ``sign`` says what was compared: the others are then the two sides. Without it they stand between the ``texts``;
+    without these the message says it all.
     """
 
     name = "assert"
@@ -119,7 +120,7 @@ class Assert(Check):
             raise DTypeError("assert: the condition must be bool")
         if sign and (len(types) != 3 or any(t.shape != types[0].shape for t in types[1:])):
             raise ShapeError("assert: two sides of the condition's shape are compared")
-        if not sign and len(texts) != len(types):
+        if not sign and len(texts or ("",)) != len(types):
             raise ShapeError(f"assert: {len(texts)} texts do not go around {len(types) - 1} values")
         return ()
 
@@ -154,6 +155,8 @@ class Assert(Check):
         if holds.all():
             return None
         message = attrs.get("message", "")
+        if not attrs.get("sign") and not attrs.get("texts"):
+            return str(message)
         if not attrs.get("sign"):
             texts = [*attrs["texts"]]
             after = zip(map(str, shown), texts[1:], strict=True)

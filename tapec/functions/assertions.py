@@ -96,6 +96,16 @@ def Assert(
     _require(holds, *shown, texts=tuple(texts))
 
 
+def require(holds: Tensor, message: str) -> None:
+    """Raise InvalidArgumentError with this message unless a condition holds in every element.
+
+    Nothing is checked inside of what a trace maps or repeats.
+    """
+    trace = current_trace()
+    if trace is None or trace.parent is None:
+        _require(holds, message=message)
+
+
 def _require(holds: Tensor, *shown: Tensor, **attrs: Any) -> None:
     """Raise unless a condition holds, now or when the program that is being traced runs."""
     trace = current_trace()

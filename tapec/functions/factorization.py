@@ -4,7 +4,8 @@ A matrix is the last two axes of a tensor; the axes in front are a batch. Everyt
 and float64; other dtypes are refused. All of it is composed of the operations ``cholesky``, ``lu``
 and ``triangular_solve``, so derivatives of any order follow.
 
-Eagerly a singular matrix is an error. A compiled function cannot stop: it gives infinities and NaN.
+A singular matrix is an error, also in a compiled function; there, inside of what is mapped or repeated, it gives
+infinities and NaN.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from tapec.functions.arithmetic import (
     equal,
     floormod,
     greater,
+    is_nan,
     less,
     logical_and,
+    logical_not,
     multiply,
+    not_equal,
     subtract,
     where,
 )
-from tapec.functions.arrays import eye
+from tapec.functions.arrays import eye, zeros_like
+from tapec.functions.assertions import require
 from tapec.functions.broadcasting import broadcast, common_shape, converted, like, may_equal, misfit
 from tapec.functions.indexing import entries
 from tapec.functions.ordering import argsort
@@ -34,7 +39,11 @@ from tapec.functions.rearrangement import expand_dims, transpose
 from tapec.functions.reductions import reduce_sum
 from tapec.ir.dims import DimLike
 from tapec.ir.types import F16, F32, I32, TensorType
+from tapec.recording import current_trace, tracing
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+_SINGULAR = "Input matrix is not invertible."
+_INDEFINITE = "cholesky: the matrix is not positive definite"
 
 
 class LU(NamedTuple):
@@ -69,8 +78,7 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     symmetric part makes the gradient symmetric, as TensorFlow's is.
 
     Raises:
-        InvalidArgumentError: eager, a matrix is not positive definite; a compiled function gives
-            NaN from the first bad pivot on.
+        InvalidArgumentError: a matrix is not positive definite.
     """
     x = matrices(input)
     symmetric = multiply(add(x, transposed(x)), 0.5)
@@ -82,6 +90,10 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
         if type(error) is not TapecError:
             raise
         raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
+    if current_trace() is not None:
+        # Native code goes on with NaN where evaluation refuses.
+        with tracing(current_trace()):
+            require(logical_not(is_nan(diagonal(result))), _INDEFINITE)
     return result
 
 
@@ -104,7 +116,7 @@ def triangular_solve(
         ``[..., n, k]``.
 
     Raises:
-        InvalidArgumentError: shapes or dtypes do not fit; eager, a 0 on the diagonal.
+        InvalidArgumentError: shapes or dtypes do not fit; a 0 on the diagonal.
     """
     a, b = system(matrix, rhs)
     _refuse_singular(a)
@@ -167,7 +179,7 @@ def lu_solve(
         ``[..., n, k]``.
 
     Raises:
-        InvalidArgumentError: shapes or dtypes do not fit; eager, a singular matrix.
+        InvalidArgumentError: shapes or dtypes do not fit; a singular matrix.
     """
     packed, b = system(lower_upper, rhs)
     _refuse_singular(packed)
@@ -203,7 +215,7 @@ def solve(
         ``[..., n, k]``.
 
     Raises:
-        InvalidArgumentError: shapes or dtypes do not fit; eager, a singular matrix.
+        InvalidArgumentError: shapes or dtypes do not fit; a singular matrix.
     """
     a, b = system(matrix, rhs)
     return lu_solve(*lu(transposed(a) if adjoint else a), b)
@@ -213,7 +225,7 @@ def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Te
     """The inverse of ``[..., n, n]``, or its transpose; float16 is computed in float32.
 
     Raises:
-        InvalidArgumentError: no square matrices; eager, a singular one.
+        InvalidArgumentError: no square matrices; a singular one.
     """
     x = matrices(input)
     if x.type.dtype == F16:
@@ -252,10 +264,14 @@ def diagonal(x: Tensor) -> Tensor:
 
 
 def _refuse_singular(triangle: Tensor) -> None:
-    """Eagerly refuse triangles with a 0 on their diagonals."""
+    """Refuse triangles with a 0 on their diagonals."""
     array = triangle._array
-    if array is not None and not array.diagonal(0, -2, -1).all():
-        raise InvalidArgumentError("Input matrix is not invertible.", location=here())
+    if array is None:
+        with tracing(current_trace()):
+            pivots = diagonal(triangle)
+            require(not_equal(pivots, zeros_like(pivots)), _SINGULAR)
+    elif not array.diagonal(0, -2, -1).all():
+        raise InvalidArgumentError(_SINGULAR, location=here())
 
 
 def parity(order: Tensor, like: Tensor) -> Tensor:
