@@ -35,6 +35,7 @@ from tapec.explanations.answers import (
     report_on,
 )
 from tapec.explanations.explanation import Explanations
+from tapec.explanations.memory import Memory, memory_of
 from tapec.explanations.report import Report, needs_values
 from tapec.explanations.trail import State
 from tapec.frames import Origin, here, origin, resolve
@@ -357,6 +358,17 @@ class GradientTape(Listener):
         report = report_on(self.trail, recording, targets, sources, found)
         sys.stdout.write(f"{report}\n")
         return report
+
+    def memory(self) -> Memory:
+        """The arrays that the tape holds: bytes by line and operation, and which derivatives will read them.
+
+        What several tensors share counts once. A tape that gave its gradient holds none, if it is not persistent; one
+        that records a function while it is compiled has none.
+
+        Returns:
+            A `tapec.explanations.memory.Memory`, which shows itself as text, in notebooks and with rich.
+        """
+        return memory_of(self._recording, self.trail)
 
     def _peek(
         self, targets: Sequence[Tensor | Variable], sources: Sequence[Tensor | Variable]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from tapec.errors import NotImplementedError
 from tapec.explanations.explanation import Explanation
+from tapec.explanations.table import Table
 from tapec.frames import here
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, as_tensor
@@ -93,14 +92,12 @@ class Report:
 
     def __str__(self) -> str:
         """A table, then the explanation of each gradient that is None."""
-        table = [_COLUMNS, *(row.cells for row in self.rows)]
-        widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
-        lines = [f"gradients of {self.target}"]
-        lines += [
-            "  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip()
-            for cells in table
-        ]
-        return "\n".join([*lines, self._summary(), *(f"\n{e}" for e in self._missing())])
+        return "\n".join([self._table().text(), *(f"\n{e}" for e in self._missing())])
+
+    def _table(self) -> Table:
+        wrong = [i for i, row in enumerate(self.rows) if row.missing or row.nan or row.inf]
+        cells = [row.cells for row in self.rows]
+        return Table(f"gradients of {self.target}", _COLUMNS, cells, self._summary(), wrong)
 
     def _summary(self) -> str:
         given = sum(row.missing is None for row in self.rows)
@@ -115,25 +112,11 @@ class Report:
     def __rich__(self) -> Any:
         """A table of the rich library, with the explanations below it."""
         from rich.console import Group  # heavy, and only here where it is loaded already
-        from rich.table import Table
-        from rich.text import Text
 
-        table = Table(title=f"gradients of {self.target}", caption=self._summary())
-        for column in _COLUMNS:
-            table.add_column(column)
-        for row in self.rows:
-            style = None if row.missing is None and not (row.nan or row.inf) else "red"
-            table.add_row(*map(Text, row.cells), style=style)
-        return Group(table, *self._missing())
+        return Group(self._table().rich(), *self._missing())
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        table = [line(_COLUMNS, "th"), *(line(row.cells, "td") for row in self.rows)]
-        caption = f"<caption>gradients of {escape(self.target)}</caption>"
-        below = "".join(e._repr_html_() for e in self._missing())
-        return f"<table>{caption}{''.join(table)}</table><p>{escape(self._summary())}</p>{below}"
+        return self._table().html() + "".join(e._repr_html_() for e in self._missing())
 
 
 def needs_values(method: str) -> None:
