@@ -19,6 +19,7 @@ from tapec import operators as operators
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import autodiff as autodiff
     from tapec import autograph as autograph
+    from tapec import bitwise as bitwise
     from tapec import config as config
     from tapec import debugging as debugging
     from tapec import errors as errors
@@ -52,14 +53,18 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.arithmetic import *  # noqa: F403
     from tapec.functions.arrays import *  # noqa: F403
     from tapec.functions.assertions import Assert as Assert
+    from tapec.functions.blocks import *  # noqa: F403
     from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.functions.clipping import clip_by_norm as clip_by_norm
+    from tapec.functions.counts import histogram_fixed_width as histogram_fixed_width
+    from tapec.functions.counts import histogram_fixed_width_bins as histogram_fixed_width_bins
     from tapec.functions.elementary import *  # noqa: F403
     from tapec.functions.host import numpy_function as numpy_function
     from tapec.functions.host import py_function as py_function
     from tapec.functions.indexing import *  # noqa: F403
     from tapec.functions.known import get_static_value as get_static_value
     from tapec.functions.known import is_symbolic_tensor as is_symbolic_tensor
+    from tapec.functions.lists import *  # noqa: F403
     from tapec.functions.mapping import vectorized_map as vectorized_map
     from tapec.functions.ordering import argsort as argsort
     from tapec.functions.ordering import sort as sort
@@ -68,6 +73,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.rearrangement import *  # noqa: F403
     from tapec.functions.reductions import *  # noqa: F403
     from tapec.functions.scattering import *  # noqa: F403
+    from tapec.functions.sets import *  # noqa: F403
     from tapec.indexed_slices import IndexedSlices as IndexedSlices
     from tapec.initializers import constant_initializer as constant_initializer
     from tapec.module import Module as Module
@@ -91,6 +97,8 @@ _TABLE = {
     "functions.arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones
         ones_like range rank sequence_mask shape size zeros zeros_like""",
     "functions.assertions": "Assert",
+    "functions.blocks": """batch_to_space broadcast_dynamic_shape broadcast_static_shape
+        required_space_to_batch_paddings space_to_batch space_to_batch_nd=space_to_batch""",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled": "compile function=compile",
     "control.branches": "case cond group no_op switch_case",
@@ -105,6 +113,11 @@ _TABLE = {
     "functions.host": "numpy_function py_function",
     "functions.indexing": "boolean_mask gather gather_nd strided_slice",
     "functions.known": "get_static_value is_symbolic_tensor",
+    "functions.counts": "histogram_fixed_width histogram_fixed_width_bins",
+    "functions.lists": """identity_n parallel_stack scalar_mul shape_n timestamp truncatemod
+        tuple""",
+    "functions.sets": """dynamic_partition dynamic_stitch reverse_sequence unique
+        unique_with_counts unravel_index""",
     "functions.mapping": "vectorized_map",
     "functions.ordering": "argsort sort",
     "functions.printing": "print",
@@ -134,6 +147,7 @@ _TABLE = {
 _NAMESPACES = (
     "autodiff",
     "autograph",
+    "bitwise",
     "config",
     "debugging",
     "dtypes",

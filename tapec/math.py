@@ -41,6 +41,9 @@ from tapec.functions.arithmetic import square as square
 from tapec.functions.arithmetic import squared_difference as squared_difference
 from tapec.functions.arithmetic import subtract as subtract
 from tapec.functions.arithmetic import truediv as truediv
+from tapec.functions.counts import bincount as bincount
+from tapec.functions.counts import in_top_k as in_top_k
+from tapec.functions.counts import zero_fraction as zero_fraction
 from tapec.functions.elementary import acos as acos
 from tapec.functions.elementary import acosh as acosh
 from tapec.functions.elementary import asin as asin
@@ -75,6 +78,8 @@ from tapec.functions.elementary import tanh as tanh
 from tapec.functions.elementary import xdivy as xdivy
 from tapec.functions.elementary import xlog1py as xlog1py
 from tapec.functions.elementary import xlogy as xlogy
+from tapec.functions.lists import accumulate_n as accumulate_n
+from tapec.functions.lists import scalar_mul as scalar_mul
 from tapec.functions.ordering import cumulative_logsumexp as cumulative_logsumexp
 from tapec.functions.ordering import top_k as top_k
 from tapec.functions.reductions import argmax as argmax
@@ -106,6 +111,11 @@ from tapec.functions.scattering import unsorted_segment_min as unsorted_segment_
 from tapec.functions.scattering import unsorted_segment_prod as unsorted_segment_prod
 from tapec.functions.scattering import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 from tapec.functions.scattering import unsorted_segment_sum as unsorted_segment_sum
+from tapec.functions.sets import approx_max_k as approx_max_k
+from tapec.functions.sets import approx_min_k as approx_min_k
+from tapec.functions.sets import invert_permutation as invert_permutation
+from tapec.functions.sets import is_non_decreasing as is_non_decreasing
+from tapec.functions.sets import is_strictly_increasing as is_strictly_increasing
 from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import log_softmax as log_softmax
 from tapec.nn import softmax as softmax

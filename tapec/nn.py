@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import Any
 
+from tapec import nn_experimental
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
@@ -31,6 +32,7 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
+from tapec.functions.blocks import space_to_batch as space_to_batch
 from tapec.functions.broadcasting import (
     as_float,
     axis_of,
@@ -50,6 +52,8 @@ from tapec.functions.convolution import conv3d_transpose as conv3d_transpose
 from tapec.functions.convolution import convolution as convolution
 from tapec.functions.convolution import depthwise_conv2d as depthwise_conv2d
 from tapec.functions.convolution import separable_conv2d as separable_conv2d
+from tapec.functions.counts import in_top_k as in_top_k
+from tapec.functions.counts import zero_fraction as zero_fraction
 from tapec.functions.elementary import erf, exp, expm1, log, log1p, rsqrt
 from tapec.functions.elementary import sigmoid as sigmoid
 from tapec.functions.elementary import softplus as softplus
@@ -69,11 +73,30 @@ from tapec.functions.pooling import max_pool2d as max_pool2d
 from tapec.functions.pooling import max_pool3d as max_pool3d
 from tapec.functions.rearrangement import concat, expand_dims, reshape
 from tapec.functions.reductions import norm, reduce_max, reduce_mean, reduce_sum
+from tapec.functions.sets import approx_max_k as approx_max_k
+from tapec.functions.sets import approx_min_k as approx_min_k
+from tapec.functions.statistics import (
+    batch_norm_with_global_normalization as batch_norm_with_global_normalization,
+)
+from tapec.functions.statistics import local_response_normalization as local_response_normalization
+from tapec.functions.statistics import log_poisson_loss as log_poisson_loss
+from tapec.functions.statistics import normalize_moments as normalize_moments
+from tapec.functions.statistics import sufficient_statistics as sufficient_statistics
+from tapec.functions.statistics import weighted_moments as weighted_moments
+from tapec.functions.windowed import atrous_conv2d as atrous_conv2d
+from tapec.functions.windowed import atrous_conv2d_transpose as atrous_conv2d_transpose
+from tapec.functions.windowed import conv_transpose as conv_transpose
+from tapec.functions.windowed import dilation2d as dilation2d
+from tapec.functions.windowed import erosion2d as erosion2d
+from tapec.functions.windowed import max_pool_with_argmax as max_pool_with_argmax
+from tapec.functions.windowed import pool as pool
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, TensorType
 from tapec.random import uniform
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+experimental = nn_experimental
 
 # -- activations
 

@@ -1,0 +1,126 @@
+"""Blocks of pixels moved into the batch, and back; and shapes without tensors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapec.functions.broadcasting import common_shape, misfit
+from tapec.functions.known import as_shape, dims_tensor, get_static_value
+from tapec.functions.rearrangement import pad, part, reshape, transpose
+from tapec.ir.dims import Dim
+from tapec.ir.types import I32
+from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.tensor_shape import TensorShape
+
+
+def space_to_batch(
+    input: TensorLike, block_shape: Any, paddings: Any, name: str | None = None
+) -> Tensor:
+    """Every ``block_shape``-th pixel of an image becomes an image of its own in the batch.
+
+    Args:
+        input: ``[batch, spatial axes..., rest...]``.
+        block_shape: one number for each spatial axis.
+        paddings: zeros before and after each of them, which it then divides.
+
+    Raises:
+        InvalidArgumentError: the blocks do not fill the padded axes (ValueError while a function is compiled).
+    """
+    x, block, margins = as_tensor(input), _block(block_shape), _pairs(paddings)
+    count = len(block)
+    x = pad(x, [[0, 0], *margins, *[[0, 0]] * (x.type.rank - count - 1)])
+    batch, *spatial = x.type.shape[: count + 1]
+    rest = x.type.shape[count + 1 :]
+    for n, b in zip(spatial, block, strict=True):
+        if not isinstance(n, Dim) and n % b:
+            raise misfit(f"padded_shape={n} is not divisible by block_shape={b}")
+    split = [m for n, b in zip(spatial, block, strict=True) for m in (n // b, b)]
+    x = reshape(x, (batch, *split, *rest))
+    inner, outer = list(range(2, 2 * count + 1, 2)), list(range(1, 2 * count + 1, 2))
+    x = transpose(x, [*inner, 0, *outer, *range(2 * count + 1, x.type.rank)])
+    return reshape(x, (batch * int(np.prod(block)), *split[::2], *rest))
+
+
+def batch_to_space(
+    input: TensorLike, block_shape: Any, crops: Any, name: str | None = None
+) -> Tensor:
+    """Undoes `space_to_batch`; ``crops`` is cut off before and after each spatial axis."""
+    x, block, margins = as_tensor(input), _block(block_shape), _pairs(crops)
+    count, size = len(block), int(np.prod(block))
+    batch, *spatial = x.type.shape[: count + 1]
+    rest = x.type.shape[count + 1 :]
+    if not isinstance(batch, Dim) and batch % size:
+        raise misfit(f"the batch of {x.shape} is not divisible by the size {size} of the blocks")
+    x = reshape(x, (*block, batch // size, *spatial, *rest))
+    pairs = [a for i in range(count) for a in (count + 1 + i, i)]
+    x = transpose(x, [count, *pairs, *range(2 * count + 1, x.type.rank)])
+    whole = [n * b for n, b in zip(spatial, block, strict=True)]
+    x = reshape(x, (batch // size, *whole, *rest))
+    for axis, (n, (before, behind)) in enumerate(zip(whole, margins, strict=True), 1):
+        x = part(x, axis, before, n - before - behind)
+    return x
+
+
+def _block(block_shape: Any) -> list[int]:
+    return [int(n) for n in as_shape(block_shape)]  # type: ignore[arg-type]
+
+
+def _pairs(paddings: Any) -> list[list[int]]:
+    found = get_static_value(paddings)
+    if found is None or found.ndim != 2 or found.shape[1] != 2:
+        raise misfit(f"expected [[before, after], ...], known numbers, got {paddings}")
+    pairs: list[list[int]] = found.tolist()
+    return pairs
+
+
+class BlockPaddings(NamedTuple):
+    """What `space_to_batch` and `batch_to_space` are called with."""
+
+    paddings: Tensor
+    crops: Tensor
+
+
+def required_space_to_batch_paddings(
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> BlockPaddings:
+    """Zeros to add to spatial axes, so that blocks divide them, and what to cut off afterwards.
+
+    Args:
+        input_shape: the sizes of the spatial axes.
+        block_shape: the sizes of the blocks.
+        base_paddings: zeros that are wanted anyway.
+    """
+    sizes, block = _block(input_shape), _block(block_shape)
+    base = [[0, 0]] * len(block) if base_paddings is None else _pairs(base_paddings)
+    more = [-(n + sum(p)) % b for n, b, p in zip(sizes, block, base, strict=True)]
+    paddings = [[p[0], p[1] + extra] for p, extra in zip(base, more, strict=True)]
+    return BlockPaddings(as_tensor(paddings, I32), as_tensor([[0, extra] for extra in more], I32))
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The shape that two shapes broadcast to; a size that is not known stays unknown beside 1 and itself.
+
+    Raises:
+        InvalidArgumentError: they do not broadcast (ValueError while a function is compiled).
+    """
+    x, y = TensorShape(shape_x), TensorShape(shape_y)
+    if x.rank is None or y.rank is None:
+        return TensorShape(None)
+    rank = max(x.rank, y.rank)
+    rows = zip(*([1] * (rank - len(s)) + s.as_list() for s in (x, y)), strict=True)
+    return TensorShape([_wider(m, n, x, y) for m, n in rows])
+
+
+def _wider(m: int | None, n: int | None, x: TensorShape, y: TensorShape) -> int | None:
+    if 1 in (m, n) or m == n:
+        return n if m == 1 else m
+    if None in (m, n):
+        return n if m is None else m
+    raise misfit(f"Incompatible shapes for broadcasting: {x} and {y}.")
+
+
+def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
+    """The shape that two shapes broadcast to, as an integer tensor."""
+    return dims_tensor(common_shape(as_shape(shape_x), as_shape(shape_y)), I32)
