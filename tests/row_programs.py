@@ -47,11 +47,11 @@ def run(row: str, *changes: tuple[str, str], explain: bool = False) -> Any:
         changes: what to replace in its text, and by what: the near misses.
         explain: whether the last expression asks why its gradients are None.
     """
-    return space(row, *changes, explain=explain)["answer"]
+    return space(row, *changes, explain=explain).get("answer")
 
 
 def space(row: str, *changes: tuple[str, str], explain: bool = False) -> dict[str, Any]:
-    """The variables that a row leaves; ``answer`` is the value of its last expression."""
+    """The variables that a row leaves; ``answer`` is the value of its last expression, if it ends with one."""
     text = CODES[row]
     for old, new in changes:
         assert old in text, f"{row} has no {old!r}"
@@ -60,10 +60,10 @@ def space(row: str, *changes: tuple[str, str], explain: bool = False) -> dict[st
     linecache.cache[file] = (len(text), None, [f"{line}\n" for line in text.splitlines()], file)
     tree = ast.parse(text)
     last = tree.body[-1]
-    assert isinstance(last, ast.Expr)
-    value = _Explained().visit(last.value) if explain else last.value
-    answer = ast.Assign([ast.Name("answer", ast.Store())], value)
-    tree.body[-1] = ast.copy_location(answer, last)
+    if isinstance(last, ast.Expr):
+        value = _Explained().visit(last.value) if explain else last.value
+        answer = ast.Assign([ast.Name("answer", ast.Store())], value)
+        tree.body[-1] = ast.copy_location(answer, last)
     module = ModuleType("row")
     module.__dict__.update(tf=tapec, np=np)
     exec(compile(ast.fix_missing_locations(tree), file, "exec"), module.__dict__)

@@ -318,6 +318,13 @@ CASES = [
         (("lambda d: None", "lambda d: d * 2.0"),),
     ),
     Case(
+        "EX-26",
+        Cause.NO_DERIVATIVE,
+        2,
+        ("cut by numpy_function at line 2, which has no derivative", "tapec.custom_gradient"),
+        (("tf.numpy_function(lambda a: a * a, [v], tf.float32)", "v * v"),),
+    ),
+    Case(
         "EX-27",
         Cause.OTHER_THREAD,
         4,

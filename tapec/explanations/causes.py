@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tapec.explanations.connections import Cut, Node
+from tapec.explanations.connections import Cut
 from tapec.explanations.explanation import Cause
+from tapec.explanations.nodes import Node
 from tapec.ir.location import Location
 
 #: Remedies for operations that have no derivative.
@@ -17,6 +18,7 @@ _INSTEAD = {
     "round": "straight-through: v + stop_gradient(round(v) - v)",
     "floor": "straight-through: v + stop_gradient(floor(v) - v)",
     "ceil": "straight-through: v + stop_gradient(ceil(v) - v)",
+    "numpy_function": "write it with the functions of tapec, or give it a derivative: tapec.custom_gradient",
     "floordiv": "use a true division, or straight-through: v + stop_gradient(v // d - v)",
 }
 
@@ -53,6 +55,7 @@ _REMEDIES = {
     Cause.GRADIENT_AFTER: "take the inner gradient inside the block of the outer tape",
     Cause.RESET: "call reset() before the operations whose gradient is wanted",
     Cause.OTHER_THREAD: "compute it in the thread that opened the tape",
+    Cause.ASSIGNED: "use the Tensor that is assigned in the place of the Variable",
     Cause.CUSTOM: "let the grad function return a gradient for this argument",
     Cause.NO_RULE: "the operation gives no gradient to this operand; compute the value in another way",
 }
@@ -118,6 +121,8 @@ def cut_words(
         Cause.CAST: f"{the_path} is cut by {name}{_dtypes(node)} at {at}, which makes integers of it",
         Cause.CUSTOM: f"the grad function of {name}, called at {line}, returned None for {describe(cut.value)}",
         Cause.NO_RULE: f"{name} at {at} gives no gradient to the operand that comes from {source} ({chain})",
+        Cause.ASSIGNED: f"{the_path} goes into a Variable that is assigned and then read at {at}: gradients do "
+        "not flow through assign",
         Cause.STOP_RECORDING: f"{made} was computed at {line} under stop_recording",
         Cause.RESET: f"{made} was recorded at {line}, before reset()",
         Cause.OTHER_THREAD: f"{made} was computed at {line} in another thread, which the tape does not hear",

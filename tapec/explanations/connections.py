@@ -6,43 +6,21 @@ operation ended it; from the targets back, to see what they depend on at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from tapec.derivatives.replay import VARIABLE
 from tapec.explanations.explanation import Cause
+from tapec.explanations.nodes import Node, nodes_of
 from tapec.explanations.trail import State, Step, Trail
-from tapec.frames import Origin, resolve
-from tapec.ir.core import Value as ProgramValue
+from tapec.frames import Origin
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.location import Location
-from tapec.ir.op import OPS
 from tapec.ir.ops.control import Gradient, StopGradient
 from tapec.ir.ops.custom import Custom
-from tapec.ir.reachability import carries_gradient, flows
+from tapec.ir.reachability import flows
 from tapec.passes.adjoint import reachable
-from tapec.records import Record, Recording
-
-
-@dataclass(slots=True)
-class Node:
-    """A step, and which of its results may carry a derivative; ``call`` is the compiled call that it is part of."""
-
-    step: Step
-    carries: tuple[bool, ...]
-    call: Step | None = None
-
-    @property
-    def time(self) -> int:
-        """When it ran, as an id of that time."""
-        return max((self.call or self.step).outputs, default=0)
-
-    @property
-    def location(self) -> Location | None:
-        """The user's line."""
-        where = self.step.origin
-        return where if where is None or isinstance(where, Location) else resolve(where)
+from tapec.records import Recording
 
 
 class Cut(NamedTuple):
@@ -71,6 +49,7 @@ class Remembered:
 
     Attributes:
         nodes: everything that ran, in order.
+        values: the value of a traced program that an id stands for.
         makers: the node that made each value.
     """
 
@@ -78,19 +57,22 @@ class Remembered:
         """Go through trail and recording."""
         self.trail = trail
         self.recording = recording
-        self.nodes = _nodes(trail, recording)
+        found = nodes_of(trail, recording)
+        self.nodes, self.values = found.all, found.values
         self.makers = {id: node for node in self.nodes for id in node.step.outputs}
-        self._needed: dict[tuple[int, ...], frozenset[int]] = {}
+        self._needed: dict[tuple[int, ...], tuple[frozenset[int], frozenset[int]]] = {}
 
-    def needed(self, targets: Collection[int]) -> frozenset[int]:
-        """All values that targets depend on."""
+    def needed(self, targets: Collection[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """All values that targets depend on; those of them that do not only decide what runs."""
         key = tuple(targets)
         if key not in self._needed:
-            needed = set(targets)
+            needed, computed = set(targets), set(targets)
             for node in reversed(self.nodes):
                 if not needed.isdisjoint(node.step.outputs):
                     needed.update(node.step.inputs)
-            self._needed[key] = frozenset(needed)
+                if not node.governs and not computed.isdisjoint(node.step.outputs):
+                    computed.update(node.step.inputs)
+            self._needed[key] = frozenset(needed), frozenset(computed)
         return self._needed[key]
 
 
@@ -111,7 +93,8 @@ class Connections:
         """Go through all that the tape remembers."""
         self._late = remembered.trail.late
         self.nodes, self.makers = remembered.nodes, remembered.makers
-        self.needed = remembered.needed(targets)
+        self.values = remembered.values
+        self.needed, self._computed = remembered.needed(targets)
         followed = remembered.recording.active.intersection(sources) | set(targets)
         self.reached: dict[int, tuple[Node, int] | None] = {
             id: None for id in sources if id in followed
@@ -168,7 +151,13 @@ class Connections:
                 self.beyond.setdefault(output, (node, value))
 
     def _essential(self, cuts: list[Cut]) -> list[Cut]:
-        """The cuts without those inside of calls that let a derivative through: softmax stops one on purpose."""
+        """The cuts that matter.
+
+        Not those inside of calls that let a derivative through (softmax stops one on purpose); those on ways that
+        only decide which branch is taken, if there are no others.
+        """
+        computed = [c for c in cuts if not self._computed.isdisjoint(c.node.step.outputs)]
+        cuts = computed or cuts
         kept = []
         for cut in cuts:
             call = _public_call(cut.node)
@@ -184,6 +173,8 @@ class Connections:
             return unheard
         if isinstance(step.defn, StopGradient):
             return Cause.STOP_GRADIENT
+        if step.attrs and VARIABLE in step.attrs:
+            return Cause.ASSIGNED
         if not step.defn.differentiable:
             return Cause.NO_DERIVATIVE
         if not any(node.carries):
@@ -250,86 +241,15 @@ def _public_call(node: Node) -> Origin | Location | None:
     return None if not name or name.startswith("_") else where
 
 
-def _nodes(trail: Trail, recording: Recording) -> list[Node]:
-    """Everything that ran, in order; calls of compiled functions are replaced by what is in them."""
-    fresh = count(-1, -1)
-    nodes = [_followed(record, recording.active) for record in recording.records]
-    # Where a gradient was not recorded, the gradient made it, not the last sum that it took.
-    unheard = {id for a in trail.answers if a.state is not State.ELSEWHERE for id in a.outputs}
-    nodes += [
-        Node(step, (True,) * len(step.outputs))
-        for step in trail.steps
-        if step.state is State.UNFOLLOWED or unheard.isdisjoint(step.outputs)
-    ]
-    made = {id for node in nodes for id in node.step.outputs}
-    for answer in trail.answers:
-        outputs = tuple(id for id in answer.outputs if id not in made)
-        if outputs:
-            step = Step(OPS["gradient"], answer.targets, outputs, answer.origin, answer.state)
-            nodes.append(Node(step, (True,) * len(outputs)))
-    nodes.sort(key=lambda node: node.time)
-    return [inner for node in nodes for inner in _opened(node, fresh)]
-
-
-def _followed(record: Record, active: Collection[int]) -> Node:
-    # Eager, only the user's function knows whether it gives a gradient.
-    unknown = isinstance(record.defn, Custom) and record.operation is None
-    step = Step(
-        record.defn,
-        record.inputs,
-        record.outputs,
-        record.origin,
-        State.FOLLOWED,
-        None if unknown else record.attrs,
-        record.input_types,
-        record.callee,
-        record.operation,
-    )
-    return Node(step, tuple(id in active for id in record.outputs))
-
-
-def _opened(node: Node, fresh: Iterator[int]) -> Iterator[Node]:
-    """The operations inside a call; any other node as it is."""
-    step = node.step
-    if step.callee is None:
-        yield node
-        return
-    ids: dict[ProgramValue, int] = dict(zip(step.callee.args, step.inputs, strict=True))
-    for op in step.callee.block.ops[:-1]:
-        ids.update((result, next(fresh)) for result in op.results)
-        inner = Step(
-            op.defn,
-            tuple(ids[v] for v in op.operands),
-            tuple(ids[v] for v in op.results),
-            op.location or step.origin,
-            step.state,
-            op.attrs,
-            tuple(v.tensor for v in op.operands),
-            operation=op,
-        )
-        yield Node(inner, tuple(carries_gradient(v) for v in op.results), step)
-    for value, output in zip(step.callee.returns, step.outputs, strict=True):
-        result = Step(
-            OPS["watch"],
-            (ids[value],),
-            (output,),
-            step.origin,
-            step.state,
-            {},
-            (value.tensor,),
-        )
-        yield Node(result, (carries_gradient(value),), step)
-
-
 def _flows(step: Step) -> tuple[bool, ...]:
     """Through which operands a rule passes a derivative; all, where it cannot be asked."""
     everything = (True,) * len(step.inputs)
     if step.attrs is None or isinstance(step.defn, Gradient):
         return everything
     op = step.operation
-    if op is not None and op.regions:
-        return tuple(reachable(op.results, op.operands, op.operands))
     try:
+        if op is not None and op.regions:
+            return tuple(reachable(op.results, op.operands, op.operands))
         return flows(step.defn, step.input_types, step.attrs, len(step.outputs))
     except NotDifferentiableError:
         return everything  # whoever asks for the gradient is told by the error

@@ -20,7 +20,6 @@ from tapec.explanations.names import Names, of_variable
 from tapec.explanations.question import Question, is_fresh
 from tapec.explanations.trail import Departure, State, Value
 from tapec.frames import resolve
-from tapec.ir.core import Value as ProgramValue
 from tapec.ir.location import Location
 from tapec.ir.ops.control import Gradient
 from tapec.passes.adjoint import reachable
@@ -103,14 +102,7 @@ def _is_connected(question: Question) -> bool:
     way = [n.step for id in question.target_ids for n in ways.before(id)]
     if not any(isinstance(s.defn, Gradient) and s.operation is not None for s in way):
         return True
-    values: dict[int, ProgramValue] = {}
-    for node in ways.nodes:
-        operation = node.step.operation
-        if operation is not None:
-            values.update(zip(node.step.inputs, operation.operands, strict=False))
-            values.update(zip(node.step.outputs, operation.results, strict=True))
-        elif node.call is not None and node.step.inputs[0] in values:  # what the call returns
-            values[node.step.outputs[0]] = values[node.step.inputs[0]]
+    values = ways.values
     ends = [values[id] for id in question.target_ids if id in values]
     return any(reachable(ends, [values[id] for id in question.source_ids if id in values]))
 
