@@ -115,6 +115,11 @@ class DType:
         """Largest finite value."""
         return _limits(self).max
 
+    @property
+    def smallest_normal(self) -> float:
+        """Least positive number with all its digits, of a float or complex dtype."""
+        return float(_limits(self).smallest_normal)
+
 
 def _limits(dtype: DType) -> Any:
     if dtype.is_integer:

@@ -27,6 +27,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.broadcasting import binary, broadcast_pair, unary
+from tapec.ir.types import F16
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
@@ -135,16 +136,29 @@ def softplus(features: TensorLike, name: str | None = None) -> Tensor:
 
     Formula: ``x + log1p(e ** -x)`` for ``x >= 0`` and ``log1p(e ** x)`` below. Each branch is
     smooth everywhere, so derivatives of any order are right at 0 too, which those of ``max(x, 0) +
-    log1p(e ** -|x|)`` are not.
+    log1p(e ** -|x|)`` are not. Powers of e that are subnormal count as 0, as in TensorFlow, whose
+    kernels flush them; those of float16 have no smaller numbers to spare and stay.
     """
     x = as_tensor(features)
     below = less(x, 0)
-    return add(where(below, 0, x), log1p(exp(where(below, x, negative(x)))))
+    return add(where(below, 0, x), _log_of_one_and_power(x, below))
 
 
 def log_sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
-    """``log(sigmoid(x))``, without underflow: ``-softplus(-x)``."""
-    return negative(softplus(negative(x)))
+    """``log(sigmoid(x))``, without underflow: ``-softplus(-x)``, as `softplus` computes it."""
+    value = as_tensor(x)
+    below = less(value, 0)
+    return subtract(where(below, value, 0), _log_of_one_and_power(value, below))
+
+
+def _log_of_one_and_power(x: Tensor, below: Tensor) -> Tensor:
+    """``log1p(e ** -|x|)``, where it is known which ``x`` are below 0."""
+    exponent = where(below, x, negative(x))
+    power = exp(exponent)
+    if x.type.dtype.is_floating and x.type.dtype != F16:
+        least = _log(x.type.dtype.smallest_normal)
+        power = where(less(exponent, least), 0, power)
+    return log1p(power)
 
 
 def erf(x: TensorLike, name: str | None = None) -> Tensor:
