@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.known import get_static_value as get_static_value
     from tapec.functions.known import is_symbolic_tensor as is_symbolic_tensor
     from tapec.functions.lists import *  # noqa: F403
+    from tapec.functions.logic import *  # noqa: F403
     from tapec.functions.mapping import vectorized_map as vectorized_map
     from tapec.functions.ordering import argsort as argsort
     from tapec.functions.ordering import sort as sort
@@ -91,9 +92,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
 #: Where each public name lives. ``name=other`` is a name for what its module calls otherwise.
 _TABLE = {
     "functions.arithmetic": """abs add add_n cast clip_by_value complex divide equal floor
-        floordiv floormod greater greater_equal identity less less_equal logical_and logical_not
-        logical_or logical_xor maximum minimum multiply negative not_equal pow realdiv=truediv
-        round saturate_cast sign square stop_gradient subtract truediv truncatediv where""",
+        floordiv floormod greater greater_equal identity less less_equal maximum minimum
+        multiply negative not_equal pow realdiv=truediv round saturate_cast sign square
+        stop_gradient subtract truediv truncatediv where""",
     "functions.arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones
         ones_like range rank sequence_mask shape size zeros zeros_like""",
     "functions.assertions": "Assert",
@@ -118,6 +119,7 @@ _TABLE = {
         tuple""",
     "functions.sets": """dynamic_partition dynamic_stitch reverse_sequence unique
         unique_with_counts unravel_index""",
+    "functions.logic": "logical_and logical_not logical_or logical_xor",
     "functions.mapping": "vectorized_map",
     "functions.ordering": "argsort sort",
     "functions.printing": "print",

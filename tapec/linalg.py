@@ -8,7 +8,6 @@ from __future__ import annotations
 from tapec.functions.arithmetic import (
     greater_equal,
     less_equal,
-    logical_and,
     subtract,
     where,
 )
@@ -40,6 +39,7 @@ from tapec.functions.known import static_value
 from tapec.functions.least_squares import lstsq as lstsq
 from tapec.functions.least_squares import matrix_rank as matrix_rank
 from tapec.functions.least_squares import pinv as pinv
+from tapec.functions.logic import logical_and
 from tapec.functions.products import einsum as einsum
 from tapec.functions.products import matmul as matmul
 from tapec.functions.products import matvec as matvec

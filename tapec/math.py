@@ -20,10 +20,6 @@ from tapec.functions.arithmetic import is_inf as is_inf
 from tapec.functions.arithmetic import is_nan as is_nan
 from tapec.functions.arithmetic import less as less
 from tapec.functions.arithmetic import less_equal as less_equal
-from tapec.functions.arithmetic import logical_and as logical_and
-from tapec.functions.arithmetic import logical_not as logical_not
-from tapec.functions.arithmetic import logical_or as logical_or
-from tapec.functions.arithmetic import logical_xor as logical_xor
 from tapec.functions.arithmetic import maximum as maximum
 from tapec.functions.arithmetic import minimum as minimum
 from tapec.functions.arithmetic import multiply as multiply
@@ -80,6 +76,10 @@ from tapec.functions.elementary import xlog1py as xlog1py
 from tapec.functions.elementary import xlogy as xlogy
 from tapec.functions.lists import accumulate_n as accumulate_n
 from tapec.functions.lists import scalar_mul as scalar_mul
+from tapec.functions.logic import logical_and as logical_and
+from tapec.functions.logic import logical_not as logical_not
+from tapec.functions.logic import logical_or as logical_or
+from tapec.functions.logic import logical_xor as logical_xor
 from tapec.functions.ordering import cumulative_logsumexp as cumulative_logsumexp
 from tapec.functions.ordering import top_k as top_k
 from tapec.functions.reductions import argmax as argmax

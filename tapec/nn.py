@@ -16,18 +16,20 @@ from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
     add,
     cast,
+    conj,
     divide,
     equal,
     greater,
     less,
     less_equal,
-    logical_and,
     maximum,
     minimum,
     multiply,
     multiply_no_nan,
     negative,
+    real,
     square,
+    squared_difference,
     stop_gradient,
     subtract,
     where,
@@ -60,6 +62,7 @@ from tapec.functions.elementary import softplus as softplus
 from tapec.functions.elementary import tanh as tanh
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape, dim_tensor
+from tapec.functions.logic import logical_and
 from tapec.functions.ordering import top_k as top_k
 from tapec.functions.pixels import depth_to_space as depth_to_space
 from tapec.functions.pixels import space_to_depth as space_to_depth
@@ -91,7 +94,7 @@ from tapec.functions.windowed import erosion2d as erosion2d
 from tapec.functions.windowed import max_pool_with_argmax as max_pool_with_argmax
 from tapec.functions.windowed import pool as pool
 from tapec.ir.dims import DimLike
-from tapec.ir.types import BF16, F16, F32, TensorType
+from tapec.ir.types import BF16, F16, F32, I32, I64, TensorType
 from tapec.random import uniform
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -118,8 +121,9 @@ def crelu(features: TensorLike, axis: int = -1, name: str | None = None) -> Tens
 
 
 def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Tensor:
-    """``x`` above 0, ``alpha * x`` elsewhere; the gradient at 0 is ``alpha``."""
+    """``x`` above 0, ``alpha * x`` elsewhere; the gradient at 0 is ``alpha``. Integers become float32."""
     x = as_tensor(features)
+    x = cast(x, F32) if x.type.dtype.is_integer else x
     return where(greater(x, 0), x, multiply(x, alpha))
 
 
@@ -317,13 +321,14 @@ def l2_normalize(
     name: str | None = None,
     dim: Any = None,
 ) -> Tensor:
-    """``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over axes (all by default).
+    """``x / sqrt(max(sum(|x| ** 2), epsilon))``, the sum over axes (all by default).
 
     ``dim`` is an older name of ``axis``.
     """
     x = as_float(x)
-    total = reduce_sum(square(x), dim if axis is None else axis, keepdims=True)
-    return multiply(x, rsqrt(maximum(total, epsilon)))
+    squares = real(multiply(conj(x), x))
+    total = reduce_sum(squares, dim if axis is None else axis, keepdims=True)
+    return multiply(x, cast(rsqrt(maximum(total, epsilon)), x.type.dtype))
 
 
 def normalize(
@@ -341,16 +346,17 @@ def moments(
     """Mean and variance over axes; half precision is computed in float32.
 
     Args:
-        x: floats.
+        x: floats, complex numbers, int32 or int64.
         axes: a number or a list of them.
         shift: ignored, as in TensorFlow.
         keepdims: whether the axes stay with size 1.
     """
-    x = as_float(x)
+    x = as_tensor(x)
+    x = x if x.type.dtype in (I32, I64) else as_float(x)
     dtype = x.type.dtype
     y = cast(x, F32) if dtype in (F16, BF16) else x
     mean = reduce_mean(y, axes, keepdims=True)
-    variance = reduce_mean(square(subtract(y, mean)), axes, keepdims=True)
+    variance = reduce_mean(squared_difference(y, mean), axes, keepdims=True)
     shape = variance.type.shape if keepdims else reduce_sum(y, axes).type.shape
     return cast(reshape(mean, shape), dtype), cast(reshape(variance, shape), dtype)
 

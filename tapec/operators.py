@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from tapec.functions import arithmetic, indexing, products
+from tapec.functions.broadcasting import binary, unary
 from tapec.indexed_slices import IndexedSlices
 from tapec.interchange import dlpack
 from tapec.tensor import Tensor, as_tensor, departs
@@ -53,6 +54,12 @@ class Operators:
     def __rfloordiv__(self, other: Any) -> Tensor:
         return arithmetic.floordiv(other, self)
 
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return arithmetic.floordiv(self, other), arithmetic.floormod(self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return arithmetic.floordiv(other, self), arithmetic.floormod(other, self)
+
     def __mod__(self, other: Any) -> Tensor:
         return arithmetic.floormod(self, other)
 
@@ -87,25 +94,25 @@ class Operators:
         return arithmetic.divide(arithmetic.round(arithmetic.multiply(self, scale)), scale)
 
     def __invert__(self) -> Tensor:
-        return arithmetic.logical_not(self)
+        return unary("not", self)
 
     def __and__(self, other: Any) -> Tensor:
-        return arithmetic.logical_and(self, other)
+        return binary("and", self, other)
 
     def __rand__(self, other: Any) -> Tensor:
-        return arithmetic.logical_and(other, self)
+        return binary("and", other, self)
 
     def __or__(self, other: Any) -> Tensor:
-        return arithmetic.logical_or(self, other)
+        return binary("or", self, other)
 
     def __ror__(self, other: Any) -> Tensor:
-        return arithmetic.logical_or(other, self)
+        return binary("or", other, self)
 
     def __xor__(self, other: Any) -> Tensor:
-        return arithmetic.logical_xor(self, other)
+        return binary("xor", self, other)
 
     def __rxor__(self, other: Any) -> Tensor:
-        return arithmetic.logical_xor(other, self)
+        return binary("xor", other, self)
 
     def __lt__(self, other: Any) -> Tensor:
         return arithmetic.less(self, other)

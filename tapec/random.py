@@ -20,13 +20,12 @@ from tapec.functions.arithmetic import (
     add,
     cast,
     floormod,
-    logical_xor,
     maximum,
     multiply,
     negative,
     subtract,
 )
-from tapec.functions.broadcasting import like, misfit
+from tapec.functions.broadcasting import binary, like, misfit
 from tapec.functions.elementary import erfinv, log
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape, static_value
@@ -328,7 +327,7 @@ def fold_in(seed: TensorLike, data: TensorLike, alg: Any = "auto_select") -> Ten
     key = as_tensor(seed)
     bits = apply("random_bits", _key(key), type=TensorType(U64, (2,)))
     word = reshape(cast(as_tensor(data), U64), ())
-    return cast(logical_xor(bits, stack([word, as_tensor(0, U64)])), key.type.dtype)
+    return cast(binary("xor", bits, stack([word, as_tensor(0, U64)])), key.type.dtype)
 
 
 def _key(seed: TensorLike) -> Tensor:

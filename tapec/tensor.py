@@ -18,7 +18,7 @@ from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueErr
 from tapec.frames import here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
-from tapec.ir.types import BOOL, F32, I32, DType, TensorType, as_dtype
+from tapec.ir.types import F32, I32, DType, TensorType, as_dtype
 from tapec.recording import (
     about_none,
     active_tapes,
@@ -349,9 +349,7 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
     from_numpy = isinstance(value, np.ndarray | np.generic)
     if dtype is None:
         if not from_numpy and _python_leaf(value):
-            array = array.astype(
-                {"f": F32, "i": I32, "b": BOOL}.get(array.dtype.kind, as_dtype(array.dtype)).numpy
-            )
+            array = _of_python_numbers(array)
         return array.copy() if _may_change(array, value) else array
     if not from_numpy and array.dtype.kind == "f" and not (dtype.is_floating or dtype.is_complex):
         raise TypeError(
@@ -362,6 +360,30 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
             f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
         )
     return array.astype(dtype.numpy)
+
+
+def _of_python_numbers(array: Array) -> Array:
+    """Python's floats as float32, its integers as int32, or as int64 where one of them is too large.
+
+    Raises:
+        ValueError: a number is too large for either.
+    """
+    kind = array.dtype.kind
+    if kind == "f":
+        with np.errstate(over="ignore"):
+            narrow = array.astype(F32.numpy)
+        if not np.isinf(narrow).any() or (np.isinf(narrow) == np.isinf(array)).all():
+            return narrow
+    elif kind == "i":
+        narrow = array.astype(I32.numpy)
+        return narrow if (narrow == array).all() else array
+    elif kind != "u":
+        return array
+    raise ValueError(
+        f"a Python number is out of range: {array.max()}",
+        location=here(),
+        hint="say which dtype it should have",
+    )
 
 
 def _may_change(array: Array, value: Any) -> bool:

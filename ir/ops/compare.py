@@ -184,7 +184,7 @@ class Cast(Elementwise):
 
     Floats lose their fraction on the way to an integer; what does not fit becomes the nearest
     integer that does, and NaN becomes 0. Integers wrap around. A number is true as a bool unless it
-    is 0. A complex number loses its imaginary part on the way to a real one.
+    is 0. A complex number loses its imaginary part on the way to another dtype.
     """
 
     name = "cast"
@@ -200,10 +200,10 @@ class Cast(Elementwise):
         """NumPy's conversion, made total from floats to integers."""
         x = np.asarray(arrays[0])
         dtype: DType = attrs["dtype"]
-        if dtype.is_bool:
-            return x != 0
         if x.dtype.kind == "c" and not dtype.is_complex:
             x = x.real
+        if dtype.is_bool:
+            return x != 0
         with np.errstate(all="ignore"):
             if dtype.is_integer and x.dtype.kind not in "biu":
                 return _truncate(x.astype(np.float64), dtype)
@@ -220,9 +220,6 @@ class Cast(Elementwise):
         """Each part, or the real one alone; a real number gets an imaginary part of 0."""
         (x,), dtype = operands, attrs["dtype"]
         if isinstance(x, Pair):
-            if dtype.is_bool:
-                re, im = (b.cast(part, dtype=dtype) for part in (x.re, x.im))
-                return b.or_(re, im)
             if not dtype.is_complex:
                 return b.cast(x.re, dtype=dtype)
             return Pair(*(b.cast(part, dtype=dtype.real_dtype) for part in (x.re, x.im)))

@@ -10,9 +10,10 @@ from tapec.control.structures import leaves_like, tensors_in
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import add, cast, less, logical_and, stop_gradient
+from tapec.functions.arithmetic import add, cast, less, stop_gradient
 from tapec.functions.arrays import constant
 from tapec.functions.known import known_elements, static_value
+from tapec.functions.logic import logical_and
 from tapec.ir.types import I32
 from tapec.recording import current_trace
 from tapec.structure import unflatten

@@ -31,6 +31,10 @@ from tapec.functions.broadcasting import (
     refuse_in_trace,
     unary,
 )
+from tapec.functions.logic import logical_and as logical_and
+from tapec.functions.logic import logical_not as logical_not
+from tapec.functions.logic import logical_or as logical_or
+from tapec.functions.logic import logical_xor as logical_xor
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import BOOL, F32, F64, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -320,26 +324,6 @@ def tensor_not_equal(x: TensorLike, y: TensorLike) -> Any:
     return not_equal(x, y) if compatible(x.type.shape, y.type.shape) else as_tensor(True)
 
 
-def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """``x and y`` of bools; of integers the bitwise and."""
-    return binary("and", x, y)
-
-
-def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """``x or y`` of bools; of integers the bitwise or."""
-    return binary("or", x, y)
-
-
-def logical_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """Whether one of two bools holds and the other does not; of integers the bitwise exclusive or."""
-    return binary("xor", x, y)
-
-
-def logical_not(x: TensorLike, name: str | None = None) -> Tensor:
-    """``not x`` of bools; of integers every bit inverted."""
-    return unary("not", x)
-
-
 def is_nan(x: TensorLike, name: str | None = None) -> Tensor:
     """True where ``x`` is NaN."""
     return unary("is_nan", x)
@@ -428,6 +412,7 @@ def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Ten
     Example: ``saturate_cast([-1, 300], tapec.uint8)`` is ``[0, 255]``.
     """
     x, target = as_tensor(value), _dtype(dtype)
+    x = x if target.is_complex else real(x)
     if target.is_bool or target.is_complex or x.type.dtype.is_bool:
         return cast(x, target)
     # A bound that the source cannot hold does not bind it.
@@ -471,7 +456,10 @@ def real(input: TensorLike, name: str | None = None) -> Tensor:
 def imag(input: TensorLike, name: str | None = None) -> Tensor:
     """The imaginary part; zeros of a real tensor."""
     x = as_tensor(input)
-    return unary("imag", x) if x.type.dtype.is_complex else multiply(x, 0)
+    if x.type.dtype.is_complex:
+        return unary("imag", x)
+    zeros: Tensor = apply("constant", value=0, type=x.type)
+    return zeros
 
 
 def conj(x: TensorLike, name: str | None = None) -> Tensor:

@@ -19,7 +19,6 @@ from tapec.functions.arithmetic import (
     greater_equal,
     is_finite,
     less,
-    logical_and,
     minimum,
     multiply,
     subtract,
@@ -29,6 +28,7 @@ from tapec.functions.arrays import counting
 from tapec.functions.broadcasting import like, misfit, refuse_in_trace
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_dim, dim_tensor
+from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import expand_dims, reshape
 from tapec.functions.reductions import reduce_mean, reduce_sum
 from tapec.functions.scattering import unsorted_segment_sum

@@ -22,8 +22,6 @@ from tapec.functions.arithmetic import (
     greater,
     is_nan,
     less,
-    logical_and,
-    logical_not,
     multiply,
     not_equal,
     subtract,
@@ -33,6 +31,7 @@ from tapec.functions.arrays import eye, zeros_like
 from tapec.functions.assertions import require
 from tapec.functions.broadcasting import broadcast, common_shape, converted, like, may_equal, misfit
 from tapec.functions.indexing import entries
+from tapec.functions.logic import logical_and, logical_not
 from tapec.functions.ordering import argsort
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import expand_dims, transpose

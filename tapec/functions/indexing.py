@@ -15,7 +15,7 @@ import numpy as np
 
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import add, less, less_equal, logical_and, multiply, where
+from tapec.functions.arithmetic import add, less, less_equal, multiply, where
 from tapec.functions.broadcasting import (
     axis_of,
     has_dtype,
@@ -25,6 +25,7 @@ from tapec.functions.broadcasting import (
     wrong_dtype,
 )
 from tapec.functions.known import dim_tensor, dims_tensor, static_value
+from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import expand_dims, part, reshape, reverse, unstack
 from tapec.functions.reductions import reduce_all
 from tapec.ir.dims import Dim, DimLike

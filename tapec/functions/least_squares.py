@@ -13,7 +13,6 @@ from tapec.functions.arithmetic import (
     divide,
     equal,
     greater,
-    logical_not,
     multiply,
     stop_gradient,
     where,
@@ -31,6 +30,7 @@ from tapec.functions.factorization import (
     transposed,
 )
 from tapec.functions.known import static_value
+from tapec.functions.logic import logical_not
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import expand_dims
 from tapec.functions.reductions import reduce_max, reduce_sum

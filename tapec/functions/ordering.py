@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast, less, logical_not, where
+from tapec.functions.arithmetic import cast, less, where
 from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.indexing import entries
 from tapec.functions.known import static_value
+from tapec.functions.logic import logical_not
 from tapec.functions.rearrangement import expand_dims, part, transpose
 from tapec.functions.reductions import reduce_logsumexp
 from tapec.ir.types import I32, TensorType

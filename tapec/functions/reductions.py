@@ -18,22 +18,22 @@ from tapec.functions.arithmetic import (
     cast,
     conj,
     divide,
-    floordiv,
     is_finite,
     multiply,
     not_equal,
     real,
     stop_gradient,
     subtract,
+    truncatediv,
     where,
 )
 from tapec.functions.arithmetic import pow as power
-from tapec.functions.broadcasting import as_float, axes_of, axis_of, misfit
+from tapec.functions.broadcasting import as_float, axes_of, axis_of, like, misfit
 from tapec.functions.elementary import exp, lgamma, log, sqrt
 from tapec.functions.known import dim_tensor, static_value
 from tapec.functions.rearrangement import reshape
 from tapec.ir.dims import DimLike
-from tapec.ir.types import BF16, BOOL, F16, F32, I32, I64, as_dtype
+from tapec.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U8, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
@@ -88,14 +88,14 @@ def reduce_any(
     input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
     """Whether any of the bools holds."""
-    return _reduce("reduce_any", as_tensor(input_tensor, BOOL), axis, keepdims)
+    return _reduce("reduce_any", like(input_tensor, BOOL), axis, keepdims)
 
 
 def reduce_all(
     input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
     """Whether all of the bools hold."""
-    return _reduce("reduce_all", as_tensor(input_tensor, BOOL), axis, keepdims)
+    return _reduce("reduce_all", like(input_tensor, BOOL), axis, keepdims)
 
 
 def count(x: Tensor, axis: Any = None) -> DimLike:
@@ -106,7 +106,7 @@ def count(x: Tensor, axis: Any = None) -> DimLike:
 def reduce_mean(
     input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """The mean over axes; of integers rounded down; NaN over nothing.
+    """The mean over axes; of integers rounded towards 0; NaN over nothing.
 
     Example: ``reduce_mean([1.0, 2.0])`` is ``1.5``.
     """
@@ -118,7 +118,7 @@ def reduce_mean(
     if not isinstance(number, int):
         number = cast(dim_tensor(number, I32), dtype)
     total = reduce_sum(x, axis, keepdims)
-    return divide(total, number) if dtype.is_differentiable else floordiv(total, number)
+    return divide(total, number) if dtype.is_differentiable else truncatediv(total, number)
 
 
 def reduce_variance(
@@ -140,9 +140,13 @@ def reduce_std(
 def reduce_euclidean_norm(
     input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """The square root of the sum of squares; its gradient at 0 is NaN."""
+    """The square root of the sum of squares of magnitudes, in the operand's dtype; its gradient at 0 is NaN."""
     x = as_tensor(input_tensor)
-    return sqrt(reduce_sum(real(multiply(conj(x), x)), axis, keepdims))
+    dtype = x.type.dtype
+    if dtype.is_integer:
+        return cast(reduce_euclidean_norm(cast(x, F64), axis, keepdims), dtype)
+    size = sqrt(reduce_sum(real(multiply(conj(x), x)), axis, keepdims))
+    return cast(size, dtype) if dtype.is_complex else size
 
 
 def reduce_logsumexp(
@@ -258,6 +262,8 @@ def argmin(
 
 def _position(op: str, input: TensorLike, axis: Any, output_type: Any) -> Tensor:
     x = as_tensor(input)
+    if x.type.dtype.is_bool:
+        x = cast(x, U8)
     place = axis_of(0 if axis is None else axis, x.type.rank, "reduction dimension")
     if x.type.shape[place] == 0:
         raise misfit(f"Reduction axis {place} is empty in shape {x.shape}")

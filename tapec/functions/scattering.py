@@ -233,9 +233,9 @@ def _sum_and_number(
 ) -> tuple[Tensor, Tensor]:
     x, ids = as_tensor(data), as_tensor(segment_ids)
     total = unsorted_segment_sum(x, ids, num_segments)
-    number = unsorted_segment_sum(ones_like(ids, x.type.dtype), ids, num_segments)
+    number = maximum(unsorted_segment_sum(ones_like(ids, I32), ids, num_segments), 1)
     line = (number.type.shape[0], *(1,) * (total.type.rank - 1))
-    return total, reshape(maximum(number, 1), line)
+    return total, reshape(cast(number, x.type.dtype), line)
 
 
 def unsorted_segment_max(
@@ -296,8 +296,9 @@ def segment_sum(data: TensorLike, segment_ids: TensorLike, name: str | None = No
 
 
 def segment_mean(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:
-    """`unsorted_segment_mean` for ascending ids; see `segment_sum`."""
-    return unsorted_segment_mean(data, *_ascending(segment_ids))
+    """`unsorted_segment_mean` for ascending ids, in the dtype of the data; see `segment_sum`."""
+    x = as_tensor(data)
+    return cast(unsorted_segment_mean(x, *_ascending(segment_ids)), x.type.dtype)
 
 
 def segment_prod(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Tensor:

@@ -10,7 +10,6 @@ from tapec.functions.arithmetic import (
     divide,
     greater_equal,
     less_equal,
-    logical_and,
     multiply,
     pow,
     reciprocal,
@@ -29,6 +28,7 @@ from tapec.functions.broadcasting import (
 )
 from tapec.functions.elementary import exp, log, rsqrt
 from tapec.functions.known import as_shape, dim_tensor
+from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import pad, part, reshape
 from tapec.functions.reductions import reduce_sum
 from tapec.ir.dims import DimLike

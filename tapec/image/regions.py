@@ -13,7 +13,6 @@ from tapec.functions.arithmetic import (
     floor,
     greater_equal,
     less_equal,
-    logical_and,
     multiply,
     subtract,
     where,
@@ -22,6 +21,7 @@ from tapec.functions.arrays import counting
 from tapec.functions.broadcasting import misfit
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape
+from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import concat, expand_dims, pad, part, reshape
 from tapec.functions.windows import per_axis
 from tapec.image.pictures import extent

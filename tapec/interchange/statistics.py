@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapec.functions import arithmetic, ordering, rearrangement, reductions
+from tapec.functions import arithmetic, logic, ordering, rearrangement, reductions
 from tapec.functions.arithmetic import add, cast, divide, multiply, subtract
 from tapec.functions.arrays import ones_like
 from tapec.functions.broadcasting import axis_of
@@ -141,7 +141,7 @@ def _without_nan(function: Function, neutral: Any) -> Function:
 def _nan_where(function: Function) -> Function:
     def reduce(a: Any, axis: Any = None, **options: Any) -> Any:
         x = floats(a)
-        return function(x, axis, where=arithmetic.logical_not(arithmetic.is_nan(x)), **options)
+        return function(x, axis, where=logic.logical_not(arithmetic.is_nan(x)), **options)
 
     return reduce
 

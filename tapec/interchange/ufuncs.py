@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapec.functions import arithmetic, elementary, products, rearrangement, reductions
+from tapec.functions import arithmetic, elementary, logic, products, rearrangement, reductions
 from tapec.functions.arithmetic import add, cast, divide, floormod, multiply, subtract, where
 from tapec.functions.broadcasting import converted
 from tapec.ir.types import BOOL
@@ -205,14 +205,14 @@ UFUNCS: dict[str, Function] = {
     "less_equal": arithmetic.less_equal,
     "greater": arithmetic.greater,
     "greater_equal": arithmetic.greater_equal,
-    "logical_and": arithmetic.logical_and,
-    "logical_or": arithmetic.logical_or,
-    "logical_xor": arithmetic.logical_xor,
-    "logical_not": arithmetic.logical_not,
-    "bitwise_and": _of_bools(arithmetic.logical_and),
-    "bitwise_or": _of_bools(arithmetic.logical_or),
-    "bitwise_xor": _of_bools(arithmetic.logical_xor),
-    "invert": _of_bools(arithmetic.logical_not),
+    "logical_and": logic.logical_and,
+    "logical_or": logic.logical_or,
+    "logical_xor": logic.logical_xor,
+    "logical_not": logic.logical_not,
+    "bitwise_and": _of_bools(logic.logical_and),
+    "bitwise_or": _of_bools(logic.logical_or),
+    "bitwise_xor": _of_bools(logic.logical_xor),
+    "invert": _of_bools(logic.logical_not),
     "isnan": arithmetic.is_nan,
     "isinf": arithmetic.is_inf,
     "isfinite": arithmetic.is_finite,

@@ -11,11 +11,10 @@ from tapec.functions.arithmetic import (
     divide,
     equal,
     is_finite,
-    logical_and,
-    logical_not,
     multiply,
     where,
 )
+from tapec.functions.logic import logical_and, logical_not
 from tapec.functions.reductions import reduce_all
 from tapec.ir.types import F32, I32
 from tapec.optimizers.optimizer import Optimizer

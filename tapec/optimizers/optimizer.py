@@ -22,7 +22,6 @@ from tapec.functions.arithmetic import (
     equal,
     floordiv,
     floormod,
-    logical_and,
     multiply,
     square,
     subtract,
@@ -31,6 +30,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arithmetic import pow as power
 from tapec.functions.broadcasting import misfit
 from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
+from tapec.functions.logic import logical_and
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.schedules import LearningRateSchedule
