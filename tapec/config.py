@@ -49,8 +49,8 @@ _CHECK = Setting("TAPEC_CHECK", "0", "0 off, 1 verify after each pass, 2 also ev
 _DUMP = Setting("TAPEC_DUMP", "", "folder that gets the program after each pass")
 _NATIVE = Setting(
     "TAPEC_EAGER_NATIVE",
-    "3",
-    "the gradient of an eager tape becomes native at its n-th repetition; 0: never",
+    "2",
+    "at which turn of a loop the gradient of its eager tape becomes native; 0: never",
 )
 
 settings = (_THREADS, _CACHE, _CHECK, _DUMP, _NATIVE)
@@ -87,6 +87,6 @@ def dump_folder() -> Path | None:
     return Path(_DUMP.value) if _DUMP.value else None
 
 
-def native_repetition() -> int:
-    """At which repetition an eager gradient is compiled; 0 never."""
+def native_turn() -> int:
+    """At which turn of a loop an eager gradient is compiled; 0 never."""
     return int(_NATIVE.value)

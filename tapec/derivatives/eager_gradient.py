@@ -257,6 +257,7 @@ class GradientProgram:
         self.function = function
         self._types = [v.tensor for v in function.returns]
         self._runs = 0
+        self._refused = False
         self._native: Executable | None = None
 
     def run(
@@ -280,16 +281,16 @@ class GradientProgram:
 
     def _evaluate(self, arrays: list[Array]) -> Sequence[Array]:
         self._runs += 1
-        if self._runs == config.native_repetition():
+        if self._native is None and not self._refused and 0 < config.native_turn() <= self._runs:
             try:
                 self._native = compile_module(Module([clone_function(self.function)]))
+                self._effects = Effects(Module([self.function]), self._native.checks)
             except TargetError:
-                self._native = (
-                    None  # operations without native code stay with NumPy, as they ran forward
-                )
+                # Operations without native code stay with NumPy, as they ran forward.
+                self._refused = True
         if self._native is not None:
             results = self._native(*arrays)
-            Effects(Module([self.function]), self._native.checks).settle(arrays, results)
+            self._effects.settle(arrays, results)
             return results
         try:
             return evaluate_function(self.function, arrays)
