@@ -77,7 +77,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, turns: Sequence[Callable[[], Any]
 def test_native_from_the_second_turn_on(
     counts: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns = [lambda: gradient(batch())] * 5
+    turns = [partial(gradient, batch())] * 5
     wanted = evaluated(monkeypatch, turns)
     forget(counts)
     seen = []
