@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import linecache
 import sys
 import textwrap
@@ -17,7 +18,8 @@ import tapec
 FOLDER = Path(__file__).parent / "conformance" / "semantics"
 
 sys.path.insert(0, str(FOLDER))
-from rows import SECTIONS  # type: ignore[import-not-found]  # noqa: E402  found by the line above
+import probe  # type: ignore[import-not-found]  # noqa: E402  found by the line above
+from rows import SECTIONS  # type: ignore[import-not-found]  # noqa: E402
 
 #: The code of each row and what tapec is to make of it, by the row's number.
 CODES: dict[str, str] = {}
@@ -26,6 +28,12 @@ for _key, _, _, _items in SECTIONS:
     for _number, (_, _code, _verdict) in enumerate(_items, 1):
         CODES[f"{_key}-{_number:02d}"] = textwrap.dedent(_code).strip("\n")
         VERDICTS[f"{_key}-{_number:02d}"] = _verdict
+
+
+def as_tensorflow(row: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a row gives, and what TensorFlow gave: value, error class, message, as text."""
+    wanted = json.loads((FOLDER / "expected.json").read_text("utf-8"))["rows"]
+    return probe.run_row(tapec, CODES[row]), next(r for r in wanted if r["id"] == row)
 
 
 class _Explained(ast.NodeTransformer):

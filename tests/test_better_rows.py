@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from row_programs import run
+from row_programs import CODES, VERDICTS, as_tensorflow, run
 
 import tapec
+
+#: Rows of other features: layers, functions with control flow.
+LATER = {"FN", "AG", "KL"}
 
 #: Rows of Keras optimizers, which are tapec's.
 OURS = ("tf.keras.optimizers", "tf.optimizers")
@@ -134,6 +138,15 @@ def test_ja_16_gradient_of_each_example() -> None:
     says("JA-16", ValueError, "rank at least 2", ("x * x, axis=1", "x * x"))
 
 
+def test_ja_13_rows_that_depend_on_each_other() -> None:
+    """What they contribute to one another is added up, as the docstring says; a jacobian keeps it apart."""
+    found = run("JA-13").numpy()
+    assert found.tolist() == [[[14.0, 4.0], [6.0, 16.0]]] * 2
+    whole = run("JA-13", ("batch_jacobian", "jacobian")).numpy()
+    np.testing.assert_allclose(whole.sum(0).transpose(1, 0, 2), found)
+    assert "depend on each other" in (tapec.GradientTape.batch_jacobian.__doc__ or "")
+
+
 # ---- Variables
 
 
@@ -233,6 +246,16 @@ def test_cl_21_a_gradient_that_is_none() -> None:
     assert run("CL-21", ("None", "3.0")).numpy() == 1.0
 
 
+def test_cl_06_which_gradient_is_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    clipped, norm = run("CL-06")
+    assert np.isnan(norm.numpy())
+    assert all(np.isnan(c.numpy()).all() for c in clipped)
+    v, w = tapec.Variable([3.0, 0.0]), tapec.Variable(4.0)
+    with tapec.GradientTape() as tape:
+        loss = tapec.reduce_sum(v * tapec.constant([1.0, float("nan")])) + w
+    assert [row.nan for row in tape.report(loss, [v, w]).rows] == [1, 0]
+
+
 def test_cn_05_what_is_none() -> None:
     says("CN-05", ValueError, "m is None, not a tensor")
     assert run("CN-05", ("None", "1.0")).numpy() == 1.0
@@ -291,6 +314,9 @@ def test_ki_10_and_22_are_named_where_numbers_are_checked() -> None:
 
 
 def test_xt_11_gradients_against_differences() -> None:
+    ours = ("tf.test.compute_gradient", "tf.debugging.compute_gradient")
+    (by_tape,), (by_differences,) = run("XT-11", ours)
+    assert by_tape.tolist() == by_differences.tolist() == [[2.0, 0.0], [0.0, 4.0]]
     assert tapec.debugging.check_gradients(lambda x: x**2, [tapec.constant([1.0, 2.0])]) < 1e-2
     wrong: Any = tapec.custom_gradient(lambda x: (x**2, lambda d: d * 3.0))
     with pytest.raises(
@@ -348,6 +374,7 @@ def test_dt_04_dtypes_do_not_mix() -> None:
 
 def test_dt_40_casts_stay_in_range() -> None:
     """NaN is 0 and what is too large the greatest number, in eager and in native code."""
+    assert run("DT-40").numpy().tolist() == [0, 2**31 - 1]
     values = tapec.constant([float("nan"), 1e20, -1e20, 1.5])
     expected = [0, 2**31 - 1, -(2**31), 1]
     assert tapec.cast(values, tapec.int32).numpy().tolist() == expected
@@ -390,3 +417,40 @@ def test_dt_79_errors() -> None:
         "Exception",
     ]
     assert not issubclass(tapec.errors.InvalidArgumentError, ValueError)  # as TensorFlow's
+
+
+# ---- what may or may not be
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("VA-32", "tapec has no 'VariableAggregation'"),
+        ("DT-75", "cannot make a tensor of str 'abc'"),
+        ("DT-78", "no NumPy behaviour to enable"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the script's own files
+def test_optional_rows_are_as_in_tensorflow_or_say_what_is_missing(row: str, words: str) -> None:
+    found, wanted = as_tensorflow(row)
+    assert found.get("value") == wanted.get("value") or words in found["message"]
+
+
+# ---- the list is complete
+
+
+def test_every_better_row_has_a_test() -> None:
+    asked = {
+        row
+        for row, verdict in VERDICTS.items()
+        if row[:2] not in LATER
+        and "tf.keras" not in CODES[row]
+        and ("BETTER" in verdict or not verdict.startswith("EQUAL"))
+    }
+    tests = Path(__file__).parent
+    text = "".join(
+        (tests / name).read_text("utf-8")
+        for name in ("test_better_rows.py", "test_explained_rows.py")
+    )
+    named = set(re.findall(r'"([A-Z]{2}-\d\d)"', text))
+    assert asked <= named, asked - named

@@ -96,6 +96,7 @@ def recompute_grad(f: F) -> F:
     compiled function, what is computed twice is merged again: there the plan of memory decides.
     """
 
+    @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         leaves, _ = flatten([list(args), kwargs])
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
