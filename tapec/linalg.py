@@ -12,6 +12,12 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import eye as eye
+from tapec.functions.banded import banded_triangular_solve as banded_triangular_solve
+from tapec.functions.banded import eigh_tridiagonal as eigh_tridiagonal
+from tapec.functions.banded import tensor_diag as tensor_diag
+from tapec.functions.banded import tensor_diag_part as tensor_diag_part
+from tapec.functions.banded import tridiagonal_matmul as tridiagonal_matmul
+from tapec.functions.banded import tridiagonal_solve as tridiagonal_solve
 from tapec.functions.broadcasting import like, misfit
 from tapec.functions.clipping import global_norm as global_norm
 from tapec.functions.decompositions import eigh as eigh

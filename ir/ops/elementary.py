@@ -381,11 +381,11 @@ _SUMMED = 14
 
 
 def _zeta(k: Kernel, s: int, x: Value, dtype: DType) -> Value:
-    """The Hurwitz zeta function: the sum over ``n >= 0`` of ``(x + n) ** -s``, ``s >= 2``."""
-    one = k.constant(1, dtype)
+    """The Hurwitz zeta function: the sum over ``n >= 0`` of ``(x + n) ** -s``, ``s >= 2``.
 
-    def inverse(n: int) -> Value:
-        return k.div(one, k.add(x, k.constant(n, dtype)))
+    The smallest terms are added first, so that little is lost of them.
+    """
+    one = k.constant(1, dtype)
 
     def power(base: Value, exponent: int) -> Value:
         result = base
@@ -393,18 +393,19 @@ def _zeta(k: Kernel, s: int, x: Value, dtype: DType) -> Value:
             result = k.mul(result, base)
         return result
 
-    total = power(inverse(0), s)
-    for n in range(1, _SUMMED):
-        total = k.add(total, power(inverse(n), s))
     # The tail from w = x + 14 on, as w ** (1 - s) * (1/(s-1) + 1/(2w) + a polynomial in 1/w²).
-    r = inverse(_SUMMED)
+    r = k.div(one, k.add(x, k.constant(_SUMMED, dtype)))
     square = k.mul(r, r)
     correction = k.constant(0, dtype)
     for j in reversed(range(len(_BERNOULLI))):
         rising = prod(range(s, s + 2 * j + 1))
         correction = k.mul(square, k.add(k.constant(_BERNOULLI[j] * rising, dtype), correction))
     tail = k.add(k.constant(1 / (s - 1), dtype), k.mul(k.constant(0.5, dtype), r))
-    return k.add(total, k.mul(power(r, s - 1), k.add(tail, correction)))
+    total = k.mul(power(r, s - 1), k.add(tail, correction))
+    for n in reversed(range(_SUMMED)):
+        term = k.div(one, power(k.add(x, k.constant(n, dtype)), s))
+        total = k.add(total, term)
+    return total
 
 
 class Atan2(Elementwise):
