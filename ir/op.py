@@ -341,7 +341,7 @@ class Composed(Elementwise):
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """The formula of `lower`, on arrays."""
         with np.errstate(all="ignore"):
-            return np.asarray(self.lower(ARRAYS, (), *map(WholeArray, arrays), **attrs))
+            return np.asarray(self.lower(QUIET_ARRAYS, (), *map(WholeArray, arrays), **attrs))
 
 
 class WholeArray:
@@ -371,6 +371,26 @@ class ArrayArithmetic:
         """What the operation evaluates to."""
         return op.evaluate(*values, **attrs)
 
+    def number(self, index: Any, dtype: DType) -> Any:
+        """An index as a NumPy scalar."""
+        return dtype.numpy.type(index)
+
+    def fold(
+        self,
+        extents: Shape,
+        init: Sequence[Any],
+        body: Callable[[Index, Sequence[Any]], Sequence[Any]],
+    ) -> tuple[Any, ...]:
+        """The loops of `Kernel.fold`, until nothing changes any more."""
+        carried = tuple(init)
+        for index in np.ndindex(*extents):
+            last, carried = carried, tuple(body(index, carried))
+            if all(
+                np.array_equal(a, b, equal_nan=True) for a, b in zip(last, carried, strict=True)
+            ):
+                break
+        return carried
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         defn = OPS.get(name.removesuffix("_"))
         if defn is None:
@@ -378,8 +398,18 @@ class ArrayArithmetic:
         return defn.evaluate
 
 
-#: The one instance; `Any`, since it is no whole `Kernel`.
+class QuietArithmetic(ArrayArithmetic):
+    """The same for callers that have silenced NumPy themselves: nothing stands before its functions."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        defn = OPS.get(name.removesuffix("_"))
+        scalar: Scalar | None = getattr(defn, "scalar", None)
+        return super().__getattr__(name) if scalar is None else scalar.numpy
+
+
+#: The instances; `Any`, since they are no whole `Kernel`.
 ARRAYS: Any = ArrayArithmetic()
+QUIET_ARRAYS: Any = QuietArithmetic()
 
 
 def sample_dtype(kinds: frozenset[str]) -> DType:

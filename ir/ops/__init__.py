@@ -2,6 +2,7 @@
 
 from tapec.ir.ops import (
     arith,
+    bessel,
     branching,
     check,
     compare,
@@ -13,7 +14,9 @@ from tapec.ir.ops import (
     elementary,
     fourier,
     host,
+    incomplete,
     index,
+    integrals,
     interleaved,
     linalg,
     loop,
@@ -37,6 +40,7 @@ from tapec.ir.ops import (
 
 __all__ = [
     "arith",
+    "bessel",
     "branching",
     "check",
     "compare",
@@ -48,7 +52,9 @@ __all__ = [
     "elementary",
     "fourier",
     "host",
+    "incomplete",
     "index",
+    "integrals",
     "interleaved",
     "linalg",
     "loop",
