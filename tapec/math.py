@@ -1,5 +1,6 @@
 """The namespace ``tapec.math``: elementwise functions, reductions, running sums."""
 
+from tapec import special as special
 from tapec.functions.arithmetic import abs as abs
 from tapec.functions.arithmetic import add as add
 from tapec.functions.arithmetic import add_n as add_n
@@ -52,7 +53,6 @@ from tapec.functions.elementary import cosh as cosh
 from tapec.functions.elementary import digamma as digamma
 from tapec.functions.elementary import erf as erf
 from tapec.functions.elementary import erfc as erfc
-from tapec.functions.elementary import erfinv as erfinv
 from tapec.functions.elementary import exp as exp
 from tapec.functions.elementary import expm1 as expm1
 from tapec.functions.elementary import lgamma as lgamma
@@ -60,8 +60,6 @@ from tapec.functions.elementary import log as log
 from tapec.functions.elementary import log1p as log1p
 from tapec.functions.elementary import log_sigmoid as log_sigmoid
 from tapec.functions.elementary import logaddexp as logaddexp
-from tapec.functions.elementary import ndtri as ndtri
-from tapec.functions.elementary import polygamma as polygamma
 from tapec.functions.elementary import polyval as polyval
 from tapec.functions.elementary import rsqrt as rsqrt
 from tapec.functions.elementary import sigmoid as sigmoid
@@ -116,6 +114,18 @@ from tapec.functions.sets import approx_min_k as approx_min_k
 from tapec.functions.sets import invert_permutation as invert_permutation
 from tapec.functions.sets import is_non_decreasing as is_non_decreasing
 from tapec.functions.sets import is_strictly_increasing as is_strictly_increasing
+from tapec.functions.special import bessel_i0 as bessel_i0
+from tapec.functions.special import bessel_i0e as bessel_i0e
+from tapec.functions.special import bessel_i1 as bessel_i1
+from tapec.functions.special import bessel_i1e as bessel_i1e
+from tapec.functions.special import betainc as betainc
+from tapec.functions.special import erfcinv as erfcinv
+from tapec.functions.special import erfinv as erfinv
+from tapec.functions.special import igamma as igamma
+from tapec.functions.special import igammac as igammac
+from tapec.functions.special import ndtri as ndtri
+from tapec.functions.special import polygamma as polygamma
+from tapec.functions.special import zeta as zeta
 from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import log_softmax as log_softmax
 from tapec.nn import softmax as softmax

@@ -26,12 +26,13 @@ from tapec.functions.arithmetic import (
     subtract,
 )
 from tapec.functions.broadcasting import binary, like, misfit
-from tapec.functions.elementary import erfinv, log
+from tapec.functions.elementary import log
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape, static_value
 from tapec.functions.ordering import argsort
 from tapec.functions.rearrangement import expand_dims, reshape, stack
 from tapec.functions.reductions import argmax
+from tapec.functions.special import erfinv
 from tapec.ir.types import F32, I64, U64, DType, Shape, TensorType, as_dtype
 from tapec.recording import tracing
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor

@@ -11,10 +11,11 @@ from scipy import special
 
 import tapec.ir.ops  # noqa: F401  fills the registry
 from tapec.ir.builder import Builder
+from tapec.ir.composed import ARRAYS
 from tapec.ir.core import Function
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.evaluator import evaluate_function
-from tapec.ir.op import ARRAYS, OPS
+from tapec.ir.op import OPS
 from tapec.ir.ops.random import philox
 from tapec.ir.types import (
     BF16,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.ir import pairs
 from tapec.ir import scalar as primitives
-from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
+from tapec.ir.composed import Composed
+from tapec.ir.op import Cotangents, Elementwise, Index, Kernel, Sample
 from tapec.ir.types import F64, TensorType
 
 if TYPE_CHECKING:

@@ -245,7 +245,7 @@ class BesselI0(SmoothSpecial):
     name = "bessel_i0"
     domain = (-3.0, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_plain_i`."""
         return _plain_i(operands[0], 0)
 
@@ -260,7 +260,7 @@ class BesselI1(SmoothSpecial):
     name = "bessel_i1"
     domain = (0.5, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_plain_i`."""
         return _plain_i(operands[0], 1)
 
@@ -275,7 +275,7 @@ class BesselI0e(SmoothSpecial):
     name = "bessel_i0e"
     domain = (0.5, 9.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_scaled_i`."""
         return _scaled_i(operands[0], 0)
 
@@ -290,7 +290,7 @@ class BesselI1e(SmoothSpecial):
     name = "bessel_i1e"
     domain = (0.5, 9.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_scaled_i`."""
         return _scaled_i(operands[0], 1)
 
@@ -306,7 +306,7 @@ class BesselK0(SmoothSpecial):
     name = "bessel_k0"
     domain = (0.5, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_k`."""
         return _k(operands[0], 0, scaled=False)
 
@@ -321,7 +321,7 @@ class BesselK1(SmoothSpecial):
     name = "bessel_k1"
     domain = (0.5, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_k`."""
         return _k(operands[0], 1, scaled=False)
 
@@ -336,7 +336,7 @@ class BesselK0e(SmoothSpecial):
     name = "bessel_k0e"
     domain = (0.5, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_k`."""
         return _k(operands[0], 0, scaled=True)
 
@@ -351,7 +351,7 @@ class BesselK1e(SmoothSpecial):
     name = "bessel_k1e"
     domain = (0.5, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_k`."""
         return _k(operands[0], 1, scaled=True)
 
@@ -366,7 +366,7 @@ class BesselJ0(SmoothSpecial):
     name = "bessel_j0"
     domain = (-9.0, 9.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_j`."""
         return _j(operands[0], 0)
 
@@ -381,7 +381,7 @@ class BesselJ1(SmoothSpecial):
     name = "bessel_j1"
     domain = (0.5, 9.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_j`."""
         return _j(operands[0], 1)
 
@@ -396,7 +396,7 @@ class BesselY0(SmoothSpecial):
     name = "bessel_y0"
     domain = (0.5, 9.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_y`."""
         return _y(operands[0], 0)
 
@@ -411,7 +411,7 @@ class BesselY1(SmoothSpecial):
     name = "bessel_y1"
     domain = (0.5, 9.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_y`."""
         return _y(operands[0], 1)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from tapec.ir import pairs
 from tapec.ir import scalar as primitives
+from tapec.ir.composed import Composed
 from tapec.ir.errors import DTypeError, ShapeError, TargetError
 from tapec.ir.op import (
-    Composed,
     Cotangents,
     Elementwise,
     Index,

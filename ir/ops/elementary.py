@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.ir import pairs
 from tapec.ir import scalar as primitives
+from tapec.ir.composed import Composed
 from tapec.ir.errors import ShapeError
-from tapec.ir.op import Composed, Cotangents, Elementwise, Index, Kernel, Sample
+from tapec.ir.op import Cotangents, Elementwise, Index, Kernel, Sample
 from tapec.ir.ops.arith import conj, scaled
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import F32, DType

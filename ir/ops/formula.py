@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tapec.ir.op import Composed, Cotangents, Index, Kernel
+from tapec.ir.composed import Composed
+from tapec.ir.op import Cotangents, Index, Kernel
 from tapec.ir.types import F32, F64, DType
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Number:
         chosen = self.k.where(condition, self.of(one).value, self.of(other).value)
         return self._made(chosen)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Number]:
         """``x.exp()``: the elementwise operation of that name."""
         operation = getattr(self.k, name)
         return lambda *others: self._made(
@@ -105,7 +106,7 @@ class Special(Composed):
 
     costly = True
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """The value at operands that are `Number`."""
         raise NotImplementedError(f"{self.name} has no formula")
 

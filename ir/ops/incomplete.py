@@ -58,7 +58,7 @@ class Igamma(Special):
         by_x = b.neg(density) if upper else density
         return b.mul(cts[0], by_a), b.mul(cts[0], by_x)
 
-    def formula(self, *operands: Any, order: int = 0, upper: bool = False, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, order: int = 0, upper: bool = False, **attrs: Any) -> Number:
         """Of the two ways, the one that fits; the other function is what is missing to 1."""
         a, x = operands
         by_series = x.choose(x > 1.0, x.choose(x > a, 0.0, 1.0), 1.0) > 0.5
@@ -217,7 +217,7 @@ class Betainc(Special):
     differentiable = False
     domain = (0.2, 0.9)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """A continued fraction, on the side of the mean where it converges fast."""
         a, b, x = operands
         turned = x > (a + 1.0) / (a + b + 2.0)

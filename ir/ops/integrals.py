@@ -128,7 +128,7 @@ class Dawsn(SmoothSpecial):
     name = "dawsn"
     domain = (-3.0, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """Series in three intervals."""
         (x,) = operands
         a = x.abs()
@@ -156,7 +156,7 @@ class Expint(SmoothSpecial):
     name = "expint"
     domain = (0.5, 8.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """Series in three intervals."""
         (x,) = operands
         is_near, is_far = x < 6.0, x > 30.0
@@ -207,7 +207,7 @@ class FresnelCos(SmoothSpecial):
     name = "fresnel_cos"
     domain = (-2.5, 2.5)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_fresnel`."""
         (x,) = operands
         inner, t, far, _ = _fresnel(x)
@@ -225,7 +225,7 @@ class FresnelSin(SmoothSpecial):
     name = "fresnel_sin"
     domain = (-2.5, 2.5)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """See `_fresnel`."""
         (x,) = operands
         inner, t, _, far = _fresnel(x)
@@ -243,7 +243,7 @@ class Spence(SmoothSpecial):
     name = "spence"
     domain = (0.2, 3.0)
 
-    def formula(self, *operands: Any, **attrs: Any) -> Number:
+    def formula(self, *operands: Number, **attrs: Any) -> Number:
         """The series for ``1/2 <= x <= 2``; elsewhere by the reflections of ``x`` to ``1 - x`` and ``1 / x``.
 
         Source: Zagier, "The dilogarithm function", 2007, section I.2.

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.ir.composed import ARRAYS
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import ARRAYS, Index, Kernel, Op, Sample
+from tapec.ir.op import Index, Kernel, Op, Sample
 from tapec.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, DType, TensorType
 
 if TYPE_CHECKING:

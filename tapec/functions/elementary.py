@@ -6,29 +6,23 @@ They take floats, some of them complex numbers too. Gradients at poles are what 
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from math import log as _log
-from math import pi
 
-from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
     add,
     divide,
-    equal,
     is_finite,
     less,
     multiply,
     negative,
     not_equal,
-    sign,
-    stop_gradient,
     subtract,
     where,
 )
 from tapec.functions.broadcasting import binary, broadcast_pair, unary
 from tapec.ir.types import F16
-from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
 def sqrt(x: TensorLike, name: str | None = None) -> Tensor:
@@ -171,53 +165,6 @@ def erfc(x: TensorLike, name: str | None = None) -> Tensor:
     return unary("erfc", x)
 
 
-def erfinv(x: TensorLike, name: str | None = None) -> Tensor:
-    """The inverse of `erf`: infinite at -1 and 1, NaN outside. Right to the third derivative.
-
-    An approximation is refined by Newton's method. Its first value is a constant for derivatives;
-    each step of ``y - (erf(y) - x) / erf'(y)`` doubles the number of digits that are right, and
-    also of derivatives: two steps give those up to the third.
-
-    Source: Giles, "Approximating the erfinv function", 2010 (single precision, central range and
-    tails).
-    """
-    x = as_tensor(x)
-    inside = less(absolute(x), 1)
-    safe = where(inside, x, 0)
-    y = stop_gradient(_erfinv_near(safe))
-    for _ in builtins.range(2):
-        slope = multiply(0.5 * pi**0.5, exp(multiply(y, y)))  # 1 / erf'(y)
-        y = subtract(y, multiply(subtract(erf(y), safe), slope))
-    edge = where(equal(absolute(x), 1), multiply(sign(x), float("inf")), float("nan"))
-    return where(inside, y, edge)
-
-
-_GILES_CENTRE = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
-)  # fmt: skip
-_GILES_TAIL = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
-)  # fmt: skip
-
-
-def _erfinv_near(x: Tensor) -> Tensor:
-    """`erfinv` to about seven digits for ``|x| < 1``."""
-    w = negative(log(multiply(subtract(1, x), add(1, x))))
-    centre = less(w, 5)
-    t = where(centre, subtract(w, 2.5), subtract(sqrt(w), 3))
-    value = where(centre, _GILES_CENTRE[0], as_tensor(_GILES_TAIL[0], x.type.dtype))
-    for a, b in zip(_GILES_CENTRE[1:], _GILES_TAIL[1:], strict=True):
-        value = add(where(centre, a, as_tensor(b, x.type.dtype)), multiply(value, t))
-    return multiply(value, x)
-
-
-def ndtri(x: TensorLike, name: str | None = None) -> Tensor:
-    """The number below which a standard normal one lies with probability ``x``."""
-    return multiply(2**0.5, erfinv(subtract(multiply(2, as_tensor(x)), 1)))
-
-
 def polyval(coeffs: Sequence[TensorLike], x: TensorLike, name: str | None = None) -> Tensor:
     """The polynomial with these coefficients, that of the highest power first (Horner's scheme).
 
@@ -238,14 +185,6 @@ def lgamma(x: TensorLike, name: str | None = None) -> Tensor:
 def digamma(x: TensorLike, name: str | None = None) -> Tensor:
     """The derivative of `lgamma`."""
     return unary("digamma", x)
-
-
-def polygamma(a: int, x: TensorLike, name: str | None = None) -> Tensor:
-    """The derivative of order ``a`` of `digamma`, for a whole number ``a`` that is known."""
-    if int(a) == 0:
-        return digamma(x)
-    result: Tensor = apply("polygamma", as_tensor(x), order=int(a))
-    return result
 
 
 def xlogy(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
