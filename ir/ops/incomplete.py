@@ -58,7 +58,9 @@ class Igamma(Special):
         by_x = b.neg(density) if upper else density
         return b.mul(cts[0], by_a), b.mul(cts[0], by_x)
 
-    def formula(self, *operands: Number, order: int = 0, upper: bool = False, **attrs: Any) -> Number:
+    def formula(
+        self, *operands: Number, order: int = 0, upper: bool = False, **attrs: Any
+    ) -> Number:
         """Of the two ways, the one that fits; the other function is what is missing to 1."""
         a, x = operands
         by_series = x.choose(x > 1.0, x.choose(x > a, 0.0, 1.0), 1.0) > 0.5
