@@ -28,8 +28,13 @@ BINARY: list[
     str
 ] = """add subtract multiply divide floor_divide remainder fmod power float_power maximum minimum fmax
     fmin copysign hypot logaddexp logaddexp2 arctan2 vecdot heaviside""".split()
-SPECIAL_UNARY = "expit log_expit logit erf erfc erfinv ndtr ndtri gammaln psi entr exp10".split()
-SPECIAL_BINARY = "xlogy xlog1py rel_entr kl_div betaln huber pseudo_huber boxcox".split()
+SPECIAL_UNARY: list[
+    str
+] = """expit log_expit logit erf erfc erfinv erfcinv ndtr ndtri gammaln psi entr exp10 spence dawsn expi
+    i0 i0e i1 i1e j0 j1 k0 k0e k1 k1e y0 y1""".split()
+SPECIAL_BINARY = (
+    "xlogy xlog1py rel_entr kl_div betaln huber pseudo_huber boxcox gammainc gammaincc".split()
+)
 
 #: What a gradient flows through.
 CASES: dict[str, Case] = {

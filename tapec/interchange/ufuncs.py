@@ -10,7 +10,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tapec.functions import arithmetic, elementary, logic, products, rearrangement, reductions
+from tapec.functions import (
+    arithmetic,
+    elementary,
+    logic,
+    products,
+    rearrangement,
+    reductions,
+    special,
+)
 from tapec.functions.arithmetic import add, cast, divide, floormod, multiply, subtract, where
 from tapec.functions.broadcasting import converted
 from tapec.ir.types import BOOL
@@ -259,9 +267,9 @@ UFUNCS: dict[str, Function] = {
     "logit": _logit,
     "erf": of_floats(elementary.erf),
     "erfc": of_floats(elementary.erfc),
-    "erfinv": of_floats(elementary.erfinv),
+    "erfinv": of_floats(special.erfinv),
     "ndtr": _ndtr,
-    "ndtri": of_floats(elementary.ndtri),
+    "ndtri": of_floats(special.ndtri),
     "gammaln": of_floats(elementary.lgamma),
     "psi": of_floats(elementary.digamma),
     "digamma": of_floats(elementary.digamma),
@@ -275,6 +283,26 @@ UFUNCS: dict[str, Function] = {
     "huber": _huber,
     "pseudo_huber": _pseudo_huber,
     "boxcox": _box_cox,
+    "erfcinv": of_floats(special.erfcinv),
+    "gammainc": special.igamma,
+    "gammaincc": special.igammac,
+    "betainc": special.betainc,
+    "spence": of_floats(special.spence),
+    "dawsn": of_floats(special.dawsn),
+    "expi": of_floats(special.expint),
+    "fresnel": lambda x: (special.fresnel_sin(_floats(x)), special.fresnel_cos(_floats(x))),
+    "i0": of_floats(special.bessel_i0),
+    "i0e": of_floats(special.bessel_i0e),
+    "i1": of_floats(special.bessel_i1),
+    "i1e": of_floats(special.bessel_i1e),
+    "j0": of_floats(special.bessel_j0),
+    "j1": of_floats(special.bessel_j1),
+    "k0": of_floats(special.bessel_k0),
+    "k0e": of_floats(special.bessel_k0e),
+    "k1": of_floats(special.bessel_k1),
+    "k1e": of_floats(special.bessel_k1e),
+    "y0": of_floats(special.bessel_y0),
+    "y1": of_floats(special.bessel_y1),
 }
 
 
