@@ -10,18 +10,17 @@ import numpy as np
 
 from tapec.ir.core import Body, Value
 from tapec.ir.dims import DimLike
-from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
+from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Cotangents
-from tapec.ir.ops import repetition_rules
 from tapec.ir.ops.regions import EntryWriter, RegionOp, Step, live_args, with_value
+from tapec.ir.ops.repetition_batch import mapped
+from tapec.ir.ops.repetition_rules import ENDLESS, pulled
 from tapec.ir.types import BOOL, I32, INDEX, TensorType, Type
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
     from tapec.ir.core import Operation
 
-#: The ``length`` of a loop that only its condition ends.
-ENDLESS = -1
 #: What stands for no bound where a number has to be.
 ENDLESS_TURNS = 2**62
 
@@ -32,8 +31,9 @@ class Loop(RegionOp):
     Operands are ``carried`` initial values, ``stacked`` ones of which each turn takes its row, then what is the same
     in all turns; in front of them, of a loop that is ``counted``, the number of turns (an int32). The body takes the
     carried values, the rows and the rest; it yields the next carried values, then rows. Results are the last carried
-    values, then these rows stacked. There are ``length`` turns, or at most so many if the loop is counted, or has a
-    second region: that takes carried values and what is the same, and yields whether there is another turn.
+    values, then these rows stacked. There are ``length`` turns, or at most so many (without end, if that is -1) if the
+    loop is counted, or has a second region: that takes carried values and what is the same, and yields whether there is
+    another turn.
     ``reverse``: from the last row to the first; of a counted loop, the last that counts. A row of a result whose turn
     never came may be anything. One more result is the number of turns, if ``turns``.
     """
@@ -74,8 +74,8 @@ class Loop(RegionOp):
     ) -> None:
         if any(v.type != TensorType(I32) for v in counts):
             raise DTypeError("loop: the number of turns must be an int32 of rank 0")
-        if length == ENDLESS and len(op.regions) < 2:
-            raise ShapeError("loop has neither a length nor a condition")
+        if length == ENDLESS and len(op.regions) < 2 and not counts:
+            raise ShapeError("loop has neither a length nor a condition nor a count")
         if len(op.regions) > 1:
             if op.attrs.get("reverse"):
                 raise ShapeError("loop: a condition does not go with reverse")
@@ -168,9 +168,11 @@ class Loop(RegionOp):
         xs = arrays[counted + carried : counted + carried + stacked]
         last = len(results) - bool(attrs.get("turns"))
         rows = [np.zeros(t.static_shape, t.dtype.numpy) for t in results[carried:last]]
-        turns = min(int(arrays[0]), length) if counted else length
+        turns = length
+        if counted:
+            turns = int(arrays[0]) if length == ENDLESS else min(int(arrays[0]), length)
         i = 0
-        while turns == ENDLESS or i < turns:
+        while i < turns or (turns == ENDLESS and not counted):
             if len(regions) > 1 and not regions[1](*state, *rest)[0]:
                 break
             place = turns - 1 - i if attrs.get("reverse") else i
@@ -184,28 +186,16 @@ class Loop(RegionOp):
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """A loop the other way round, over the carried values that each turn had: this one now returns them too.
 
-        Each turn of it computes the body again, and its gradient.
-
-        Raises:
-            NotDifferentiableError: nothing says how often the loop turns at most.
+        Each turn of it computes the body again, and its gradient. Where there is no place for these values, because
+        nothing says how often the loop turns or they are too many, `tapec.ir.ops.checkpoints` says what is kept.
         """
-        if op.attrs["length"] == ENDLESS:
-            most = repetition_rules.most_turns(op)
-            if most is None:
-                raise NotDifferentiableError(
-                    "nothing says how often this loop turns at most, so there is no place to keep what its "
-                    "derivative needs",
-                    location=op.location,
-                    hint="give while_loop maximum_iterations, or a counter that goes up to a constant",
-                )
-            op.attrs["length"] = most
-        return repetition_rules.pulled(self, b, op, cts)
+        return pulled(self, b, op, cts)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
         """All rows turn together; those whose condition says no stay as they are."""
-        return repetition_rules.mapped(self, b, operands, batched, **attrs)
+        return mapped(self, b, operands, batched, **attrs)
 
     def threaded(self, op: Operation, first: Value, step: Step) -> Value:
         """Round with what is carried."""
@@ -219,7 +209,9 @@ class Loop(RegionOp):
         counted, carried, stacked = _numbers(op.attrs)
         low = k.number(0)
         length = ENDLESS_TURNS if op.attrs["length"] == ENDLESS else op.attrs["length"]
-        high = k.b.cast(k.load(k.operand(0), I32), dtype=INDEX) if counted else k.number(length)
+        high = k.number(length)
+        if counted:
+            high = k.b.min(k.b.cast(k.load(k.operand(0), I32), dtype=INDEX), high)
         ends = op.results[carried : len(op.results) - bool(op.attrs.get("turns"))]
         rest = [k.operand(i) for i in self.unchanged(op)]
         state = [k.result(i) for i in range(carried)]

@@ -1,16 +1,17 @@
-"""The derivative of `loop`, its batch rule, and how often it turns at most."""
+"""The derivative of `loop`, and how often it turns at most."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.ir.batching import batch_operations
-from tapec.ir.core import Block, Operation, Region, Value
-from tapec.ir.op import Cotangents, repeated
+from tapec.ir.core import Block, Operation, Value
+from tapec.ir.op import Cotangents
 from tapec.ir.ops import arith, compare, source
+from tapec.ir.ops.checkpoints import Checkpoints
 from tapec.ir.ops.regions import copied_into, emitted, flows_back, new_region, pulled_back
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import I32, TensorType
@@ -19,56 +20,112 @@ if TYPE_CHECKING:
     from tapec.ir.builder import Builder
     from tapec.ir.ops.repetition import Loop
 
+#: Turns of a loop that only its condition ends, in the attribute ``length``.
+ENDLESS = -1
+#: Bytes of carried values that a loop which may end early keeps at most.
+_MOST_KEPT = 1 << 28
+
 # ---- derivative
 
 
 def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -> Cotangents:
     """See `tapec.ir.ops.repetition.Loop.vjp`."""
     counts, carried, stacked, same = defn.parts(op)
-    body = op.regions[0].block
-    given = {i for i, ct in enumerate(cts) if ct is not None}
-    reached, ends = _reached(body, given, len(carried))
     operands: list[Value | None] = [None] * len(op.operands)
-    if not reached:
+    flow = _Flow.of(op, cts, len(carried), len(stacked))
+    if flow is None:
         if defn.may_be_empty(op):
             for i in range(len(carried)):
                 operands[len(counts) + i] = cts[i]
         return tuple(operands)
-    around = sorted(i for i in ends if i < len(carried))
-    #: For the arguments of the body that have a cotangent: carried, rows, the rest.
-    rows = [i for i in sorted(reached) if len(carried) <= i < len(carried) + len(stacked)]
-    rest = [i for i in sorted(reached) if i >= len(carried) + len(stacked)]
+    first = [
+        ct if (ct := cts[i]) is not None else b.full_like(0, op.results[i]) for i in flow.around
+    ]
+    sums = [b.full_like(0, same[i - len(carried) - len(stacked)]) for i in flow.rest]
     turns = _turns(defn, op)
-    saved = _saved(op, len(carried))
-    weights = [i for i in sorted(given) if i >= len(carried)]
-
-    first = [ct if (ct := cts[i]) is not None else b.full_like(0, op.results[i]) for i in around]
-    sums = [b.full_like(0, same[i - len(carried) - len(stacked)]) for i in rest]
-    row_weights = [ct for i in weights if (ct := cts[i]) is not None]
-    write = _backward(op, around, rows, rest, weights, len(carried), len(stacked))
-    carries, incoming = [*first, *sums], [*saved, *stacked, *row_weights]
-    types = [v.type for v in carries]
-    types += [v.tensor.with_shape(v.tensor.shape[1:]) for v in incoming]
-    types += [v.type for v in same]
-    attrs = {"carried": len(carries), "stacked": len(incoming), "length": op.attrs["length"]}
-    if not op.attrs.get("reverse"):
-        attrs["reverse"] = True
-    if turns:
-        attrs["counted"] = True
-    found = emitted(
-        b,
-        defn.name,
-        [*turns, *carries, *incoming, *same],
-        [new_region(types, write)],
-        **attrs,
-    )
-    for i, cotangent in zip(around, found, strict=False):
-        if i in reached or defn.may_be_empty(op):
+    if _is_kept(op, len(carried)):
+        incoming = [*_saved(op, len(carried)), *stacked]
+        incoming += [ct for i in flow.weights if (ct := cts[i]) is not None]
+        carries = [*first, *sums]
+        types = [v.type for v in carries]
+        types += [v.tensor.with_shape(v.tensor.shape[1:]) for v in incoming]
+        types += [v.type for v in same]
+        attrs = {"carried": len(carries), "stacked": len(incoming), "length": op.attrs["length"]}
+        attrs |= {} if op.attrs.get("reverse") else {"reverse": True}
+        attrs |= {"counted": True} if turns else {}
+        region = new_region(types, _backward(op, flow, len(carried), len(stacked)))
+        found = list(emitted(b, defn.name, [*turns, *carries, *incoming, *same], [region], **attrs))
+    else:
+        found = _with_checkpoints(b, op, flow, turns[0], carried, [*first, *sums], same)
+    for i, cotangent in zip(flow.around, found, strict=False):
+        if i in flow.reached or defn.may_be_empty(op):
             operands[len(counts) + i] = cotangent
-    places = [*rest, *rows]
-    for i, cotangent in zip(places, found[len(around) :], strict=True):
+    for i, cotangent in zip([*flow.rest, *flow.rows], found[len(flow.around) :], strict=True):
         operands[len(counts) + i] = cotangent
     return tuple(operands)
+
+
+@dataclass
+class _Flow:
+    """Through which arguments of a body cotangents flow, from turn to turn: numbers of arguments and results."""
+
+    reached: set[int]
+    #: What is carried and has a cotangent; rows and the rest that get one; stacked results that have one.
+    around: list[int]
+    rows: list[int]
+    rest: list[int]
+    weights: list[int]
+
+    @classmethod
+    def of(
+        cls, op: Operation, cts: Sequence[Value | None], carried: int, stacked: int
+    ) -> _Flow | None:
+        """For these cotangents of the results; None if none flows into the body."""
+        given = {i for i, ct in enumerate(cts) if ct is not None}
+        reached, ends = _reached(op.regions[0].block, given, carried)
+        if not reached:
+            return None
+        return cls(
+            reached,
+            sorted(i for i in ends if i < carried),
+            [i for i in sorted(reached) if carried <= i < carried + stacked],
+            [i for i in sorted(reached) if i >= carried + stacked],
+            [i for i in sorted(given) if i >= carried],
+        )
+
+
+def _is_kept(op: Operation, carried: int) -> bool:
+    """Whether there is place for the carried values of all turns."""
+    length = op.attrs["length"]
+    if length == ENDLESS:
+        return False
+    sizes = [a.tensor.bytes for a in op.regions[0].block.args[:carried]]
+    bounded = len(op.regions) < 2 and not op.attrs.get("counted")
+    known = isinstance(length, int) and all(isinstance(n, int) for n in sizes)
+    simple = op.attrs["stacked"] == 0 and len(op.results) - bool(op.attrs.get("turns")) == carried
+    return bounded or not known or not simple or length * sum(sizes) <= _MOST_KEPT
+
+
+def _with_checkpoints(
+    b: Builder,
+    op: Operation,
+    flow: _Flow,
+    turns: Value,
+    state: Sequence[Value],
+    carries: Sequence[Value],
+    same: Sequence[Value],
+) -> list[Value]:
+    """Cotangents and sums, with few of the carried values kept."""
+    write = _backward(op, flow, len(state), 0)
+
+    def back(
+        inner: Builder, own: Sequence[Value], before: Sequence[Value], rest: Sequence[Value]
+    ) -> list[Value]:
+        found: list[Value] = write(inner, [*own, *before, *rest])
+        return found
+
+    checkpoints = Checkpoints(op.regions[0].block, len(state), same, carries, back)
+    return checkpoints.write(b, turns, state, carries, same)
 
 
 def _reached(body: Block, given: set[int], carried: int) -> tuple[set[int], set[int]]:
@@ -109,16 +166,12 @@ def _turns(defn: Loop, op: Operation) -> list[Value]:
     return [op.results[-1]]
 
 
-def _backward(
-    op: Operation,
-    around: Sequence[int],
-    rows: Sequence[int],
-    rest: Sequence[int],
-    weights: Sequence[int],
-    carried: int,
-    stacked: int,
-) -> Any:
-    """Writes the body of the loop that goes back: see `pulled` for what it takes."""
+def _backward(op: Operation, flow: _Flow, carried: int, stacked: int) -> Any:
+    """Writes the body of the loop that goes back.
+
+    It takes cotangents, sums, carried values, rows, cotangents of rows, and what is the same in all turns.
+    """
+    around, rows, rest, weights = flow.around, flow.rows, flow.rest, flow.weights
     body = op.regions[0].block
 
     def write(b: Builder, args: list[Value]) -> list[Value]:
@@ -224,189 +277,3 @@ def _step(op: Operation, place: int) -> int | None:
     if step is not None and isinstance(adding.defn, arith.Sub):
         step = -step
     return step if step is None or right.owner is not body else None
-
-
-# ---- a batch of loops
-
-
-def mapped(
-    defn: Loop, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
-) -> Any:
-    """See `tapec.ir.ops.repetition.Loop.batch`; a number of turns is the same for all rows."""
-    regions: Sequence[Region] = attrs.pop("regions")
-    counted, carried, stacked = (
-        int(attrs.get("counted", False)),
-        attrs["carried"],
-        attrs["stacked"],
-    )
-    if attrs.get("turns"):
-        return _with_counters(defn, b, operands, batched, regions, attrs)
-    if counted and batched[0]:
-        return _with_own_counts(defn, b, operands, batched, regions, attrs)
-    size = next(v.tensor.shape[0] for v, has in zip(operands, batched, strict=True) if has)
-    flags = list(batched[counted:])
-    body = regions[0].block
-    own = False
-    while True:  # what is carried is mapped once anything that flows into it is
-        yields = _mapped_yields(body, flags)
-        if len(regions) > 1:
-            seen = [*flags[:carried], *flags[carried + stacked :]]
-            own = _mapped_yields(regions[1].block, seen)[0]
-        more = [flags[i] or yields[i] or own for i in range(carried)]
-        if more == flags[:carried]:
-            break
-        flags[:carried] = more
-    values = list(operands[:counted])
-    for i, value in enumerate(operands[counted:]):
-        if i < carried and flags[i] and not batched[counted + i]:
-            value = repeated(b, value, size)
-        elif carried <= i < carried + stacked and flags[i]:
-            value = b.transpose(value, permutation=(1, 0, *range(2, value.tensor.rank)))
-        values.append(value)
-    new = _mapped_regions(regions, values[counted:], flags, carried, stacked, size, own)
-    found = emitted(b, defn.name, values, new, **attrs)
-    results = []
-    for i, result in enumerate(found):
-        if i < carried:
-            results.append(result if flags[i] else repeated(b, result, size))
-        else:
-            results.append(b.transpose(result, permutation=(1, 0, *range(2, result.tensor.rank))))
-    return tuple(results)
-
-
-def _mapped_yields(block: Block, flags: Sequence[bool]) -> list[bool]:
-    """Which values a block yields are mapped if these arguments are."""
-    found = {a for a, has in zip(block.args, flags, strict=True) if has}
-    for op in block.ops[:-1]:
-        if any(v in found for v in op.operands):
-            found.update(op.results)
-    return [v in found for v in block.terminator.operands]
-
-
-def _mapped_regions(
-    regions: Sequence[Region],
-    values: Sequence[Value],
-    flags: Sequence[bool],
-    carried: int,
-    stacked: int,
-    size: Any,
-    own: bool,
-) -> list[Region]:
-    """The regions for all rows at once; ``own``: each row has its own condition."""
-    rows = range(carried, carried + stacked)
-    types = [
-        v.tensor.with_shape(v.tensor.shape[1:]) if i in rows else v.tensor
-        for i, v in enumerate(values)
-    ]
-    outside = [i for i in range(len(values)) if i not in rows]
-
-    def run(b: Builder, block: Block, args: Sequence[Value], has: Sequence[bool]) -> list[Any]:
-        known = dict(zip(block.args, args, strict=True))
-        marked = {a for a, flag in zip(block.args, has, strict=True) if flag}
-        batch_operations(b, block.ops[:-1], known, marked)
-        return [(known.get(v, v), v in marked) for v in block.terminator.operands]
-
-    def holds(b: Builder, args: Sequence[Value]) -> Value:
-        ((value, _),) = run(b, regions[1].block, args, [flags[i] for i in outside])
-        result: Value = value
-        return result
-
-    def body(b: Builder, args: list[Value]) -> list[Value]:
-        found = run(b, regions[0].block, args, flags)
-        alive = holds(b, [args[i] for i in outside]) if own else None
-        results = []
-        for i, (value, has) in enumerate(found):
-            if not has and (i >= carried or flags[i]):
-                value = repeated(b, value, size)
-            if i < carried and alive is not None:
-                wide = alive
-                if value.tensor.rank > 1:
-                    wide = b.broadcast(alive, shape=value.tensor.shape, axes=(0,))
-                value = b.where(wide, value, args[i])
-            results.append(value)
-        return results
-
-    def condition(b: Builder, args: list[Value]) -> list[Value]:
-        value = holds(b, args)
-        return [b.reduce_any(value, axes=(0,)) if own else value]
-
-    new = [new_region(types, body)]
-    if len(regions) > 1:
-        new.append(new_region([types[i] for i in outside], condition))
-    return new
-
-
-def _with_counters(
-    defn: Loop,
-    b: Builder,
-    operands: Sequence[Value],
-    batched: Sequence[bool],
-    regions: Sequence[Region],
-    attrs: dict[str, Any],
-) -> Any:
-    """The number of turns as a carried value, since it may be another one in each row."""
-    place = int(attrs.get("counted", False)) + attrs["carried"]
-    carried = attrs["carried"]
-    number = TensorType(I32)
-
-    def widened(region: Region, *, counts: bool) -> Region:
-        old = region.block
-        types = [a.type for a in old.args]
-
-        def write(inner: Builder, args: list[Value]) -> list[Value]:
-            yielded = copied_into(inner, old, [*args[:carried], *args[carried + 1 :]])
-            if counts:
-                yielded.insert(carried, inner.add(args[carried], inner.full(1, number)))
-            return yielded
-
-        return new_region([*types[:carried], number, *types[carried:]], write)
-
-    new = [widened(region, counts=k == 0) for k, region in enumerate(regions)]
-    inputs, flags = list(operands), list(batched)
-    inputs.insert(place, b.full(0, number))
-    flags.insert(place, False)
-    attrs = {n: v for n, v in attrs.items() if n != "turns"} | {"carried": carried + 1}
-    found = list(mapped(defn, b, inputs, flags, regions=new, **attrs))
-    return (*found[:carried], *found[carried + 1 :], found[carried])
-
-
-def _with_own_counts(
-    defn: Loop,
-    b: Builder,
-    operands: Sequence[Value],
-    batched: Sequence[bool],
-    regions: Sequence[Region],
-    attrs: dict[str, Any],
-) -> Any:
-    """Rows with different numbers of turns: all turn ``length`` times, with a count that says whether one counts."""
-    carried, stacked, length = attrs["carried"], attrs["stacked"], attrs["length"]
-    attrs = {n: v for n, v in attrs.items() if n != "counted"}
-    counts, *rest = operands
-    places = b.emit("iota", axis=0, type=TensorType(I32, (length,)))
-    old = regions[0].block
-
-    def body(inner: Builder, args: list[Value]) -> list[Value]:
-        own, (place, count) = args[:-2], args[-2:]
-        yielded = copied_into(inner, old, own)
-        counts_here = inner.lt(place, count)
-        results = []
-        for i, value in enumerate(yielded):
-            kept = own[i] if i < carried else inner.full_like(0, value)
-            wide = inner.broadcast_to(counts_here, value.tensor.shape)
-            results.append(inner.where(wide, value, kept))
-        return results
-
-    # Arguments: carried, rows, the rest, the turn's number (a row, so moved in front of the rest), the count.
-    inputs = [*rest[: carried + stacked], places, *rest[carried + stacked :], counts]
-    flags = [*batched[1 : 1 + carried + stacked], False, *batched[1 + carried + stacked :], True]
-    types = [a.type for a in old.args]
-    split = carried + stacked
-
-    def reordered(inner: Builder, args: list[Value]) -> list[Value]:
-        own = [*args[:split], *args[split + 1 : -1]]
-        return body(inner, [*own, args[split], args[-1]])
-
-    row = TensorType(I32)
-    region = new_region([*types[:split], row, *types[split:], row], reordered)
-    attrs["stacked"] = stacked + 1
-    return mapped(defn, b, inputs, flags, regions=(region,), **attrs)

@@ -33,8 +33,8 @@ def while_loop(
 ) -> Any:
     """Run ``loop_vars = body(*loop_vars)`` while ``cond(*loop_vars)``.
 
-    A gradient through a loop of a compiled function needs to know how often it turns at most: from
-    ``maximum_iterations``, or from a counter that ``cond`` compares with a constant. ``body`` may assign Variables.
+    ``body`` may assign Variables. In a compiled function gradients are cheaper where it is known how often the loop
+    turns at most: from ``maximum_iterations``, or from a counter that ``cond`` compares with a constant.
 
     Args:
         cond: takes the loop variables and returns a bool of one element.

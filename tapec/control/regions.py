@@ -21,8 +21,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Read
 from tapec.ir.ops.regions import copied_into, new_region
-from tapec.ir.ops.repetition import ENDLESS
-from tapec.ir.ops.repetition_rules import most_turns
+from tapec.ir.ops.repetition_rules import ENDLESS, most_turns
 from tapec.ir.types import BOOL, TensorType
 from tapec.recording import current_trace, tracing
 from tapec.structure import unflatten
