@@ -279,7 +279,7 @@ def test_pools_of_other_dtypes() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: nn.conv2d(X, W, 1, "VALID", "NCHW"), UnimplementedError, "only 'NHWC'"),
+        (lambda: nn.conv2d(X, W, 1, "VALID", "NWHC"), UnimplementedError, "only 'NHWC'"),
         (lambda: nn.conv2d(X, W, 1, "FULL"), TapecError, "SAME, VALID or pairs"),
         (lambda: nn.conv2d(X, W, [2, 1, 1, 1], "VALID"), TapecError, "strides must be"),
         (lambda: nn.conv2d(X, W, 0, "VALID"), TapecError, "strides must be"),
@@ -305,3 +305,71 @@ def test_pools_of_other_dtypes() -> None:
 def test_is_refused(call: Callable[[], Any], error: type[TapecError], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+#: Functions of an image and its format, on channels that come last: lists with an entry for each axis in that order.
+FORMATS: dict[str, tuple[str, tuple[int, ...], Callable[..., Any]]] = {
+    "conv1d": ("NCW", (2, 6, 2), lambda x, f, e: nn.conv1d(x, W[0], 2, "SAME", f)),
+    "conv2d": (
+        "NCHW",
+        (2, 5, 6, 2),
+        lambda x, f, e: nn.conv2d(x, W, e([1, 2, 1, 1]), e([[0, 0], [1, 2], [0, 1], [0, 0]]), f),
+    ),
+    "conv3d": (
+        "NCDHW",
+        (1, 3, 4, 3, 2),
+        lambda x, f, e: nn.conv3d(x, W[None], 1, "VALID", f, e([1, 1, 1, 2, 1])),
+    ),
+    "depthwise_conv2d": (
+        "NCHW",
+        (2, 5, 4, 2),
+        lambda x, f, e: nn.depthwise_conv2d(x, W, e([1, 1, 1, 1]), "SAME", f),
+    ),
+    "separable_conv2d": (
+        "NCHW",
+        (2, 5, 4, 2),
+        lambda x, f, e: nn.separable_conv2d(
+            x, W, np.ones((1, 1, 6, 2)), e([1, 2, 2, 1]), "SAME", f
+        ),
+    ),
+    "conv2d_transpose": (
+        "NCHW",
+        (2, 3, 2, 3),
+        lambda x, f, e: nn.conv2d_transpose(x, W, e([2, 6, 4, 2]), 2, "SAME", f),
+    ),
+    "max_pool2d": (
+        "NCHW",
+        (2, 5, 6, 2),
+        lambda x, f, e: nn.max_pool2d(x, e([1, 2, 3, 1]), e([1, 2, 1, 1]), "SAME", f),
+    ),
+    "avg_pool3d": ("NCDHW", (1, 3, 4, 3, 2), lambda x, f, e: nn.avg_pool3d(x, 2, 1, "SAME", f)),
+    "pool": (
+        "NCHW",
+        (2, 5, 6, 2),
+        lambda x, f, e: nn.pool(x, [2, 3], "AVG", data_format=f, dilations=[2, 1]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_channels_first_is_channels_last_moved(name: str) -> None:
+    data_format, shape, f = FORMATS[name]
+    x = random(*shape)
+    expected = f(x, None, lambda entries: entries).numpy()
+    moved = np.moveaxis(x, -1, 1)
+    found = f(tapec.constant(moved), data_format, lambda e: [e[0], e[-1], *e[1:-1]]).numpy()
+    np.testing.assert_allclose(found, np.moveaxis(expected, -1, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "combine"), [("MAX", np.max), ("AVG", np.mean)])
+def test_pools_with_gaps(kind: str, combine: Callable[..., Array]) -> None:
+    x = random(2, 6, 5, 2)
+    found = nn.pool(x, [2, 3], kind, dilations=[3, 1])
+    expected = [
+        [combine(x[:, [i, i + 3]][:, :, j : j + 3], axis=(1, 2)) for j in range(3)]
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(found.numpy(), np.moveaxis(np.array(expected), 2, 0), rtol=1e-12)
+    for arguments in ({"padding": "SAME"}, {"strides": [2, 2]}):
+        with pytest.raises(ValueError, match="not"):
+            nn.pool(x, [2, 3], kind, dilations=[3, 1], **arguments)

@@ -1,7 +1,7 @@
 """Convolutions of images ``[batch, spatial axes..., channels]``, and their transposes.
 
 As in TensorFlow, filters are not mirrored, padding is zeros, and floats of every width and integers
-are taken; sums of half precision are kept in single. Channels come last; other formats are refused.
+are taken; sums of half precision are kept in single. Channels come last, or, if the format says so, behind the batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tapec.functions.windows import (
     Padding,
     as_batches,
     as_one_batch,
+    layout,
     padded,
     paddings,
     per_axis,
     reach,
-    require_channels_last,
 )
 from tapec.ir.dims import DimLike
 from tapec.ir.types import Shape
@@ -58,7 +58,7 @@ def conv2d(
         strides: distances between places: a number, a pair, or four with 1 first and last.
         padding: ``"VALID"``; ``"SAME"``, which makes ``ceil(H / stride)`` places; or a pair of
             numbers of zeros for each of the two axes, or of all four.
-        data_format: None or ``"NHWC"``.
+        data_format: None or ``"NHWC"``; ``"NCHW"`` has the channels behind the batch, here and in what is returned.
         dilations: distances between a window's entries, as ``strides``; 1 if None.
 
     Returns:
@@ -119,20 +119,22 @@ def depthwise_conv2d(
     The arguments are `conv2d`'s; output ``c * M + m`` is channel ``c`` by filter ``m``.
     """
     x, w = converted(input, filter)
-    require_channels_last(data_format, 2)
-    x, lead = as_one_batch(x, 2)
+    order = layout(data_format, 2)
+    x, lead = as_one_batch(order.moved(x), 2)
     _check_filters(w, 2, x)
     if not may_equal(x.type.shape[-1:], w.type.shape[2:3]):
         raise misfit(f"filters {w.shape} for an image {x.shape}: the channels differ")
-    steps, gaps = per_axis(strides, 2, "strides"), per_axis(dilations, 2, "dilations")
-    x = _padded(x, w, padding, steps, gaps)
+    steps = per_axis(order.entries(strides), 2, "strides")
+    gaps = per_axis(order.entries(dilations), 2, "dilations")
+    x = _padded(x, w, order.entries(padding), steps, gaps)
     *taps, channels, multiplier = w.type.shape
     if multiplier == 1:
         w = reshape(w, (*taps, channels))
-        return as_batches(_moved("nhwc", "ijc", "nhwc", x, w, steps, gaps), lead)
-    y = _moved("nhwc", "ijcm", "nhwcm", x, w, steps, gaps)
-    y = reshape(y, (*y.type.shape[:-2], channels * multiplier))
-    return as_batches(y, lead)
+        y = _moved("nhwc", "ijc", "nhwc", x, w, steps, gaps)
+    else:
+        y = _moved("nhwc", "ijcm", "nhwcm", x, w, steps, gaps)
+        y = reshape(y, (*y.type.shape[:-2], channels * multiplier))
+    return order.back(as_batches(y, lead))
 
 
 def separable_conv2d(
@@ -147,7 +149,7 @@ def separable_conv2d(
 ) -> Tensor:
     """`depthwise_conv2d`, then `conv2d` by filters ``[1, 1, C * M, O]``."""
     y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
-    return conv2d(y, pointwise_filter, 1, "VALID")
+    return conv2d(y, pointwise_filter, 1, "VALID", data_format)
 
 
 def conv1d_transpose(
@@ -182,7 +184,7 @@ def conv2d_transpose(
         output_shape: ``[batch, H, W, C]``, the shape of what `conv2d` would take.
         strides: `conv2d`'s, as are the arguments that follow.
         padding: taken off here, where `conv2d` adds it.
-        data_format: None or ``"NHWC"``.
+        data_format: None, ``"NHWC"`` or ``"NCHW"``.
         dilations: distances between a window's entries.
 
     Returns:
@@ -219,23 +221,31 @@ def _convolved(
     dilations: Any,
 ) -> Tensor:
     x, w = converted(input, filters)
-    require_channels_last(data_format, count)
-    x, lead = as_one_batch(x, count)
+    order = layout(data_format, count)
+    x, lead = as_one_batch(order.moved(x), count)
     _check_filters(w, count, x)
-    steps, gaps = per_axis(strides, count, "strides"), per_axis(dilations, count, "dilations")
+    steps = per_axis(order.entries(strides), count, "strides")
+    gaps = per_axis(order.entries(dilations), count, "dilations")
     groups = _groups(x, w)
-    x = _padded(x, w, padding, steps, gaps)
+    x = _padded(x, w, order.entries(padding), steps, gaps)
+    return order.back(as_batches(_by_windows(count, x, w, steps, gaps, groups), lead))
+
+
+def _by_windows(
+    count: int, x: Tensor, w: Tensor, steps: tuple[int, ...], gaps: tuple[int, ...], groups: int
+) -> Tensor:
+    """A convolution of an image with one batch axis that needs no more padding."""
     *taps, inner, outer = w.type.shape
     places, windows = "dhw"[-count:], "ijk"[:count]
     if groups == 1 and all(n == 1 for n in taps):
-        return as_batches(_pointwise(x, reshape(w, (inner, outer)), steps), lead)
+        return _pointwise(x, reshape(w, (inner, outer)), steps)
     if groups == 1:
         letters = f"n{places}c", f"{windows}co", f"n{places}o"
-        return as_batches(_moved(*letters, x, w, steps, gaps), lead)
+        return _moved(*letters, x, w, steps, gaps)
     x = reshape(x, (*x.type.shape[:-1], groups, inner))
     w = reshape(w, (*taps, inner, groups, outer // groups))
     y = _moved(f"n{places}gc", f"{windows}cgo", f"n{places}go", x, w, steps, gaps)
-    return as_batches(reshape(y, (*y.type.shape[:-2], outer)), lead)
+    return reshape(y, (*y.type.shape[:-2], outer))
 
 
 def _pointwise(x: Tensor, w: Tensor, strides: tuple[int, ...]) -> Tensor:
@@ -312,13 +322,14 @@ def _transposed(
 ) -> Tensor:
     """Mirrored filters over the input, whose pixels stand strides apart amid zeros."""
     y, w = converted(input, filters)
-    require_channels_last(data_format, count)
-    y, _ = as_one_batch(y, count)
+    order = layout(data_format, count)
+    y, _ = as_one_batch(order.moved(y), count)
     _check_filters(w, count, y)
-    steps, gaps = per_axis(strides, count, "strides"), per_axis(dilations, count, "dilations")
-    shape = as_shape(output_shape)
+    steps = per_axis(order.entries(strides), count, "strides")
+    gaps = per_axis(order.entries(dilations), count, "dilations")
+    shape = tuple(order.entries(as_shape(output_shape)))
     reaches = [reach(n, gap) for n, gap in zip(w.type.shape, gaps, strict=False)]
-    pairs = paddings(padding, shape[1:-1], reaches, steps)
+    pairs = paddings(order.entries(padding), shape[1:-1], reaches, steps)
     _check_transposed(y, w, shape, pairs, steps, reaches)
     edges = [
         (far - 1 - before, n + before - (places - 1) * step - 1)
@@ -335,7 +346,7 @@ def _transposed(
     x = _moved(*letters, wide, mirrored, (1,) * count, gaps)
     for axis, edge in enumerate(edges, 1):
         x = part(x, axis, _above(-edge[0]), shape[axis])
-    return x
+    return order.back(x)
 
 
 def _above(n: DimLike) -> DimLike:

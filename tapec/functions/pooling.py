@@ -18,10 +18,11 @@ from tapec.functions.windows import (
     Padding,
     as_batches,
     as_one_batch,
+    layout,
     padded,
     paddings,
     per_axis,
-    require_channels_last,
+    reach,
 )
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, I32, TensorType
@@ -56,7 +57,7 @@ def max_pool2d(
         strides: distances between windows, in the same forms.
         padding: ``"VALID"``; ``"SAME"``, which makes ``ceil(H / stride)`` windows; or a pair of
             numbers for each of the two axes, or of all four. What is padded is never the greatest.
-        data_format: None or ``"NHWC"``.
+        data_format: None or ``"NHWC"``; ``"NCHW"`` has the channels behind the batch, here and in what is returned.
 
     Returns:
         ``[batch..., H', W', C]`` with ``H' = (H + padding - ksize) // stride + 1``.
@@ -146,6 +147,18 @@ def avg_pool(
     return _mean(_spatial(x), x, ksize, strides, padding, data_format)
 
 
+def dilated_pool(x: Tensor, sizes: Sequence[int], gaps: Sequence[int], *, mean: bool) -> Tensor:
+    """The maximum or the mean of windows whose entries are ``gaps`` apart, at every place, without padding."""
+    for axis, (size, gap) in enumerate(zip(sizes, gaps, strict=True), 1):
+        far = reach(size, gap)
+        places = x.type.shape[axis] - far + 1
+        if isinstance(places, int) and places < 1:
+            raise misfit(f"a window of {far} entries does not fit along axis {axis} of {x.shape}")
+        parts = [part(x, axis, start * gap, places) for start in range(size)]
+        x = reduce(lambda a, b: apply("add" if mean else "max", a, b), parts)
+    return divide(x, prod(sizes)) if mean else x
+
+
 def _spatial(x: Tensor) -> int:
     count = x.type.rank - 2
     if not 1 <= count <= 3:
@@ -156,36 +169,35 @@ def _spatial(x: Tensor) -> int:
 def _greatest(
     count: int, input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None
 ) -> Tensor:
-    x, lead = _image(input, count, data_format)
-    sizes, steps = per_axis(ksize, count, "ksize"), per_axis(strides, count, "strides")
+    order = layout(data_format, count)
+    x, lead = as_one_batch(order.moved(as_tensor(input)), count)
+    sizes = per_axis(order.entries(ksize), count, "ksize")
+    steps = per_axis(order.entries(strides), count, "strides")
     dtype = x.type.dtype
     least = float("-inf") if dtype.is_floating else dtype.min
-    x = padded(x, paddings(padding, x.type.shape[1:-1], sizes, steps), least)
+    x = padded(x, paddings(order.entries(padding), x.type.shape[1:-1], sizes, steps), least)
     # The last axis first, and of equal entries the first: that is the first of the whole window.
     for axis in range(count, 0, -1):
         parts = _parts(x, axis, sizes[axis - 1], steps[axis - 1])
         x = reduce(lambda a, b: apply("max", a, b), parts)
-    return as_batches(x, lead)
+    return order.back(as_batches(x, lead))
 
 
 def _mean(
     count: int, input: TensorLike, ksize: Any, strides: Any, padding: Any, data_format: str | None
 ) -> Tensor:
-    x, lead = _image(as_float(input), count, data_format)
-    sizes, steps = per_axis(ksize, count, "ksize"), per_axis(strides, count, "strides")
+    order = layout(data_format, count)
+    x, lead = as_one_batch(order.moved(as_float(input)), count)
+    sizes = per_axis(order.entries(ksize), count, "ksize")
+    steps = per_axis(order.entries(strides), count, "strides")
     dtype, spatial = x.type.dtype, x.type.shape[1:-1]
-    pairs = paddings(padding, spatial, sizes, steps)
+    pairs = paddings(order.entries(padding), spatial, sizes, steps)
     total = padded(cast(x, F32) if dtype in (F16, BF16) else x, pairs)
     for axis in range(count, 0, -1):
         parts = _parts(total, axis, sizes[axis - 1], steps[axis - 1])
         total = reduce(lambda a, b: apply("add", a, b), parts)
     mean = divide(total, _counts(total, spatial, sizes, steps, pairs))
-    return as_batches(cast(mean, dtype), lead)
-
-
-def _image(input: TensorLike, count: int, data_format: str | None) -> tuple[Tensor, Any]:
-    require_channels_last(data_format, count)
-    return as_one_batch(as_tensor(input), count)
+    return order.back(as_batches(cast(mean, dtype), lead))
 
 
 def _parts(x: Tensor, axis: int, size: int, stride: int) -> list[Tensor]:

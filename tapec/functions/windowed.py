@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tapec.errors import UnimplementedError, ValueError
+from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, cast, floordiv, floormod, maximum, multiply, negative
 from tapec.functions.arrays import counting
@@ -16,10 +16,10 @@ from tapec.functions.convolution import (
     conv3d_transpose,
 )
 from tapec.functions.indexing import gather
-from tapec.functions.pooling import avg_pool, max_pool
+from tapec.functions.pooling import avg_pool, dilated_pool, max_pool
 from tapec.functions.rearrangement import expand_dims, pad, part, reshape, reverse, stack
 from tapec.functions.reductions import argmax
-from tapec.functions.windows import paddings, per_axis, reach, require_channels_last
+from tapec.functions.windows import layout, paddings, per_axis, reach, require_channels_last
 from tapec.ir.types import I64
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
@@ -42,21 +42,30 @@ def pool(
         pooling_type: ``"MAX"`` or ``"AVG"``.
         strides: 1 if None.
         padding: ``"VALID"`` or ``"SAME"``.
-        data_format: None or the one with the channels last.
-        dilations: only 1.
+        data_format: None, or one with the channels last or behind the batch.
+        dilations: distances between a window's entries; other than 1 only without strides and padding.
 
     Raises:
-        ValueError: another type of pooling.
-        UnimplementedError: windows with gaps.
+        ValueError: another type of pooling, or strides or padding with dilations.
     """
     kinds = {"MAX": max_pool, "AVG": avg_pool}
     if pooling_type not in kinds:
         raise ValueError(f"pooling_type must be MAX or AVG, got {pooling_type!r}", location=here())
     count = as_tensor(input).type.rank - 2
-    if per_axis(dilations, count, "dilations") != (1,) * count:
-        raise UnimplementedError("pool: dilations other than 1 are not supported", location=here())
+    gaps = per_axis(dilations, count, "dilations")
     steps = [1] * count if strides is None else strides
-    return kinds[pooling_type](input, window_shape, steps, padding, data_format)
+    if gaps == (1,) * count:
+        return kinds[pooling_type](input, window_shape, steps, padding, data_format)
+    if per_axis(steps, count, "strides") != (1,) * count:
+        message = "strides > 1 not supported in conjunction with dilations > 1"
+        raise ValueError(message, location=here())
+    if not isinstance(padding, str) or padding.upper() != "VALID":
+        message = f"pooling with padding {padding!r} is not implemented for dilations > 1"
+        raise ValueError(message, location=here())
+    order = layout(data_format, count)
+    x = order.moved(as_tensor(input))
+    sizes = per_axis(window_shape, count, "window_shape")
+    return order.back(dilated_pool(x, sizes, gaps, mean=pooling_type == "AVG"))
 
 
 def conv_transpose(

@@ -1,11 +1,12 @@
 """How arguments describe windows that move over images: sizes, strides, dilations, padding.
 
-An image is ``[batch, spatial axes..., channels]``: the channels come last.
+An image is ``[batch, spatial axes..., channels]``: the channels come last. `Layout` brings others into that order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from tapec.errors import NotImplementedError, UnimplementedError, ValueError
 from tapec.frames import here
 from tapec.functions.broadcasting import misfit
 from tapec.functions.known import as_shape
-from tapec.functions.rearrangement import pad, reshape
+from tapec.functions.rearrangement import pad, reshape, transpose
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import Shape
 from tapec.tensor import Tensor
@@ -37,6 +38,45 @@ def require_channels_last(data_format: str | None, count: int) -> None:
             location=here(),
             hint="move the channels to the last axis with tapec.transpose",
         )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the channels of images with ``count`` spatial axes are: ``first`` behind the batch, or last."""
+
+    count: int
+    first: bool
+
+    def moved(self, x: Tensor) -> Tensor:
+        """An image with its channels last."""
+        rank = x.type.rank
+        at = rank - self.count - 1
+        return transpose(x, (*range(at), *range(at + 1, rank), at)) if self.first and at > 0 else x
+
+    def back(self, x: Tensor) -> Tensor:
+        """Undo `moved`."""
+        rank = x.type.rank
+        at = rank - self.count - 1
+        return transpose(x, (*range(at), rank - 1, *range(at, rank - 1))) if self.first else x
+
+    def entries(self, values: Any) -> Any:
+        """An argument that has an entry for each axis, in the order with the channels last; any other as it is."""
+        whole = isinstance(values, list | tuple) and len(values) == self.count + 2
+        return [values[0], *values[2:], values[1]] if self.first and whole else values
+
+
+def layout(data_format: str | None, count: int) -> Layout:
+    """The order of an image's axes.
+
+    Raises:
+        UnimplementedError: there is no such format.
+    """
+    last = FORMATS[count]
+    first = f"NC{last[1:-1]}"
+    if data_format not in (None, last, first):
+        message = f"data_format {data_format!r} is not supported, only {last!r} and {first!r}"
+        raise UnimplementedError(message, location=here())
+    return Layout(count, data_format == first)
 
 
 def per_axis(value: Any, count: int, what: str) -> tuple[int, ...]:
