@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -347,3 +347,63 @@ def test_many_variables_share_what_is_known() -> None:
     assert "20 of 20 gradients are None" in found.__rich__()
     assert not tape.explain(y, []).missing
     assert "there are no sources" in str(tape.explain(y, []))
+
+
+def test_computed_after_the_gradient() -> None:
+    v = tapec.Variable(3.0)
+    with tapec.GradientTape() as tape:
+        y = v * v
+        slope = tape.gradient(y, v)  # here
+        z = slope * v
+    found = tape.explain(z, v)
+    assert found.cause == "outside the block"
+    assert "z was computed after the tape gave its gradient" in found.message
+    assert found.location is not None
+    assert found.location.text.endswith("# here")
+    assert tape.explain(y, v).cause == "connected"
+
+
+class Shared:
+    scale = tapec.Variable(1.0)
+    parts: ClassVar = [tapec.Variable(2.0)]
+
+
+class Pair(NamedTuple):
+    first: tapec.Variable
+    second: tapec.Variable
+
+
+def test_names_of_class_attributes_and_named_tuples() -> None:
+    pair = Pair(tapec.Variable(1.0), tapec.Variable(2.0))
+    shared = Shared()
+    with tapec.GradientTape() as tape:
+        y = pair.first * shared.parts[0]
+    assert "respect to pair.second is None" in tape.explain(y, pair)[1].message
+    assert "respect to shared.scale is None" in tape.explain(y, shared.scale).message
+    assert "y depends on: pair.first, shared.parts[0]" in tape.explain(y, Shared.scale).message
+
+
+def test_names_that_nobody_gave() -> None:
+    """Notebooks keep results of cells, Python the iterable of a comprehension."""
+    v = tapec.Variable(1.0)
+    names: dict[str, Any] = {"_": v, "_3": v, "Out": {3: v}, "kernel": v, "tf": tapec}
+    exec("with tf.GradientTape() as t: y = tf.round(kernel)\ne = t.explain(y, Out[3])", names)
+    assert "respect to kernel is None" in names["e"].message
+
+
+def test_a_loop_whose_turns_differ_is_explained_a_few_times() -> None:
+    """What is said of it may be that of an earlier turn, for saying it anew each time would cost."""
+    v = tapec.Variable(1.0, name="v")
+    made = []
+    for turn in range(20):
+        with tapec.GradientTape() as tape:
+            y: Any = v
+            for _ in range(turn + 1):
+                y = y * 1.0
+            y = tapec.round(y)
+        assert tape.gradient(y, v) is None
+        made.append(id(v.missing))
+    assert v.missing is not None
+    assert v.missing.cause == "no derivative"
+    assert len(set(made)) < 20
+    assert made[-1] == made[-2]

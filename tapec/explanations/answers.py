@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tapec.explanations.connections import Remembered
@@ -22,11 +23,23 @@ from tapec.records import Recording
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
-#: How many explanations one call of ``gradient`` makes, and how many are kept.
+#: How many explanations one call of ``gradient`` makes, of how many lines they are kept, and how often one is made
+#: anew because the tape was used in another way: of a loop whose turns all differ, the last of these has to do.
 _EXPLAINED = 8
 _KEPT = 256
+_TRIES = 8
 
-_known: OrderedDict[Any, Explanation] = OrderedDict()
+
+@dataclass(slots=True)
+class _Told:
+    """An explanation, for what use of the tape it was made, how often one was made for that line."""
+
+    used: Any
+    explanation: Explanation
+    tries: int
+
+
+_known: OrderedDict[Any, _Told] = OrderedDict()
 
 
 def explain_each(
@@ -122,13 +135,15 @@ def explain_missing(
         if gradient is not None or len(missing) == _EXPLAINED:
             continue
         value = Value.of(source)
-        key = asked, used, source.number if isinstance(source, Variable) else (i, source.type)
-        found = _known.get(key)
-        if found is None:
+        key = asked, source.number if isinstance(source, Variable) else (i, source.type)
+        told = _known.get(key)
+        if told is None or (told.used != used and told.tries < _TRIES):
             known = known or (Remembered(trail, recording), Names())
-            found = _known[key] = explain(*known, ends, value)
+            tries = 1 if told is None else told.tries + 1
+            told = _known[key] = _Told(used, explain(*known, ends, value), tries)
             if len(_known) > _KEPT:
                 _known.popitem(last=False)
+        found = told.explanation
         missing.append(found)
         if isinstance(source, Variable):
             source.missing = found

@@ -55,7 +55,7 @@ def _first(question: Question) -> list[Explanation]:
             if cause in (_cuts, _assigned):  # what left the tape elsewhere is another reason
                 found += [e for e in _departed(question) if e.location != found[0].location]
             return found
-    return [_unrelated(question) or _before(question) or _unread(question)]
+    return [_spent(question) or _unrelated(question) or _before(question) or _unread(question)]
 
 
 def _integer_source(question: Question) -> Explanation:
@@ -307,6 +307,24 @@ def _departure(question: Question, event: Departure) -> Explanation:
 
 
 # -- it was not used
+
+
+def _spent(question: Question) -> Explanation | None:
+    """The targets were computed when the tape had given its gradient."""
+    spent = question.trail.spent
+    if spent is None or not any(
+        id > spent.time and id not in question.ways.makers for id in question.target_ids
+    ):
+        return None
+    location = resolve(spent.origin)
+    return Explanation(
+        Cause.AFTER,
+        f"{question.target_name} was computed after the tape gave its gradient at "
+        f"{question.line(location)}: it records no longer",
+        location,
+        "use GradientTape(persistent=True), or another tape around this one",
+        question.opened,
+    )
 
 
 def _unrelated(question: Question) -> Explanation | None:

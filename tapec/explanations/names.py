@@ -55,7 +55,7 @@ class Names:
 
     def _search(self, scope: Mapping[str, Any], code: CodeType) -> None:
         """Enter the tensors among a function's variables, and in objects and containers; what is near comes first."""
-        level = list(scope.items())
+        level = [item for item in scope.items() if not _HIDDEN.match(item[0])]
         seen: set[int] = set()
         left = _MEMBERS
         for _ in range(_DEPTH):
@@ -66,7 +66,8 @@ class Names:
                     self._enter(name, thing, code)
                 elif not isinstance(thing, _CLOSED) and id(thing) not in seen:
                     seen.add(id(thing))
-                    below.append((name, thing))
+                    if not (isinstance(thing, type) and _is_installed(thing)):
+                        below.append((name, thing))
             if left < 0 or len(seen) > _OBJECTS:
                 return
             level = list(islice(chain.from_iterable(_parts(*part) for part in below), _MEMBERS))
@@ -122,6 +123,12 @@ def of_variable(variable: Variable, names: Names) -> str:
 _INSTALLED = tuple({sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")})
 
 
+def _is_installed(kind: type) -> bool:
+    """Whether a class is of this Python's library, of a package, or ours."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is not None and (file.startswith(_INSTALLED) or is_ours(kind.__module__))
+
+
 def _user_frames() -> Iterator[FrameType]:
     """The functions that are running, innermost first, save ours and installed ones further up."""
     frame: FrameType | None = sys._getframe(1)
@@ -134,8 +141,11 @@ def _user_frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+#: What no user calls a value: hidden variables of Python, of test runners, of notebooks (results of earlier cells).
+_HIDDEN = re.compile(r"[^A-Za-z_]|_+\d*$|_(i+|[dio]h)\d*$|(In|Out)$")
+
 #: What has no members that a user would name.
-_CLOSED = (ModuleType, type, str, bytes, int, float, complex, NoneType, np.ndarray)
+_CLOSED = (ModuleType, str, bytes, int, float, complex, NoneType, np.ndarray)
 
 
 def _is_position(name: str) -> bool:
@@ -143,16 +153,35 @@ def _is_position(name: str) -> bool:
 
 
 def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
-    """What a list, a dict or an object holds, with paths."""
+    """What a list, a dict, a class or an object holds, with paths; no code of the user's runs for it."""
     if isinstance(thing, list | tuple):
-        yield from ((f"{name}[{i}]", part) for i, part in enumerate(thing[:_MEMBERS]))
+        fields = getattr(type(thing), "_fields", None)  # of a named tuple
+        for i, part in enumerate(islice(thing, _MEMBERS)):
+            yield (f"{name}.{fields[i]}" if fields else f"{name}[{i}]"), part
     elif isinstance(thing, dict):
-        yield from (
-            (f"{name}[{key!r}]", part) for key, part in islice(list(thing.items()), _MEMBERS)
-        )
+        items = islice(list(dict.items(thing)), _MEMBERS)
+        yield from ((f"{name}[{key!r}]", part) for key, part in items)
+    elif isinstance(thing, type):
+        yield from _class_parts(name, thing)
     elif not is_ours(type(thing).__module__):
-        fields = dict(getattr(thing, "__dict__", {}))
-        for kind in type(thing).__mro__:
+        for kind in reversed(type(thing).__mro__):
+            yield from _class_parts(name, kind)
             slots = kind.__dict__.get("__slots__", ())
-            fields |= {key: getattr(thing, key, None) for key in slots if key != "__weakref__"}
-        yield from ((f"{name}.{key}", part) for key, part in fields.items())
+            for key in (slots,) if isinstance(slots, str) else slots:
+                if key != "__weakref__":
+                    yield f"{name}.{key}", getattr(thing, key, None)
+        yield from ((f"{name}.{key}", part) for key, part in _dict_of(thing).items())
+
+
+def _class_parts(name: str, kind: type) -> Iterator[tuple[str, Any]]:
+    """The tensors that are attributes of a class, and those in its lists and dicts."""
+    for key, part in kind.__dict__.items():
+        if isinstance(part, Tensor | Variable | list | tuple | dict) and not key.startswith("__"):
+            yield f"{name}.{key}", part
+
+
+def _dict_of(thing: Any) -> dict[str, Any]:
+    try:
+        return dict(object.__getattribute__(thing, "__dict__"))
+    except AttributeError:
+        return {}

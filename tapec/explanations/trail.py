@@ -120,7 +120,7 @@ class Trail:
         watches: when what was first watched, by tensor id or ``id`` of a Variable.
         late: when tensors were watched that recorded operations had used before.
         departures, assignments, answers: see their classes.
-        opened, forgot: when the tape first began to record, and was last reset.
+        opened, forgot, spent: when the tape first began to record, was last reset, and gave its only gradient.
     """
 
     __slots__ = (
@@ -136,6 +136,7 @@ class Trail:
         "opened",
         "past",
         "reads",
+        "spent",
         "state",
         "steps",
         "unanswered",
@@ -155,6 +156,7 @@ class Trail:
         self.answers: list[Answer] = []
         self.opened: Mark | None = None
         self.forgot: Mark | None = None
+        self.spent: Mark | None = None
         #: Questions that were answered with None: ids of the targets, key of the source.
         self.unanswered: set[tuple[frozenset[int], int]] = set()
         self._room = AFTERWARDS
@@ -243,6 +245,7 @@ class Trail:
         """Keep a recording that has given its gradient, without the arrays."""
         recording.release(CAPACITY)
         self.past = recording
+        self.spent = mark()
 
     # -- while it does not
 
