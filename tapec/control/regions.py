@@ -195,11 +195,7 @@ class _Part:
             outputs = fn([trace.input(t, None) for t in types])
             trace.finish(outputs)
         if trace.created_variables:
-            raise RuntimeError(
-                f"a Variable is made inside of {name}, which may run often, or not at all",
-                location=here(),
-                hint="make it outside",
-            )
+            _current().creates_variable()  # as optimizers do, once: the second trace makes none
         self.function: Function = trace.function
         self.captures: list[Any] = trace.captures
         self.inputs = len(types)
@@ -221,9 +217,7 @@ class _Inputs:
         self.others = [t for i, t in things.items() if i not in states]
         for part in parts:
             _watch_reads(part, states)
-        trace = current_trace()
-        assert trace is not None
-        self.trace = trace
+        self.trace = trace = _current()
         for part in parts:
             trace.function.guards += [
                 g for g in part.function.guards if g not in trace.function.guards
@@ -283,6 +277,12 @@ class _Inputs:
         return [*results[:split], *results[end:]]
 
 
+def _current() -> Trace:
+    trace = current_trace()
+    assert trace is not None
+    return trace
+
+
 def _read(thing: Any) -> Tensor:
     return thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
 
@@ -334,6 +334,8 @@ def _started(leaves: Leaves, step: Callable[[Leaves], Leaves]) -> Leaves:
     with tracing(trace):
         known = [v if isinstance(v, TensorArray) else trace.input(v.type, None) for v in leaves]
         found = step(known)
+    if trace.created_variables:
+        _current().creates_variable()
     return [
         v.shaped_like(f) if isinstance(v, TensorArray) else v
         for v, f in zip(leaves, found, strict=True)

@@ -28,9 +28,10 @@ class _Rows:
     def size(self) -> int:
         return len(self.rows)
 
-    def extend(self, size: int) -> None:
-        """Have more elements."""
+    def extended(self, size: int) -> _Rows:
+        """With more elements."""
         self.rows += [None] * (size - len(self.rows))
+        return self
 
     def write(self, at: int | Tensor, row: Tensor) -> _Rows:
         self.rows[int(at)] = row
@@ -47,6 +48,13 @@ class _Stack:
     def __init__(self, size: int, value: Tensor | None) -> None:
         self.size = size
         self.value = value
+
+    def extended(self, size: int) -> _Stack:
+        """With more elements."""
+        if self.value is None:
+            return _Stack(size, None)
+        shape = (size - self.size, *self.value.type.shape[1:])
+        return _Stack(size, concat([self.value, full(0, self.value.dtype, shape)], 0))
 
     def write(self, at: int | Tensor, row: Tensor) -> _Stack:
         """The next state."""
@@ -168,12 +176,12 @@ class TensorArray:
         """
         cells, at = self._current(), self._index(index, "write")
         if isinstance(at, int) and at >= cells.size:
-            if not self._dynamic or isinstance(cells, _Stack):
+            if not self._dynamic:
                 raise OutOfRangeError(
                     f"Tried to write to index {at} but array is not resizeable and size is: {cells.size}",
                     location=here(),
                 )
-            cells.extend(at + 1)
+            cells = cells.extended(at + 1)
         row = self._fitted(value)
         if isinstance(at, int):
             self._cleared.discard(at)
