@@ -65,16 +65,22 @@ class ArrayArithmetic:
         defn = OPS.get(name.removesuffix("_"))
         if defn is None:
             raise AttributeError(f"no operation is called {name!r}")
+        meaning = self.meaning(defn)
+        setattr(self, name, meaning)  # formulas ask for the same operations again and again
+        return meaning
+
+    def meaning(self, defn: Op) -> Callable[..., Any]:
+        """What stands for an operation."""
         return defn.evaluate
 
 
 class QuietArithmetic(ArrayArithmetic):
     """The same for callers that have silenced NumPy themselves: nothing stands before its functions."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        defn = OPS.get(name.removesuffix("_"))
+    def meaning(self, defn: Op) -> Callable[..., Any]:
+        """NumPy's function, where the operation is just that."""
         scalar: Scalar | None = getattr(defn, "scalar", None)
-        return super().__getattr__(name) if scalar is None else scalar.numpy
+        return super().meaning(defn) if scalar is None else scalar.numpy
 
 
 #: The instances; `Any`, since they are no whole `Kernel`.

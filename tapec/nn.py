@@ -74,8 +74,8 @@ from tapec.functions.pooling import max_pool as max_pool
 from tapec.functions.pooling import max_pool1d as max_pool1d
 from tapec.functions.pooling import max_pool2d as max_pool2d
 from tapec.functions.pooling import max_pool3d as max_pool3d
-from tapec.functions.rearrangement import concat, expand_dims, reshape
-from tapec.functions.reductions import norm, reduce_max, reduce_mean, reduce_sum
+from tapec.functions.rearrangement import concat, reshape
+from tapec.functions.reductions import norm, reduce_max, reduce_mean, reduce_sum, restored
 from tapec.functions.sets import approx_max_k as approx_max_k
 from tapec.functions.sets import approx_min_k as approx_min_k
 from tapec.functions.statistics import (
@@ -180,14 +180,14 @@ def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None
     """``e ** x / sum(e ** x)`` along an axis (the last by default), without overflow."""
     axis = -1 if axis is None else axis
     powers = exp(_shifted(logits, axis))
-    return divide(powers, reduce_sum(powers, axis, keepdims=True))
+    return divide(powers, restored(reduce_sum(powers, axis), powers, axis))
 
 
 def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """The logarithm of `softmax`, without overflow or underflow."""
     axis = -1 if axis is None else axis
     x = _shifted(logits, axis)
-    return subtract(x, log(reduce_sum(exp(x), axis, keepdims=True)))
+    return subtract(x, restored(log(reduce_sum(exp(x), axis)), x, axis))
 
 
 def _shifted(logits: TensorLike, axis: int) -> Tensor:
@@ -195,7 +195,7 @@ def _shifted(logits: TensorLike, axis: int) -> Tensor:
     x = as_float(logits)
     if not x.type.rank:
         raise misfit("softmax of a scalar", "it takes at least one axis")
-    return subtract(x, stop_gradient(reduce_max(x, axis, keepdims=True)))
+    return subtract(x, restored(stop_gradient(reduce_max(x, axis)), x, axis))
 
 
 # -- losses
@@ -236,10 +236,9 @@ def sparse_softmax_cross_entropy_with_logits(
                 location=here(),
             )
     shifted = _shifted(x, -1)
-    line = (*(1,) * y.type.rank, count)
-    classes = apply("iota", axis=y.type.rank, type=TensorType(y.type.dtype, line))
+    classes = apply("iota", axis=y.type.rank, type=TensorType(y.type.dtype, x.type.shape))
     # A masked sum rather than a gather: its gradient is a selection, not a scattered addition.
-    at_label = equal(expand_dims(y, -1), classes)
+    at_label = equal(restored(y, x, -1), classes)
     chosen = reduce_sum(where(at_label, shifted, 0), -1)
     losses = subtract(log(reduce_sum(exp(shifted), -1)), chosen)
     if current_trace() is None:

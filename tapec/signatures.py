@@ -56,7 +56,8 @@ class Signature:
         self.attrs = attrs
         self.inputs = inputs
         self.single = not isinstance(found, tuple)
-        self.outputs: tuple[TensorType, ...] = (found,) if self.single else found
+        outputs = (found,) if self.single else found
+        self.outputs: tuple[TensorType, ...] = tuple([_types.setdefault(t, t) for t in outputs])
         self.kernel: Callable[..., Any] = defn.kernel(**attrs)
         self.looks_up = isinstance(defn, Lookup)
         carrying = [i for i, t in enumerate(self.outputs) if t.dtype.is_differentiable]
@@ -108,6 +109,8 @@ def _picker(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...
 
 
 _signatures: dict[Any, Signature] = {}
+#: The types of results: equal ones are the same object, as far as signatures go.
+_types: dict[TensorType, TensorType] = {}
 
 
 def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> Signature:
@@ -128,5 +131,6 @@ def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any])
         found = Signature(OPS[op], tuple(types), dict(attrs))
         if len(_signatures) >= _CAPACITY:
             _signatures.clear()
+            _types.clear()
         _signatures[key] = found
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.ir.composed import ARRAYS
+from tapec.ir.composed import QUIET_ARRAYS
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Index, Kernel, Op, Sample
@@ -100,13 +100,14 @@ class RandomOp(Op):
             raise DTypeError(f"{self.name} does not make {target.dtype}")
         return target
 
+    @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """The formula of `lower`, on arrays."""
         (key,), target = arrays, attrs["type"]
         lead, rest = key.shape[:-1], target.static_shape[key.ndim - 1 :]
         seed, counter = (key[..., part].reshape(lead + (1,) * len(rest)) for part in (0, 1))
         index = np.arange(prod(rest), dtype=np.uint64).reshape(rest)
-        values = self.draw(ARRAYS, philox(ARRAYS, seed, counter, index), target.dtype)
+        values = self.draw(QUIET_ARRAYS, philox(QUIET_ARRAYS, seed, counter, index), target.dtype)
         return np.asarray(values, target.dtype.numpy)
 
     def batch(

@@ -63,6 +63,8 @@ def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 
     Example: ``truediv(7, 2)`` is a float64 ``3.5``.
     """
+    if type(y) in (float, int) and isinstance(x, Tensor) and x.type.dtype.is_floating:
+        return binary("div", x, y)  # the common case
     x, y = converted(x, y)
     if not x.type.dtype.is_differentiable and x.type.dtype == y.type.dtype:
         wide = F32 if x.type.dtype.bits <= 16 else F64

@@ -53,6 +53,14 @@ def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return kept
 
 
+def restored(reduced: Tensor, x: Tensor, axis: Any) -> Tensor:
+    """What a reduction of ``x`` over axes gave, repeated along them: of the shape of ``x``."""
+    axes = axes_of(axis, x.type.rank)
+    kept = tuple([a for a in range(x.type.rank) if a not in axes])
+    result: Tensor = apply("broadcast", reduced, shape=x.type.shape, axes=kept) if axes else reduced
+    return result
+
+
 def reduce_sum(
     input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
@@ -112,7 +120,9 @@ def reduce_mean(
     """
     x = as_tensor(input_tensor)
     dtype = x.type.dtype
-    if dtype in (F16, BF16):  # which can hold neither the sum nor the number of many elements
+    if (
+        dtype is F16 or dtype is BF16
+    ):  # which can hold neither the sum nor the number of many elements
         return cast(reduce_mean(cast(x, F32), axis, keepdims), dtype)
     number: TensorLike = count(x, axis)
     if not isinstance(number, int):
@@ -126,7 +136,7 @@ def reduce_variance(
 ) -> Tensor:
     """The mean squared distance from the mean (divided by n, not n - 1)."""
     x = as_float(input_tensor)
-    gap = subtract(x, reduce_mean(x, axis, keepdims=True))
+    gap = subtract(x, restored(reduce_mean(x, axis), x, axis))
     return reduce_mean(real(multiply(conj(gap), gap)), axis, keepdims)
 
 
