@@ -481,7 +481,11 @@ def test_cases_that_the_run_decides(wrap: Wrap) -> None:
         (lambda x: tapec.cond(x > 0, lambda: x, lambda: x), "ValueError", "one element"),
         (lambda x: tapec.scan(lambda a, e: [a, a], x), "ValueError", "scan"),
         (lambda x: tapec.foldl(lambda a, e: x, x, x[0]), "ValueError", "foldl"),
-        (lambda x: tapec.map_fn(lambda e: tapec.Variable(1.0) * e, x), "ValueError", "at each call"),
+        (
+            lambda x: tapec.map_fn(lambda e: tapec.Variable(1.0) * e, x),
+            "ValueError",
+            "at each call",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(step: Any, kind: str, says: str) -> None:
