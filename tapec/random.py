@@ -8,160 +8,23 @@ values are not TensorFlow's.
 
 from __future__ import annotations
 
-import secrets
-import threading
 from typing import Any
 
-import numpy as np
-
-from tapec.errors import ValueError
-from tapec.frames import here
-from tapec.functions.arithmetic import (
-    add,
-    cast,
-    floormod,
-    maximum,
-    multiply,
-    negative,
-    subtract,
-)
-from tapec.functions.broadcasting import binary, like, misfit
-from tapec.functions.elementary import log
+from tapec.functions import distributions, rejection
+from tapec.functions.arithmetic import cast, divide
+from tapec.functions.broadcasting import binary, misfit
 from tapec.functions.indexing import gather
-from tapec.functions.known import as_shape, static_value
+from tapec.functions.known import as_shape
 from tapec.functions.ordering import argsort
-from tapec.functions.rearrangement import expand_dims, reshape, stack
-from tapec.functions.reductions import argmax
-from tapec.functions.special import erfinv
-from tapec.ir.types import F32, I64, U64, DType, Shape, TensorType, as_dtype
-from tapec.recording import tracing
+from tapec.functions.rearrangement import reshape, stack
+from tapec.generator import Algorithm as Algorithm
+from tapec.generator import Generator as Generator
+from tapec.generator import Streams
+from tapec.generator import create_rng_state as create_rng_state
+from tapec.ir.types import F32, I32, I64, U64, TensorType
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
-from tapec.variable import Variable
 
-_MASK = 2**64 - 1
-#: What a seeded operation starts from while nobody has called `set_seed`.
-_DEFAULT_SEED = 87654321
-
-
-def _mixed(number: int) -> int:
-    """A number spread over 64 bits: near seeds give far keys (splitmix64, Steele et al. 2014)."""
-    z = (number + 0x9E3779B97F4A7C15) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
-
-
-def _start(seed: int) -> Any:
-    """The first state of the stream of a seed."""
-    return np.array([_mixed(seed), 0], np.uint64)
-
-
-class Generator:
-    """A stream of random tensors; ``state`` is a Variable u64[2], a seed and the number of draws.
-
-    Example: ``Generator.from_seed(1).normal([2, 3])``.
-    """
-
-    def __init__(self, seed: int) -> None:
-        """Start a stream; use `from_seed` or `from_non_deterministic_state`."""
-        with tracing(None):  # it outlives a function that makes it while it is compiled
-            self.state = Variable(_start(seed), trainable=False, name="random")
-        self._lock = threading.RLock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles keep: all but the lock, which is of this stream."""
-        return {"state": self.state}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
-
-    @classmethod
-    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
-        """A stream that is the same for the same seed; ``alg`` is ignored, there is one."""
-        return cls(int(seed))
-
-    @classmethod
-    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
-        """A stream that nobody can repeat."""
-        return cls(secrets.randbits(64))
-
-    def reset_from_seed(self, seed: int) -> None:
-        """Start the stream of a seed, in place: compiled functions see it."""
-        self.state.assign(_start(int(seed)))
-
-    def reset(self, state: TensorLike) -> None:
-        """Continue from a state taken with ``generator.state``."""
-        self.state.assign(state)
-
-    def next_key(self) -> Tensor:
-        """The key of the next draw; the state moves on."""
-        with self._lock:
-            key = self.state.read_value()
-            self.state.assign(add(key, as_tensor([0, 1], U64)))
-        return key
-
-    def skip(self, delta: int) -> None:
-        """Pass over ``delta`` draws."""
-        self.state.assign_add(as_tensor([0, int(delta)], U64))
-
-    def split(self, count: int = 1) -> list[Generator]:
-        """Independent streams, made from the next draws."""
-        bits = apply("random_bits", self.next_key(), type=TensorType(U64, (int(count),)))
-        return [Generator(int(b)) for b in bits.array]
-
-    def make_seeds(self, count: int = 1) -> Tensor:
-        """``[2, count]`` int64 seeds for the stateless functions."""
-        bits = apply("random_bits", self.next_key(), type=TensorType(U64, (2, int(count))))
-        return cast(bits, I64)
-
-    def uniform(
-        self, shape: Any, minval: TensorLike = 0, maxval: TensorLike = None, dtype: Any = F32
-    ) -> Tensor:
-        """See `tapec.random.uniform`."""
-        return _uniform(self.next_key(), shape, minval, maxval, dtype)
-
-    def normal(
-        self, shape: Any, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: Any = F32
-    ) -> Tensor:
-        """See `tapec.random.normal`."""
-        return _normal(self.next_key(), shape, mean, stddev, dtype)
-
-    def truncated_normal(
-        self, shape: Any, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, dtype: Any = F32
-    ) -> Tensor:
-        """See `tapec.random.truncated_normal`."""
-        return _truncated_normal(self.next_key(), shape, mean, stddev, dtype)
-
-
-class _Streams:
-    """The global generator, and one for each ``seed`` argument; `set_seed` restarts them all."""
-
-    def __init__(self) -> None:
-        self.main = Generator.from_non_deterministic_state()
-        self.seed: int | None = None
-        self.seeded: dict[int, Generator] = {}
-
-    def next_key(self, seed: int | None) -> Tensor:
-        """The next key of the stream for a ``seed`` argument."""
-        if seed is None:
-            return self.main.next_key()
-        stream = self.seeded.get(seed)
-        if stream is None:
-            stream = self.seeded[seed] = Generator(self._start(seed))
-        return stream.next_key()
-
-    def _start(self, seed: int) -> int:
-        return _mixed(_DEFAULT_SEED if self.seed is None else self.seed) ^ seed
-
-    def restart(self, seed: int) -> None:
-        """Seed every stream anew, in place."""
-        self.seed = seed
-        self.main.reset_from_seed(seed)
-        for own, stream in self.seeded.items():
-            stream.reset_from_seed(self._start(own))
-
-
-_STREAMS = _Streams()
+_STREAMS = Streams()
 
 
 def set_seed(seed: int) -> None:
@@ -202,7 +65,7 @@ def uniform(
     Raises:
         ValueError: integers without ``maxval``.
     """
-    return _uniform(_STREAMS.next_key(seed), shape, minval, maxval, dtype)
+    return distributions.uniform(_STREAMS.next_key(seed), shape, minval, maxval, dtype)
 
 
 def normal(
@@ -218,7 +81,7 @@ def normal(
     Gradients flow to ``mean`` and ``stddev``, which broadcast to ``shape``. For ``seed`` see
     `uniform`.
     """
-    return _normal(_STREAMS.next_key(seed), shape, mean, stddev, dtype)
+    return distributions.normal(_STREAMS.next_key(seed), shape, mean, stddev, dtype)
 
 
 def truncated_normal(
@@ -230,7 +93,7 @@ def truncated_normal(
     name: str | None = None,
 ) -> Tensor:
     """`normal` numbers no further than two standard deviations from the mean."""
-    return _truncated_normal(_STREAMS.next_key(seed), shape, mean, stddev, dtype)
+    return distributions.truncated_normal(_STREAMS.next_key(seed), shape, mean, stddev, dtype)
 
 
 def categorical(
@@ -251,9 +114,59 @@ def categorical(
     Returns:
         ``[batch, num_samples]`` integers in ``[0, classes)``.
     """
-    return _categorical(
+    return distributions.categorical(
         _STREAMS.next_key(seed), logits, num_samples, I64 if dtype is None else dtype
     )
+
+
+def gamma(
+    shape: Any,
+    alpha: TensorLike,
+    beta: TensorLike = None,
+    dtype: Any = F32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers from the gamma distribution of shape ``alpha`` and rate ``beta``.
+
+    Args:
+        shape: how many for each pair of parameters.
+        alpha: greater than 0, else the numbers are NaN.
+        beta: broadcasts with ``alpha``; 1 if None.
+        dtype: of the result; parameters that are no tensors take it.
+        seed: see `uniform`.
+        name: not used.
+
+    Returns:
+        ``[*shape, *parameters]``, the broadcast shape of the parameters last. Gradients flow to both:
+        a number is taken as the value at a fixed place of the distribution function.
+
+    Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients", 2018.
+    """
+    a, b = rejection.parameters(alpha, 1 if beta is None else beta, dtype)
+    sizes = (*as_shape(shape), *a.type.shape)
+    return divide(rejection.gamma(_STREAMS.next_key(seed), sizes, a), b)
+
+
+def poisson(
+    shape: Any,
+    lam: TensorLike,
+    dtype: Any = F32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers from the Poisson distribution of mean ``lam``, ``[*shape, *lam.shape]``.
+
+    Args:
+        shape: how many for each mean.
+        lam: the means; the numbers are 0 where it is negative.
+        dtype: of the result, floats or integers.
+        seed: see `uniform`.
+        name: not used.
+    """
+    mean = rejection.wide(lam)
+    sizes = (*as_shape(shape), *mean.type.shape)
+    return rejection.poisson(_STREAMS.next_key(seed), sizes, mean, dtype)
 
 
 def shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
@@ -276,7 +189,7 @@ def stateless_uniform(
     alg: Any = "auto_select",
 ) -> Tensor:
     """`uniform` numbers that depend on ``seed``, two integers, alone."""
-    return _uniform(_key(seed), shape, minval, maxval, dtype)
+    return distributions.uniform(_key(seed), shape, minval, maxval, dtype)
 
 
 def stateless_normal(
@@ -289,7 +202,7 @@ def stateless_normal(
     alg: Any = "auto_select",
 ) -> Tensor:
     """`normal` numbers that depend on ``seed``, two integers, alone."""
-    return _normal(_key(seed), shape, mean, stddev, dtype)
+    return distributions.normal(_key(seed), shape, mean, stddev, dtype)
 
 
 def stateless_truncated_normal(
@@ -302,7 +215,7 @@ def stateless_truncated_normal(
     alg: Any = "auto_select",
 ) -> Tensor:
     """`truncated_normal` numbers that depend on ``seed``, two integers, alone."""
-    return _truncated_normal(_key(seed), shape, mean, stddev, dtype)
+    return distributions.truncated_normal(_key(seed), shape, mean, stddev, dtype)
 
 
 def stateless_categorical(
@@ -313,7 +226,79 @@ def stateless_categorical(
     name: str | None = None,
 ) -> Tensor:
     """`categorical` draws that depend on ``seed``, two integers, alone."""
-    return _categorical(_key(seed), logits, num_samples, dtype)
+    return distributions.categorical(_key(seed), logits, num_samples, dtype)
+
+
+def stateless_gamma(
+    shape: Any,
+    seed: TensorLike,
+    alpha: TensorLike,
+    beta: TensorLike = None,
+    dtype: Any = F32,
+    name: str | None = None,
+) -> Tensor:
+    """`gamma` numbers that depend on ``seed``, two integers, alone.
+
+    ``shape`` is that of the result; the parameters broadcast to it.
+    """
+    a, b = rejection.parameters(alpha, 1 if beta is None else beta, dtype)
+    return divide(rejection.gamma(_key(seed), as_shape(shape), a), b)
+
+
+def stateless_poisson(
+    shape: Any, seed: TensorLike, lam: TensorLike, dtype: Any = I32, name: str | None = None
+) -> Tensor:
+    """`poisson` numbers that depend on ``seed``, two integers, alone.
+
+    ``shape`` is that of the result; ``lam`` broadcasts to it.
+    """
+    return rejection.poisson(_key(seed), as_shape(shape), rejection.wide(lam), dtype)
+
+
+def stateless_binomial(
+    shape: Any,
+    seed: TensorLike,
+    counts: TensorLike,
+    probs: TensorLike,
+    output_dtype: Any = I32,
+    name: str | None = None,
+) -> Tensor:
+    """How many of ``counts`` trials succeed, each with probability ``probs``; depends on ``seed`` alone.
+
+    Args:
+        shape: of the result; the parameters broadcast to it.
+        seed: two integers.
+        counts: the numbers of trials.
+        probs: between 0 and 1.
+        output_dtype: floats or integers.
+        name: not used.
+    """
+    return rejection.binomial(_key(seed), as_shape(shape), counts, probs, output_dtype)
+
+
+def stateless_parameterized_truncated_normal(
+    shape: Any,
+    seed: TensorLike,
+    means: TensorLike = 0.0,
+    stddevs: TensorLike = 1.0,
+    minvals: TensorLike = -2.0,
+    maxvals: TensorLike = 2.0,
+    name: str | None = None,
+) -> Tensor:
+    """Normal numbers between two bounds, that depend on ``seed``, two integers, alone.
+
+    Args:
+        shape: of the result; the parameters broadcast to it.
+        seed: two integers.
+        means: of the distribution before it is cut; floats, whose dtype the result has.
+        stddevs: greater than 0.
+        minvals: the lower bounds, in the unit of the numbers.
+        maxvals: the upper bounds.
+        name: not used.
+
+    Gradients flow to all four, as far as the inverse of the distribution function is accurate.
+    """
+    return distributions.bounded_normal(_key(seed), shape, means, stddevs, (minvals, maxvals))
 
 
 def split(seed: TensorLike, num: int = 2, alg: Any = "auto_select") -> Tensor:
@@ -336,71 +321,3 @@ def _key(seed: TensorLike) -> Tensor:
     if key.type.shape != (2,) or not key.type.dtype.is_integer:
         raise misfit(f"seed must have shape [2] and an integer dtype, got {key.type}")
     return cast(key, U64)
-
-
-def _shape_and_dtype(shape: Any, dtype: Any) -> tuple[Shape, DType]:
-    return as_shape(shape), as_dtype(dtype)
-
-
-def _uniform(key: Tensor, shape: Any, minval: TensorLike, maxval: TensorLike, dtype: Any) -> Tensor:
-    sizes, target = _shape_and_dtype(shape, dtype)
-    if target.is_integer:
-        return _integers(key, sizes, minval, maxval, target)
-    numbers: Tensor = apply("random_uniform", key, type=TensorType(target, sizes))
-    if maxval is None and _is(minval, 0):
-        return numbers
-    low, high = like(minval, target), like(1 if maxval is None else maxval, target)
-    return add(multiply(numbers, subtract(high, low)), low)
-
-
-def _is(value: TensorLike, number: float) -> bool:
-    return isinstance(value, int | float) and value == number
-
-
-def _integers(
-    key: Tensor, shape: Shape, minval: TensorLike, maxval: TensorLike, dtype: DType
-) -> Tensor:
-    if maxval is None:
-        raise ValueError(f"Must specify maxval for integer dtype {dtype.name}", location=here())
-    low, high = like(minval, dtype), like(maxval, dtype)
-    bits = apply("random_bits", key, type=TensorType(U64, shape))
-    # 64 bits modulo the range: the bias is below the range times 2 ** -64.
-    return add(cast(floormod(bits, cast(subtract(high, low), U64)), dtype), low)
-
-
-def _normal(key: Tensor, shape: Any, mean: TensorLike, stddev: TensorLike, dtype: Any) -> Tensor:
-    sizes, target = _shape_and_dtype(shape, dtype)
-    numbers: Tensor = apply("random_normal", key, type=TensorType(target, sizes))
-    return _scaled(numbers, mean, stddev)
-
-
-def _scaled(numbers: Tensor, mean: TensorLike, stddev: TensorLike) -> Tensor:
-    dtype = numbers.type.dtype
-    if not _is(stddev, 1):
-        numbers = multiply(numbers, like(stddev, dtype))
-    return numbers if _is(mean, 0) else add(numbers, like(mean, dtype))
-
-
-def _truncated_normal(
-    key: Tensor, shape: Any, mean: TensorLike, stddev: TensorLike, dtype: Any
-) -> Tensor:
-    """By the inverse of the distribution function, so that no draw is rejected."""
-    sizes, target = _shape_and_dtype(shape, dtype)
-    working = target if target.bits >= 32 else F32
-    numbers = apply("random_uniform", key, type=TensorType(working, sizes))
-    bound = 0.9544997361036416  # erf(sqrt(2)): the probability of being within two deviations
-    spread = multiply(subtract(multiply(numbers, 2.0), 1.0), bound)
-    return _scaled(cast(multiply(erfinv(spread), 2**0.5), target), mean, stddev)
-
-
-def _categorical(key: Tensor, logits: TensorLike, num_samples: Any, dtype: Any) -> Tensor:
-    """The greatest of logits plus Gumbel noise (Gumbel 1954)."""
-    x = as_tensor(logits)
-    if x.type.rank != 2:
-        raise misfit(f"logits should be a matrix [batch, classes], got {x.type}")
-    count = static_value(num_samples, "num_samples")
-    shape = (x.type.shape[0], count, x.type.shape[1])
-    numbers = apply("random_uniform", key, type=TensorType(F32, shape))
-    waiting = maximum(negative(log(subtract(1.0, numbers))), 1e-30)
-    noise = cast(negative(log(waiting)), x.type.dtype)
-    return argmax(add(expand_dims(x, 1), noise), axis=2, output_type=dtype)

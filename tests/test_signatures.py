@@ -22,7 +22,6 @@ TABLE = Path(__file__).parent / "conformance" / "api" / "signatures.txt"
 OTHERWISE = {
     "DType": "made by tapec alone",
     "Tensor": "made by tapec alone",
-    "random.Generator": "of another feature: its state",
     "dtypes.DType": "made by tapec alone",
     "errors": "messages carry a location and a hint instead of TensorFlow's node",
     "function": "of another feature: options of compiled functions",
