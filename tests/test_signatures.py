@@ -74,6 +74,8 @@ def shown(default: Any) -> str:
     """A default as the table has it."""
     if isinstance(default, Enum):
         return f"{type(default).__name__}.{default.name}"
+    if inspect.isfunction(default):
+        return default.__name__
     return default.name if isinstance(default, tapec.DType) else repr(default)
 
 
