@@ -16,7 +16,7 @@ import numpy as np
 
 from tapec.ir.dims import DimLike, Symbol, substitute, symbols
 
-Kind = Literal["float", "int", "uint", "bool", "complex", "index"]
+Kind = Literal["float", "int", "uint", "bool", "complex", "index", "string"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +106,25 @@ class DType:
         return self
 
     @property
+    def is_quantized(self) -> bool:
+        """Never: tapec has no quantised numbers."""
+        return False
+
+    @property
+    def is_numpy_compatible(self) -> bool:
+        """Always: every dtype is one of NumPy's."""
+        return True
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether another dtype is the same."""
+        return as_dtype(other) == self
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The bounds of what images of this dtype hold: 0 and 1 for floats."""
+        return (0, 1) if self.is_floating else (max(self.min, 0), self.max)
+
+    @property
     def min(self) -> Any:
         """Smallest finite value."""
         return _limits(self).min
@@ -124,8 +143,8 @@ class DType:
 def _limits(dtype: DType) -> Any:
     if dtype.is_integer:
         return np.iinfo(dtype.numpy)
-    if dtype.is_bool:
-        raise TypeError("bool has no min and max")
+    if dtype.kind in ("bool", "string"):
+        raise TypeError(f"Cannot find minimum value of {dtype!r}.")
     return ml_dtypes.finfo(dtype.real_dtype.numpy)
 
 
@@ -142,13 +161,15 @@ U8, U16, U32, U64 = (_dtype(f"uint{n}", f"u{n}", "uint", n) for n in (8, 16, 32,
 BOOL = _dtype("bool", "bool", "bool", 1)
 C64 = _dtype("complex64", "c64", "complex", 64)
 C128 = _dtype("complex128", "c128", "complex", 128)
+#: Eager code only: elements are bytes objects.
+STRING = _dtype("string", "str", "string", 0, object)
 #: Loop level only: extents and positions, 64 bits.
 INDEX = _dtype("index", "index", "index", 64, np.int64)
 
 DTYPES = (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, C64, C128)
 BY_CODE = {d.code: d for d in (*DTYPES, INDEX)}
-_BY_NAME = {d.name: d for d in DTYPES} | {"double": F64, "half": F16}
-_BY_NUMPY = {d.numpy: d for d in DTYPES}
+_BY_NAME = {d.name: d for d in (*DTYPES, STRING)} | {"double": F64, "half": F16}
+_BY_NUMPY = {d.numpy: d for d in (*DTYPES, STRING)}
 
 
 def as_dtype(type_value: Any) -> DType:
@@ -165,6 +186,8 @@ def as_dtype(type_value: Any) -> DType:
         return F32
     if type_value is int:
         return I32
+    if type_value in (str, bytes):
+        return STRING
     try:
         return _BY_NUMPY[np.dtype(type_value)]
     except (TypeError, KeyError):

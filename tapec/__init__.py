@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tapec import operators as operators
+from tapec.absent import missing
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import autodiff as autodiff
@@ -108,7 +109,7 @@ _TABLE = {
     "control.tensor_array": "TensorArray",
     "derivatives.custom": "custom_gradient grad_pass_through recompute_grad",
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32
-        float64 half int16 int32 int64 int8 uint16 uint32 uint64 uint8""",
+        float64 half int16 int32 int64 int8 string uint16 uint32 uint64 uint8""",
     "functions.elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin
         sinh sqrt tan tanh""",
     "functions.host": "numpy_function py_function",
@@ -164,30 +165,13 @@ _NAMESPACES = (
     "optimizers",
     "random",
     "signal",
+    "train",
 )
 
 _HOMES = {
     name: (module, own or name)
     for module, names in _TABLE.items()
     for name, _, own in (entry.partition("=") for entry in names.split())
-}
-
-#: Names that TensorFlow has and tapec does not, and what to do.
-_ELSEWHERE = {
-    "Session": "tapec runs eagerly; decorate a function with tapec.compile",
-    "data": "tapec has no input pipelines: iterate over NumPy arrays, or over any Python iterable",
-    "distribute": "tapec runs on one device",
-    "keras": "optimizers are in tapec.optimizers, activations and losses in tapec.nn; a layer is a "
-    "function of tensors and tapec.Variable",
-    "io": "tapec reads no files: use NumPy or Python",
-    "placeholder": "arguments of a tapec.compile function play this role",
-    "ragged": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
-    "saved_model": "save arrays with numpy.savez",
-    "sparse": "tapec has dense tensors only: tapec.gather and scatter replace many sparse ones",
-    "strings": "tapec has no string tensors: use Python strings",
-    "summary": "tapec writes no summaries: log Python numbers",
-    "train": "save variables with numpy.savez; optimizers are in tapec.optimizers",
-    "xla": "every tapec.compile function is compiled whole",
 }
 
 newaxis = None
@@ -209,17 +193,10 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def _absent(name: str) -> AttributeError:
-    from tapec.errors import AttributeError  # also the builtin of that name
-
+def _absent(name: str) -> Exception:
     if find_spec(f"tapec.{name}") is not None:  # `from tapec import tracing` asks here first
         return AttributeError(f"import tapec.{name} before you use it")
-    if name in _ELSEWHERE:
-        return AttributeError(f"tapec has no {name!r}: {_ELSEWHERE[name]}")
-    for namespace in _NAMESPACES:
-        if not name.startswith("_") and hasattr(import_module(f"tapec.{namespace}"), name):
-            return AttributeError(f"tapec has no {name!r}, did you mean tapec.{namespace}.{name}?")
-    return AttributeError(f"tapec has no {name!r}")
+    return missing("", name)
 
 
 def __dir__() -> list[str]:

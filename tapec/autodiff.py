@@ -7,8 +7,9 @@ linear in its seeds, so two of them give it exactly, and whatever differentiates
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent import names_of
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
@@ -121,3 +122,7 @@ class ForwardAccumulator:
             [g for g, _ in pairs], seed, output_gradients=[t for _, t in pairs]
         )
         return change
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("autodiff")

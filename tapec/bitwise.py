@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.functions.broadcasting import binary, unary
 from tapec.tensor import Tensor, TensorLike
 
@@ -34,3 +37,7 @@ def left_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
 def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """The bits moved down by ``y`` places, filled with the sign; nothing but that unless ``0 <= y < bits``."""
     return binary("shr", x, y)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("bitwise")

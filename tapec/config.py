@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tapec import config_experimental
 from tapec import config_threading as threading
+from tapec.absent import names_of
 from tapec.devices import LogicalDevice as LogicalDevice
 from tapec.devices import PhysicalDevice as PhysicalDevice
 from tapec.devices import get_soft_device_placement as get_soft_device_placement
@@ -90,3 +92,7 @@ def dump_folder() -> Path | None:
 def native_turn() -> int:
     """At which turn of a loop an eager gradient is compiled; 0 never."""
     return int(_NATIVE.value)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("config")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent import names_of
 from tapec.devices import PhysicalDevice, enable_op_determinism
 from tapec.devices import get_visible_devices as get_visible_devices
 from tapec.devices import list_logical_devices as list_logical_devices
@@ -52,3 +53,7 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
 def tensor_float_32_execution_enabled() -> bool:
     """Whether products of float32 may be computed with less precision: never."""
     return False
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("config.experimental")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.errors import RuntimeError
 from tapec.frames import here
 
@@ -35,3 +38,7 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 def get_inter_op_parallelism_threads() -> int:
     """0: operations of a program run one behind the other."""
     return 0
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("config.threading")

@@ -1,5 +1,8 @@
 """The namespace ``tapec.debugging``: checks of values, of shapes, and of gradients against differences."""
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.derivatives.differences import check_gradients as check_gradients
 from tapec.derivatives.differences import compute_gradient as compute_gradient
 from tapec.functions.assertions import Assert as Assert
@@ -28,3 +31,6 @@ from tapec.functions.assertions import check_numerics as check_numerics
 from tapec.functions.assertions import is_numeric_tensor as is_numeric_tensor
 from tapec.numerics import disable_check_numerics as disable_check_numerics
 from tapec.numerics import enable_check_numerics as enable_check_numerics
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("debugging")

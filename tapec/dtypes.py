@@ -1,5 +1,8 @@
 """The dtypes under TensorFlow's names."""
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.functions.arithmetic import cast as cast
 from tapec.functions.arithmetic import complex as complex
 from tapec.functions.arithmetic import saturate_cast as saturate_cast
@@ -16,6 +19,7 @@ from tapec.ir.types import I8 as int8
 from tapec.ir.types import I16 as int16
 from tapec.ir.types import I32 as int32
 from tapec.ir.types import I64 as int64
+from tapec.ir.types import STRING as string
 from tapec.ir.types import U8 as uint8
 from tapec.ir.types import U16 as uint16
 from tapec.ir.types import U32 as uint32
@@ -41,8 +45,12 @@ __all__ = [
     "int32",
     "int64",
     "saturate_cast",
+    "string",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
 ]
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("dtypes")

@@ -8,7 +8,9 @@ Messages say what was expected and what came, the user's line, and what to do.
 from __future__ import annotations
 
 import builtins
+from typing import TYPE_CHECKING
 
+from tapec.absent import names_of
 from tapec.ir.errors import (
     DTypeError,
     NotDifferentiableError,
@@ -222,3 +224,7 @@ class AttributeError(TapecError, builtins.AttributeError):
 
 class NotImplementedError(TapecError, builtins.NotImplementedError):
     """A use that tapec refuses by name."""
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("errors")

@@ -9,8 +9,9 @@ Example: ``w = tapec.Variable(tapec.initializers.GlorotUniform()([784, 128]))``.
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tapec.absent import names_of
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import greater_equal, multiply, where
@@ -388,3 +389,7 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
     if custom_objects and isinstance(config, dict) and config.get("class_name") in custom_objects:
         return custom_objects[config["class_name"]](**config.get("config", {}))
     return get(config)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("initializers")

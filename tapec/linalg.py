@@ -5,6 +5,9 @@ A matrix is the last two axes of a tensor; the axes in front are a batch.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.functions.arithmetic import (
     greater_equal,
     less_equal,
@@ -103,3 +106,7 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
     return stack(
         [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], -1
     )
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("linalg")

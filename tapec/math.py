@@ -1,6 +1,9 @@
 """The namespace ``tapec.math``: elementwise functions, reductions, running sums."""
 
+from typing import TYPE_CHECKING
+
 from tapec import special as special
+from tapec.absent import names_of
 from tapec.functions.arithmetic import abs as abs
 from tapec.functions.arithmetic import add as add
 from tapec.functions.arithmetic import add_n as add_n
@@ -130,3 +133,8 @@ from tapec.nn import l2_normalize as l2_normalize
 from tapec.nn import log_softmax as log_softmax
 from tapec.nn import softmax as softmax
 from tapec.nn import softsign as softsign
+
+mod = floormod
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("math")

@@ -7,8 +7,9 @@ mapping's values come in the order of its sorted keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent import names_of
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 
@@ -223,3 +224,7 @@ def _cut(shallow: Any, structure: Any) -> list[Any]:
         raise _different(shallow, structure, f"{len(first)} elements and {len(second)}")
     rows = zip(first, second, strict=True)
     return [part for (_, above), (_, below) in rows for part in _cut(above, below)]
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("nest")

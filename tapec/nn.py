@@ -7,9 +7,10 @@ any order are right. At kinks gradients are TensorFlow's.
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapec import nn_experimental
+from tapec.absent import names_of
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
@@ -100,6 +101,7 @@ from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 experimental = nn_experimental
+lrn = local_response_normalization
 
 # -- activations
 
@@ -488,3 +490,7 @@ def compute_average_loss(
         losses = multiply(losses, like(sample_weight, losses.type.dtype))
     size = losses.shape[0] if global_batch_size is None else global_batch_size
     return divide(reduce_sum(losses), size)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("nn")

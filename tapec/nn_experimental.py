@@ -1,4 +1,10 @@
 """The namespace ``tapec.nn.experimental``."""
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.functions.statistics import general_dropout as general_dropout
 from tapec.functions.statistics import stateless_dropout as stateless_dropout
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("nn.experimental")

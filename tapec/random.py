@@ -8,8 +8,9 @@ values are not TensorFlow's.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent import names_of
 from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import cast, divide
 from tapec.functions.broadcasting import binary, misfit
@@ -321,3 +322,7 @@ def _key(seed: TensorLike) -> Tensor:
     if key.type.shape != (2,) or not key.type.dtype.is_integer:
         raise misfit(f"seed must have shape [2] and an integer dtype, got {key.type}")
     return cast(key, U64)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("random")

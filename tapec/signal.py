@@ -1,5 +1,8 @@
 """The namespace ``tapec.signal``: Fourier and cosine transforms, frames and windows of signals."""
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.functions.cosine import dct as dct
 from tapec.functions.cosine import idct as idct
 from tapec.functions.fourier import fft as fft
@@ -36,3 +39,6 @@ from tapec.functions.tapers import hann_window as hann_window
 from tapec.functions.tapers import kaiser_bessel_derived_window as kaiser_bessel_derived_window
 from tapec.functions.tapers import kaiser_window as kaiser_window
 from tapec.functions.tapers import vorbis_window as vorbis_window
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("signal")

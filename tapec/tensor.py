@@ -18,7 +18,7 @@ from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueErr
 from tapec.frames import here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
-from tapec.ir.types import F32, I32, DType, TensorType, as_dtype
+from tapec.ir.types import F32, I32, STRING, DType, TensorType, as_dtype
 from tapec.recording import (
     about_none,
     active_tapes,
@@ -29,6 +29,7 @@ from tapec.recording import (
 )
 from tapec.signatures import Signature, signature_of
 from tapec.tensor_shape import TensorShape, shape_of
+from tapec.texts import text_array
 
 if TYPE_CHECKING:
     from tapec.operators import Operators
@@ -336,6 +337,10 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
         array = np.asarray(value)
     except Exception as error:
         raise ValueError(f"cannot make a tensor of {value!r}: {error}", location=here()) from None
+    if array.dtype == object or array.dtype.kind in "US":
+        texts = text_array(value)
+        if texts is not None and dtype in (None, STRING):
+            return texts
     if array.dtype == object or array.dtype.kind in "USM":
         raise ValueError(
             f"cannot make a tensor of {type(value).__name__} {value!r}", location=here()
@@ -355,7 +360,7 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
         raise TypeError(
             f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
         )
-    if array.dtype.kind == "c" and not dtype.is_complex:
+    if (array.dtype.kind == "c" and not dtype.is_complex) or dtype == STRING:
         raise TypeError(
             f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
         )

@@ -25,6 +25,7 @@ from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear
 from tapec.tensor import Array, Tensor, as_array, type_of
+from tapec.texts import refuse_texts
 
 if TYPE_CHECKING:
     from tapec.records import Record
@@ -74,6 +75,7 @@ class Trace:
 
     def input(self, type: TensorType, name: str | None) -> TracedTensor:
         """A new argument of the function."""
+        refuse_texts(type)
         return TracedTensor(self.function.block.add_arg(type, name), self)
 
     def value_of(self, tensor: Tensor) -> Value:
@@ -106,6 +108,7 @@ class Trace:
     def _capture(self, thing: Any, type: TensorType, name: str | None) -> Value:
         value = self._captured.get(id(thing))
         if value is None:
+            refuse_texts(type)
             value = self._captured[id(thing)] = self.function.block.add_arg(type, name)
             self.captures.append(thing)  # also keeps the id from being used again
         return value
@@ -121,6 +124,7 @@ class Trace:
         if array.size > _LARGEST_LITERAL:
             tensor = Tensor(array, type_of(array))
             return TracedTensor(self._capture(tensor, tensor.type, None), self)
+        refuse_texts(type_of(array))
         literal = array.item() if array.ndim == 0 else array
         return TracedTensor(self.builder.emit("constant", value=literal, type=type_of(array)), self)
 

@@ -54,7 +54,8 @@ class Variable(VariableUpdates, Operators):
         trainable: whether tapes watch it.
         name: for messages; ``variable.name`` appends ``:0``.
         dtype: converts the initial value.
-        shape: a shape that the initial value must have.
+        shape: the shape of the value; sizes that are None may change, by assignments outside of
+            compiled functions; one that was compiled keeps the shape that it met, and refuses another.
         constraint: a function of the value that optimizers apply after an update.
 
     Raises:
@@ -66,6 +67,7 @@ class Variable(VariableUpdates, Operators):
         "_array",
         "_name",
         "_trainable",
+        "_varying",
         "constraint",
         "copied",
         "missing",
@@ -96,11 +98,14 @@ class Variable(VariableUpdates, Operators):
                 initial_value = initial_value()
             self._array = _initial_array(initial_value, as_dtype(dtype) if dtype else None)
         self.type: TensorType = type_of(self._array)
-        if shape is not None and TensorShape(shape) != self.shape:
+        declared = TensorShape(shape)
+        if not declared.is_compatible_with(shape_of(self.type)):
             raise ValueError(
-                f"the initial value has shape {self.shape}, not {TensorShape(shape)}",
+                f"the initial value has shape {shape_of(self.type)}, not {declared}",
                 location=here(),
             )
+        #: The shape that values may have, where they may have several.
+        self._varying = None if shape is None or declared.is_fully_defined() else declared
         self._trainable = trainable
         self._name = f"{current_name_scope()}{name or 'Variable'}"
         #: Grows with each Variable made.
@@ -130,8 +135,8 @@ class Variable(VariableUpdates, Operators):
 
     @property
     def shape(self) -> TensorShape:
-        """The shape."""
-        return shape_of(self.type)
+        """The shape; a size that assignments may change is None."""
+        return shape_of(self.type) if self._varying is None else self._varying
 
     @property
     def ndim(self) -> int:
@@ -206,26 +211,31 @@ class Variable(VariableUpdates, Operators):
         name: str | None = None,
         read_value: bool = True,
     ) -> Variable:
-        """Replace the value; the shape and dtype stay.
+        """Replace the value; the dtype stays, and the shape where it is not declared to vary.
 
         Raises:
             ValueError: another shape, or a Tensor of another dtype.
         """
         new = as_tensor(value, self.type.dtype)
-        if new.type != self.type:
+        trace = current_trace()
+        if new.type != self.type and (trace is not None or not self._may_become(new.type)):
             raise ValueError(
                 f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape "
                 f"{self.shape}, and the assigned value shape {new.shape} are incompatible.",
                 location=here(),
+                hint="a compiled function keeps shapes: assign outside" if self._varying else None,
             )
-        trace = current_trace()
         if trace is None:
-            self._array = new.array
+            self._array, self.type = new.array, new.type
         else:
             trace.assign(self, new)
         for tape in active_tapes():
             tape.trail.assign(self, new)
         return self
+
+    def _may_become(self, type: TensorType) -> bool:
+        """Whether a value of another shape was announced."""
+        return self._varying is not None and self._varying.is_compatible_with(shape_of(type))
 
     def assign_add(
         self,
@@ -316,7 +326,8 @@ class Variable(VariableUpdates, Operators):
         return copy
 
     def __reduce__(self) -> tuple[Callable[..., Variable], tuple[Any, ...]]:
-        return _rebuilt, (self._array, self._trainable, self._name, self.constraint)
+        shape = None if self._varying is None else self._varying.as_list()
+        return _rebuilt, (self._array, self._trainable, self._name, self.constraint, shape)
 
     def __iadd__(self, other: Any) -> NoReturn:
         self._refuse_in_place("+", "assign_add")
@@ -354,10 +365,12 @@ class Variable(VariableUpdates, Operators):
         return format(self.read_value(), spec)
 
 
-def _rebuilt(array: Array, trainable: bool, name: str, constraint: Any) -> Variable:
+def _rebuilt(
+    array: Array, trainable: bool, name: str, constraint: Any, shape: Any = None
+) -> Variable:
     """A Variable of its own like the one that was copied or pickled."""
     with name_scope(""):  # the name is whole
-        return Variable(array, trainable, name=name, constraint=constraint)
+        return Variable(array, trainable, name=name, shape=shape, constraint=constraint)
 
 
 def _initial_array(value: Any, dtype: DType | None) -> Array:

@@ -1,7 +1,8 @@
 """Public signatures against TensorFlow's: what is called one way there can be called that way here.
 
 ``conformance/api/signatures.txt`` lists TensorFlow's public names, one to a line: a function or class with its
-parameters and their defaults, or ``module``, or ``value`` and its type.
+parameters and their defaults, or ``module``, or ``value`` and its type. ``outside.txt`` lists those that tapec has not,
+with what the AttributeError says (``python tests/test_signatures.py`` writes it).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import pytest
 
 import tapec
 
-TABLE = Path(__file__).parent / "conformance" / "api" / "signatures.txt"
+FOLDER = Path(__file__).parent / "conformance" / "api"
+TABLE, OUTSIDE = FOLDER / "signatures.txt", FOLDER / "outside.txt"
 
 #: What is called otherwise, and why.
 OTHERWISE = {
@@ -32,8 +34,7 @@ OTHERWISE = {
 
 def listed() -> dict[str, str]:
     """What TensorFlow says of each of its public names."""
-    lines = TABLE.read_text("utf-8").splitlines()
-    return dict(line.split(" ", 1) for line in lines)
+    return dict(line.split(" ", 1) for line in TABLE.read_text("utf-8").splitlines())
 
 
 def found(name: str) -> Any:
@@ -94,3 +95,48 @@ def test_a_call_of_tensorflow_is_a_call_of_tapec(name: str) -> None:
     assert all(
         p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in added
     )
+
+
+# -- what is not there
+
+
+def refusals() -> dict[str, str]:
+    """What is said about each name of TensorFlow's that tapec has not; of a whole namespace, once."""
+    said: dict[str, str] = {}
+    for name in listed():
+        parent, _, last = name.rpartition(".")
+        if found(name) is None and (not parent or found(parent) is not None):
+            try:
+                getattr(found(parent) if parent else tapec, last)
+            except AttributeError as error:
+                said[name] = str(error)
+    return said
+
+
+def lines(said: dict[str, str]) -> str:
+    return "".join(f"{name}: {text}\n" for name, text in sorted(said.items()))
+
+
+def test_absent_names_are_listed() -> None:
+    known = dict(line.split(": ", 1) for line in OUTSIDE.read_text("utf-8").splitlines())
+    assert refusals().items() <= known.items(), f"write {OUTSIDE.name} anew"
+
+
+def test_absent_names_say_what_to_do() -> None:
+    plain = [
+        name for name, text in refusals().items() if ": " not in text and "did you mean" not in text
+    ]
+    assert not plain
+
+
+def test_other_names_are_plainly_absent() -> None:
+    with pytest.raises(AttributeError, match=r"tapec\.nn has no 'no_such_name'$"):
+        _ = tapec.nn.no_such_name  # type: ignore[attr-defined]
+    with pytest.raises(
+        AttributeError, match=r"tapec\.math has no 'logg', did you mean tapec\.math\.log\?"
+    ):
+        _ = tapec.math.logg  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    OUTSIDE.write_text(lines(refusals()), "utf-8")

@@ -194,6 +194,9 @@ class Cast(Elementwise):
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The same shape, the dtype asked for."""
         (x,) = types
+        for dtype in (x.dtype, attrs["dtype"]):
+            if dtype.kind == "string":
+                raise DTypeError(f"cast does not take {dtype}")
         return x.with_dtype(attrs["dtype"])
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:

@@ -10,8 +10,9 @@ import builtins
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from tapec.absent import names_of
 from tapec.autograph import experimental as experimental
 from tapec.errors import TypeError
 from tapec.frames import here
@@ -47,3 +48,7 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 def trace(*args: Any) -> None:
     """Print values while a function is traced."""
     sys.stdout.write(" ".join(map(str, args)) + "\n")
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("autograph")

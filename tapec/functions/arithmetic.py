@@ -30,14 +30,16 @@ from tapec.functions.broadcasting import (
     misfit,
     refuse_in_trace,
     unary,
+    wrong_dtype,
 )
 from tapec.functions.logic import logical_and as logical_and
 from tapec.functions.logic import logical_not as logical_not
 from tapec.functions.logic import logical_or as logical_or
 from tapec.functions.logic import logical_xor as logical_xor
 from tapec.indexed_slices import IndexedSlices
-from tapec.ir.types import BOOL, F32, F64, as_dtype
+from tapec.ir.types import BOOL, F32, F64, STRING, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.texts import texts_equal
 
 
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
@@ -281,13 +283,28 @@ def rint(x: TensorLike, name: str | None = None) -> Tensor:
 
 
 def equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
-    """``x == y`` as bools; NaN equals nothing."""
-    return binary("eq", x, y)
+    """``x == y`` as bools; NaN equals nothing. Strings are compared too, eagerly."""
+    texts = _equal_texts(x, y)
+    return binary("eq", x, y) if texts is None else texts
 
 
 def not_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x != y`` as bools."""
-    return binary("ne", x, y)
+    texts = _equal_texts(x, y)
+    return binary("ne", x, y) if texts is None else logical_not(texts)
+
+
+def _equal_texts(x: TensorLike, y: TensorLike) -> Tensor | None:
+    """Which of two tensors' strings are equal; None if they are numbers."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.type.dtype is not STRING:
+        return None
+    first, second = converted(x, y)
+    if STRING not in (first.type.dtype, second.type.dtype):
+        return None
+    if first.type.dtype != second.type.dtype:
+        raise wrong_dtype(second.type.dtype, first.type.dtype.name)
+    common_shape(first.type.shape, second.type.shape)  # which refuses those that do not fit
+    return as_tensor(texts_equal(first.array, second.array))
 
 
 def less(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:

@@ -31,7 +31,7 @@ from tapec.functions.broadcasting import (
 )
 from tapec.functions.elementary import rsqrt
 from tapec.functions.indexing import expand_to, ignores, linear_index, valid_indices
-from tapec.functions.known import as_dim, as_shape, dim_tensor
+from tapec.functions.known import as_dim, as_shape, dim_tensor, get_static_value
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.functions.reductions import reduce_any, reduce_max, reduce_min, reduce_prod, reduce_sum
 from tapec.indexed_slices import fitted_slices
@@ -324,9 +324,11 @@ def _or_zero(result: Tensor, ids: Tensor, count: int) -> Tensor:
 
 
 def _ascending(segment_ids: TensorLike) -> tuple[Tensor, int]:
+    """The ids, and how many segments there are, which must be known."""
     ids = as_tensor(segment_ids)
-    refuse_in_trace("a segment function", "use the unsorted one, and say how many segments")
-    array = ids.array
+    array = get_static_value(ids)
+    if array is None:
+        refuse_in_trace("a segment function", "use the unsorted one, and say how many segments")
     if array.ndim != 1 or (array[1:] < array[:-1]).any() or (array < 0).any():
         raise misfit("segment ids are not increasing")
     return ids, int(array[-1]) + 1 if array.size else 0

@@ -4,6 +4,9 @@ An image is ``[H, W, C]``, a batch of them ``[batch, H, W, C]``. All functions c
 derivatives of any order and may be compiled; the height and width of an image must be known then.
 """
 
+from typing import TYPE_CHECKING
+
+from tapec.absent import names_of
 from tapec.image.chance import random_brightness as random_brightness
 from tapec.image.chance import random_contrast as random_contrast
 from tapec.image.chance import random_crop as random_crop
@@ -52,3 +55,6 @@ from tapec.image.regions import extract_patches as extract_patches
 from tapec.image.resizing import ResizeMethod as ResizeMethod
 from tapec.image.resizing import resize as resize
 from tapec.image.resizing import resize_with_pad as resize_with_pad
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("image")

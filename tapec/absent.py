@@ -1,0 +1,193 @@
+"""Names that TensorFlow has and tapec has not, and what each AttributeError says to do instead."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from importlib import import_module
+from typing import Any
+
+#: Advice by the name below ``tapec``; a star stands for anything. The first that fits is given.
+ADVICE: dict[str, str] = {
+    # -- not tensors of numbers
+    "ragged": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
+    "ragged_*": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
+    "Ragged*": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
+    "experimental.DynamicRaggedShape": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
+    "experimental.RowPartition": "tapec has dense tensors only: pad, and use tapec.sequence_mask",
+    "sparse": "tapec has dense tensors only: tapec.gather and scatter replace many sparse ones",
+    "Sparse*": "tapec has dense tensors only: tapec.gather and scatter replace many sparse ones",
+    "nn.*_sparse": "tapec has dense tensors only: tapec.nn.embedding_lookup takes rows by index",
+    "sets": "use Python's sets, or numpy.intersect1d and its kin, outside of tensors",
+    "strings": "string tensors are only made, compared and printed: use Python strings",
+    "as_string": "string tensors are only made, compared and printed: format with Python",
+    "edit_distance": "string tensors are only made, compared and printed: compute it in Python",
+    "fingerprint": "use Python's hashlib",
+    "lookup": "use a Python dict, and tapec.gather for rows by index",
+    # -- data in and out
+    "data": "tapec has no input pipelines: iterate over NumPy arrays, or over any Python iterable",
+    "io": "tapec reads no files: use NumPy or Python",
+    "audio": "tapec reads no files: use SciPy's or another reader, and tapec.signal",
+    "image.decode_*": "tapec reads no image files: use Pillow or imageio, and tapec.constant of the array",
+    "image.encode_*": "tapec writes no image files: use Pillow or imageio with tensor.numpy()",
+    "image.*jpeg*": "tapec reads no image files: use Pillow or imageio",
+    "image.draw_bounding_boxes": "draw with Pillow or matplotlib",
+    "image.*non_max_suppression*": "select boxes in NumPy: the number that stays depends on values",
+    "image.*bounding_box*": "choose boxes with tapec.random, and cut with tapec.image.crop_to_bounding_box",
+    "image.extract_glimpse": "use tapec.image.crop_and_resize",
+    "summary": "tapec writes no summaries: log Python numbers",
+    "saved_model": "save arrays with numpy.savez",
+    "train.*heckpoint*": "save variables with numpy.savez, or pickle them",
+    "train.list_variables": "tapec has no checkpoints: save variables with numpy.savez, or pickle them",
+    "train.load_*": "tapec has no checkpoints: save variables with numpy.savez, or pickle them",
+    "train.*": "optimizers are in tapec.optimizers; tapec has no protocol buffers and no clusters",
+    "make_*": "tapec has no protocol buffers: numpy arrays are pickled or saved with numpy.savez",
+    # -- graphs, sessions, plugins
+    "Session": "tapec runs eagerly; decorate a function with tapec.compile",
+    "Graph": "tapec has no graphs to build by hand: decorate a function with tapec.compile; f.ir() shows it",
+    "Operation": "operations are not objects for users: f.ir() of a compiled function shows its program",
+    "graph_util": "tapec has no graphs to build by hand: decorate a function with tapec.compile",
+    "import_graph_def": "tapec has no graphs to build by hand: decorate a function with tapec.compile",
+    "placeholder": "arguments of a tapec.compile function play this role",
+    "compat": "tapec has the second version's names alone",
+    "raw_ops": "call the function of the operation: tapec.math, tapec.nn, tapec.linalg",
+    "load_*library": "tapec takes no compiled plugins: tapec.numpy_function calls Python",
+    "RegisterGradient": "decorate a function with tapec.custom_gradient",
+    "no_gradient": "use tapec.stop_gradient, or tapec.custom_gradient",
+    "register_tensor_conversion_function": "give the class an __array__ method, or convert it yourself",
+    "variable_creator_scope": "make Variables with a function of your own",
+    "experimental.*dispatch*": "tapec has no dispatcher: write a function that looks at types",
+    "experimental.*xtensionType": "tensors in a dataclass or tuple are structure; tapec has no own types of tensors",
+    "*Spec": "tapec.TensorSpec describes tensors; it has no kin",
+    "AggregationMethod": "gradients are summed; there is nothing to choose",
+    "nondifferentiable_batch_function": "use tapec.vectorized_map",
+    "get_logger": "tapec logs nothing: use Python's logging",
+    "profiler": "time a step with time.perf_counter; tape.memory() and tapec ir show what it holds and does",
+    "sysconfig": "tapec is not built against: see tapec.__version__",
+    "version": "see tapec.__version__",
+    "test": "compare with numpy.testing; tapec.debugging.check_gradients replaces compute_gradient",
+    "types": "use tapec.Tensor, tapec.Variable and tapec.TensorShape",
+    "xla": "every tapec.compile function is compiled whole",
+    "random.*gamma*": "draw with numpy.random outside of compiled functions",
+    "random.*poisson*": "draw with numpy.random outside of compiled functions",
+    "random.*parameterized*": "tapec.random.stateless_truncated_normal has fixed bounds",
+    "random.Algorithm": "there is one algorithm, Philox; tapec.random.Generator.from_seed takes a seed alone",
+    "random.create_rng_state": "tapec.random.Generator.from_seed takes a seed alone",
+    "random.experimental": "use the same names in tapec.random",
+    "lite": "tapec build makes code for small devices",
+    "mlir": "tapec has its own compiler: tapec ir shows programs",
+    "security": "tapec has nothing of that kind",
+    "tools": "tapec has nothing of that kind",
+    "random_index_shuffle": "use tapec.random.shuffle",
+    "random.*index_shuffle": "use tapec.random.shuffle",
+    "quantization": "tapec has no quantised numbers",
+    "*quint*": "tapec has no quantised numbers",
+    "*qint*": "tapec has no quantised numbers",
+    "dtypes.QUANTIZED_DTYPES": "tapec has no quantised numbers",
+    "dtypes.experimental": "tapec has no numbers of less than 8 bits",
+    "*resource": "a tapec.Variable is no handle in a tensor",
+    "*variant": "tensors hold numbers, bools or strings",
+    "bitcast": "use ndarray.view outside of a compiled function",
+    "math.nextafter": "use numpy.nextafter outside of a compiled function",
+    "math.sobol_sample": "use scipy.stats.qmc.Sobol",
+    # -- other machines
+    "distribute": "tapec runs on one device",
+    "Variable*ation": "tapec runs on one device",
+    "tpu": "tapec runs on one device, the CPU",
+    "dtensor": "tapec runs on one device",
+    "check_pinned": "tapec runs on one device, the CPU",
+    "DeviceSpec": "tapec runs on one device: tapec.device takes its name",
+    "config.*onfigur*": "tapec runs on one device, the CPU, and shares memory with NumPy",
+    "config.*connect*": "tapec runs on one device",
+    "config.optimizer": "every tapec.compile function is optimised; tapec passes lists the passes",
+    "config.experimental.*mlir*": "tapec has its own compiler",
+    "config.experimental.*": "tapec runs on one device, the CPU; tape.memory() and f.ir() say what memory is used",
+    "config.experimental_*run_functions_eagerly": "use tapec.config.run_functions_eagerly",
+    "config.experimental_functions_run_eagerly": "use tapec.config.functions_run_eagerly",
+    "debugging.*device_placement": "tapec runs on one device, the CPU",
+    "debugging.*traceback_filtering*": "tracebacks are Python's; errors name your line first",
+    "debugging.experimental": "tape.report, tape.explain and tapec.debugging.enable_check_numerics say what runs",
+    "CriticalSection": "use a threading.Lock around calls",
+    "queue": "use Python's queue",
+    # -- what could be, and is not
+    "keras": "optimizers are in tapec.optimizers, initializers in tapec.initializers, activations and losses in "
+    "tapec.nn; a layer is a tapec.Module",
+    "losses": "losses are in tapec.nn",
+    "metrics": "keep sums in Variables, or Python numbers",
+    "feature_column": "prepare features with NumPy",
+    "estimator": "write a loop over batches, with tapec.GradientTape",
+    "contrib": "TensorFlow's first version had it; tapec has the second one's names",
+    "assert_*": "see tapec.debugging",
+    "initializers.STFT*": "tapec.signal.stft computes it",
+    "initializers.stft": "tapec.signal.stft computes it",
+    "linalg.LinearOperator*": "multiply and solve with the matrix itself: tapec.linalg",
+    "linalg.eig*": "tapec.linalg.eigh is for symmetric matrices; for others use numpy.linalg.eig, without gradients",
+    "eig*": "tapec.linalg.eigh is for symmetric matrices; for others use numpy.linalg.eig, without gradients",
+    "linalg.*sqrtm": "for a symmetric matrix: eigenvectors times roots of eigenvalues, from tapec.linalg.eigh",
+    "matrix_square_root": "for a symmetric matrix: eigenvectors times roots of eigenvalues, from tapec.linalg.eigh",
+    "linalg.logm": "for a symmetric matrix: eigenvectors times logarithms of eigenvalues, from tapec.linalg.eigh",
+    "linalg.*diag*": "use the full matrix: tapec.linalg.diag, tapec.linalg.solve",
+    "linalg.banded*": "use the full matrix: tapec.linalg.diag, tapec.linalg.triangular_solve",
+    "linalg.experimental": "use tapec.linalg.solve, or write the iteration with tapec.while_loop",
+    "nn.RNNCell*": "write the step as a function, and the loop with tapec.scan",
+    "nn.ctc_*": "tapec has no connectionist temporal classification; write its recursion with tapec.scan",
+    "nn.collapse_repeated": "tapec has no connectionist temporal classification",
+    "*candidate_sampler": "draw classes with tapec.random.uniform or tapec.random.categorical",
+    "nn.compute_accidental_hits": "compare sampled and true classes with tapec.equal",
+    "nn.nce_loss": "tapec.nn.sigmoid_cross_entropy_with_logits of sampled classes",
+    "nn.sampled_softmax_loss": "tapec.nn.softmax_cross_entropy_with_logits of sampled classes",
+    "nn.*_backprop_*": "take it with tapec.GradientTape",
+    "*_backprop_*": "take it with tapec.GradientTape",
+    "nn.fractional_*": "tapec.image.resize, or pools with fixed windows",
+    "nn.isotonic_regression": "use scikit-learn's IsotonicRegression",
+    "nn.with_space_to_batch": "tapec.nn.convolution takes dilations",
+    "conv": "use tapec.nn.convolution",
+    "extract_volume_patches": "use tapec.slice for each place of the window",
+    "approx_top_k": "use tapec.math.top_k, which is exact",
+    "guarantee_const": "use tapec.constant",
+    "hessians": "take it with two tapes: jacobian of a gradient",
+    "*fftnd": "apply tapec.signal.fft along one axis after the other",
+}
+
+_OTHER_HOMES = ("math", "nn", "linalg", "random", "signal", "image", "debugging")
+
+
+def advice(name: str) -> str | None:
+    """What to do instead of a name of TensorFlow's; None if nothing is known of it."""
+    return next((text for pattern, text in ADVICE.items() if fnmatchcase(name, pattern)), None)
+
+
+def missing(namespace: str, name: str) -> Exception:
+    """The error for a name that a namespace (or tapec itself, ``""``) does not have."""
+    errors = import_module("tapec.errors")  # which itself says what it does not have
+    place = f"tapec.{namespace}" if namespace else "tapec"
+    told = advice(f"{namespace}.{name}" if namespace else name)
+    text = f"{place} has no {name!r}"
+    if told is not None:
+        text += f": {told}"
+    elif not name.startswith("_"):
+        homes = [] if namespace else [home for home in _OTHER_HOMES if _has(home, name)]
+        near = difflib.get_close_matches(name, dir(sys.modules.get(place, errors)), 1, 0.8)
+        if homes:
+            text += f", did you mean tapec.{homes[0]}.{name}?"
+        elif near:
+            text += f", did you mean {place}.{near[0]}?"
+    error: Exception = errors.AttributeError(text)
+    return error
+
+
+def _has(home: str, name: str) -> bool:
+    return name in vars(import_module(f"tapec.{home}"))
+
+
+def names_of(namespace: str) -> Callable[[str], Any]:
+    """A module's ``__getattr__``, which explains what its namespace does not have."""
+
+    def absent(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'tapec.{namespace}' has no attribute {name!r}")
+        raise missing(namespace, name)
+
+    return absent

@@ -1,0 +1,134 @@
+"""The namespace ``tapec.train``: averages of Variables while they are trained. Optimizers are in `tapec.optimizers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tapec.absent import names_of
+from tapec.errors import TypeError, ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import cast, divide, minimum, multiply, pow, subtract
+from tapec.functions.arrays import zeros_like
+from tapec.recording import tracing
+from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.variable import Variable
+
+
+class ExponentialMovingAverage:
+    """Averages of Variables over their latest values: ``average -= (1 - decay) * (average - variable)``.
+
+    ::
+
+        ema = tapec.train.ExponentialMovingAverage(0.999)
+        for batch in batches:
+            train(batch)
+            ema.apply(model.trainable_variables)
+        ema.average(model.w)
+
+    `apply` may be part of a compiled step.
+
+    Args:
+        decay: how much of an average stays, near 1.
+        num_updates: the number of the step, a number or a Variable; then the decay is at most
+            ``(1 + num_updates) / (10 + num_updates)``, less at the beginning.
+        zero_debias: begin with 0 and divide by ``1 - decay ** steps``, instead of beginning with the first value.
+            Source: Kingma, Ba, "Adam: a method for stochastic optimization", 2015.
+        name: what the averages' names end with.
+    """
+
+    def __init__(
+        self,
+        decay: TensorLike,
+        num_updates: TensorLike = None,
+        zero_debias: bool = False,
+        name: str = "ExponentialMovingAverage",
+    ) -> None:
+        self._decay = decay
+        self._num_updates = num_updates
+        self._zero_debias = zero_debias
+        self._name = name
+        self._averages: dict[Any, Variable] = {}
+        #: With `zero_debias`: the sums that are not divided yet, and the number of steps.
+        self._biased: dict[Any, tuple[Variable, Variable]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name given."""
+        return self._name
+
+    def apply(self, var_list: Sequence[Variable] | None = None) -> None:
+        """Move the averages on by one step; of a new Variable begin one.
+
+        Raises:
+            TypeError: something is no Variable.
+            ValueError: no Variables are given, or one is not of floats.
+        """
+        if var_list is None:
+            raise ValueError(
+                "ExponentialMovingAverage.apply needs the Variables",
+                location=here(),
+                hint="pass a list of them",
+            )
+        for variable in var_list:
+            self._apply(variable)
+
+    def _apply(self, variable: Any) -> None:
+        if not isinstance(variable, Variable):
+            raise TypeError(
+                f"ExponentialMovingAverage takes tapec.Variables, got {type(variable).__name__}",
+                location=here(),
+            )
+        if not variable.dtype.is_floating:
+            raise ValueError(
+                f"The variables must be half, float, or double, got {variable.name} of {variable.dtype.name}",
+                location=here(),
+            )
+        key = variable.ref()
+        if key not in self._averages:
+            self._begin(variable, key)
+        value, decay = variable.read_value(), self._decay_for(variable)
+        if not self._zero_debias:
+            average = self._averages[key]
+            average.assign_sub(multiply(subtract(average, value), subtract(1, decay)))
+            return
+        total, steps = self._biased[key]
+        steps.assign_add(1)
+        total.assign_sub(multiply(subtract(total, value), subtract(1, decay)))
+        self._averages[key].assign(divide(total, subtract(1, pow(decay, steps))))
+
+    def _begin(self, variable: Variable, key: Any) -> None:
+        """Variables for an average; they outlive the function that is being compiled."""
+        name = f"{variable.name.partition(':')[0]}/{self._name}"
+        with tracing(None):
+            start = zeros_like(variable.array) if self._zero_debias else variable.array
+            self._averages[key] = Variable(start, trainable=False, name=name)
+            if self._zero_debias:
+                total = Variable(start, trainable=False, name=f"{name}/biased")
+                steps = Variable(
+                    as_tensor(0, variable.dtype), trainable=False, name=f"{name}/steps"
+                )
+                self._biased[key] = total, steps
+
+    def _decay_for(self, variable: Variable) -> Tensor:
+        decay = cast(self._decay, variable.dtype)
+        if self._num_updates is None:
+            return decay
+        count = cast(self._num_updates, variable.dtype)
+        return minimum(decay, divide(count + 1, count + 10))
+
+    def average(self, var: Variable) -> Variable | None:
+        """The average of a Variable, itself a Variable; None if `apply` never saw it."""
+        return self._averages.get(var.ref())
+
+    def average_name(self, var: Variable) -> str:
+        """The name of the average of a Variable."""
+        return f"{var.name.partition(':')[0]}/{self._name}"
+
+    def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Variable]:
+        """The averages by name."""
+        return {average.name.partition(":")[0]: average for average in self._averages.values()}
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("train")

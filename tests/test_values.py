@@ -1,0 +1,136 @@
+"""Public functions against TensorFlow's values: eagerly, compiled, and their derivatives against differences.
+
+The expressions are in ``conformance/api/cases.py``, what TensorFlow gives for them in ``values.json`` beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapec
+from tapec.debugging import check_gradients
+
+FOLDER = Path(__file__).parent / "conformance" / "api"
+sys.path.insert(0, str(FOLDER))
+from cases import KINDS, OPERANDS, leaves  # type: ignore[import-not-found]  # noqa: E402  found by the line above
+
+RECORDED: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "values.json").read_text("utf-8"))
+
+#: Where one rounding more or less shows: relative to the greatest element.
+LOOSE = {
+    "tf.linalg.expm": 1e-4,
+    "tf.image.ssim": 1e-4,
+    "tf.linalg.lstsq": 1e-4,
+    "tf.linalg.pinv": 1e-4,
+}
+
+
+def operands(expression: str) -> list[str]:
+    """The names of the operands in an expression, in order."""
+    names = [node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)]
+    return [name for name in dict.fromkeys(names) if name in OPERANDS]
+
+
+def function_of(expression: str) -> Callable[..., Any]:
+    """The expression as a function of its operands."""
+    code, names = compile(expression, "<case>", "eval"), operands(expression)
+
+    def function(*values: Any) -> Any:
+        return eval(code, {"tf": tapec, "np": np, **dict(zip(names, values, strict=True))})
+
+    function.__name__ = "case"
+    return function
+
+
+def tensors(expression: str) -> list[tapec.Tensor]:
+    return [tapec.constant(OPERANDS[name]) for name in operands(expression)]
+
+
+def check(expression: str, result: Any) -> None:
+    """Hold a result against the recorded one."""
+    called = expression.split("(")[0]
+    for array, wanted in zip(leaves(result), RECORDED[expression], strict=True):
+        values = np.asarray(wanted["values"])
+        if array.dtype.kind == "c":
+            array = array.view(array.real.dtype).reshape(-1)
+        else:
+            assert array.dtype.name == wanted["dtype"]
+            assert list(array.shape) == wanted["shape"]
+        scale = np.abs(values[np.isfinite(values)]).max(initial=1.0) if values.size else 1.0
+        tolerance = LOOSE.get(called, 2e-5) if array.dtype.kind in "fc" else 0
+        np.testing.assert_allclose(
+            array.reshape(-1), values, rtol=tolerance, atol=tolerance * scale
+        )
+
+
+@pytest.mark.parametrize("expression", [e for kind in KINDS.values() for e in kind])
+def test_eager(expression: str) -> None:
+    check(expression, function_of(expression)(*tensors(expression)))
+
+
+@pytest.mark.parametrize("expression", KINDS["smooth"] + KINDS["exact"])
+def test_compiled(expression: str) -> None:
+    function = tapec.compile(function_of(expression))
+    check(expression, function(*tensors(expression)))
+    if operands(expression):
+        assert function.programs[0].executable.kernels or expression in VIEWS
+
+
+#: What only gives its operand another name or shape: no kernel runs.
+VIEWS: set[str] = set()
+
+
+def scalar_of(expression: str) -> tuple[Callable[..., tapec.Tensor], list[Any]]:
+    """The sum of all float results, squared so that a second derivative is there, of float64 operands."""
+    names = [n for n in operands(expression) if OPERANDS[n].dtype.kind == "f"]
+    others = {n: OPERANDS[n] for n in operands(expression) if n not in names}
+    code = compile(expression, "<case>", "eval")
+
+    def scalar(*values: tapec.Tensor) -> tapec.Tensor:
+        result = eval(
+            code, {"tf": tapec, "np": np, **others, **dict(zip(names, values, strict=True))}
+        )
+        parts = [p for p in tapec.nest.flatten(result) if p is not None and p.dtype.is_floating]
+        return tapec.add_n(
+            [tapec.reduce_sum(tapec.square(tapec.cast(p, tapec.float64))) for p in parts]
+        )
+
+    return scalar, [OPERANDS[n].astype("f8") for n in names]
+
+
+@pytest.mark.parametrize("expression", KINDS["smooth"])
+def test_derivatives(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first by every element, the second along one direction through all operands."""
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", "0")  # native code is tested above
+    scalar, arrays = scalar_of(expression)
+    if not arrays:
+        return
+    check_gradients(scalar, arrays, rtol=1e-5, atol=1e-6)
+    rng = np.random.default_rng(1)
+    directions = [rng.uniform(-1, 1, a.shape) for a in arrays]
+
+    def slope(t: tapec.Tensor) -> tapec.Tensor:
+        with tapec.GradientTape() as tape:
+            tape.watch(t)
+            y = scalar(*(a + t * d for a, d in zip(arrays, directions, strict=True)))
+        result: tapec.Tensor = tape.gradient(y, t)
+        return result
+
+    check_gradients(slope, [np.array(0.0)], delta=1e-5, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("expression", KINDS["eager"])
+def test_what_depends_on_values_is_refused_by_name(expression: str) -> None:
+    with pytest.raises(
+        tapec.errors.NotImplementedError,
+        match=r"cannot be compiled: the shape .* depends on values",
+    ):
+        tapec.compile(function_of(expression))(*tensors(expression))
