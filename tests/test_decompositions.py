@@ -285,3 +285,94 @@ def test_gradients_where_values_are_equal_are_finite(f: Callable[..., Any], wrap
     assert np.isfinite(first.numpy()).all()
     assert np.isfinite(second.numpy()).all()
     assert values.numpy().tolist() == np.eye(3).tolist()
+
+
+# ---- complex matrices
+
+
+def complex_matrix(*shape: int) -> Array:
+    return np.asarray(rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape))
+
+
+SYSTEM, COLUMNS = complex_matrix(3, 3), complex_matrix(3, 2)
+HERMITIAN = SYSTEM @ SYSTEM.conj().T + np.eye(3)
+BOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...]]] = {
+    "solve": (linalg.solve, np.linalg.solve, (SYSTEM, COLUMNS)),
+    "solve with the adjoint": (
+        lambda a, b: linalg.solve(a, b, adjoint=True),
+        lambda a, b: np.linalg.solve(a.conj().T, b),
+        (SYSTEM, COLUMNS),
+    ),
+    "inv of a stack": (linalg.inv, np.linalg.inv, (complex_matrix(2, 3, 3),)),
+    "cholesky": (
+        linalg.cholesky,
+        lambda x: np.linalg.cholesky((x + x.conj().T) / 2),
+        (HERMITIAN,),
+    ),
+    "cholesky_solve": (
+        lambda a, b: linalg.cholesky_solve(linalg.cholesky(a), b),
+        lambda a, b: np.linalg.solve((a + a.conj().T) / 2, b),
+        (HERMITIAN, COLUMNS),
+    ),
+    "triangular_solve": (
+        linalg.triangular_solve,
+        lambda a, b: np.linalg.solve(np.tril(a), b),
+        (SYSTEM + 2 * np.eye(3), COLUMNS),
+    ),
+    "triangular_solve with the adjoint": (
+        lambda a, b: linalg.triangular_solve(a, b, lower=False, adjoint=True),
+        lambda a, b: np.linalg.solve(np.triu(a).conj().T, b),
+        (SYSTEM + 2 * np.eye(3), COLUMNS),
+    ),
+    "det": (linalg.det, np.linalg.det, (SYSTEM,)),
+    "singular values": (
+        lambda x: linalg.svd(x, compute_uv=False),
+        lambda x: np.linalg.svd(x, compute_uv=False),
+        (complex_matrix(2, 4),),
+    ),
+    "spectral norm": (
+        lambda x: linalg.norm(x, 2, axis=[0, 1]),
+        lambda x: np.linalg.norm(x, 2),
+        (complex_matrix(4, 2),),
+    ),
+    "eigenvalues": (
+        lambda x: tapec.math.real(linalg.eigvalsh(x)),
+        np.linalg.eigvalsh,
+        (HERMITIAN,),
+    ),
+    "pinv": (linalg.pinv, np.linalg.pinv, (complex_matrix(4, 2),)),
+    "lstsq": (
+        linalg.lstsq,
+        lambda a, b: np.linalg.lstsq(a, b)[0],
+        (complex_matrix(4, 2), complex_matrix(4, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_complex_matrices(name: str, wrap: Wrap) -> None:
+    ours, theirs, arrays = BOTH[name]
+    found = wrap(lambda *xs: ours(*xs))(*map(tapec.constant, arrays))
+    np.testing.assert_allclose(found, theirs(*arrays), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_gradients_of_complex_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As functions of real and imaginary parts."""
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", "0")
+    ours, _, arrays = BOTH[name]
+
+    def of_parts(*parts: tapec.Tensor) -> tapec.Tensor:
+        half = len(parts) // 2
+        pairs = zip(parts[:half], parts[half:], strict=True)
+        y = ours(*(tapec.complex(a, b) for a, b in pairs))
+        return weighed(tapec.math.real(y), tapec.math.imag(y) * 2.0)
+
+    parts = [x.real for x in arrays] + [x.imag for x in arrays]
+    check_gradients(of_parts, parts, rtol=1e-6, atol=1e-7)
+
+
+def test_exponential_of_a_complex_matrix(wrap: Wrap) -> None:
+    values, vectors = np.linalg.eig(SYSTEM)
+    expected = vectors @ np.diag(np.exp(values)) @ np.linalg.inv(vectors)
+    np.testing.assert_allclose(wrap(linalg.expm)(tapec.constant(SYSTEM)), expected, rtol=1e-12)

@@ -12,13 +12,18 @@ from typing import Any, NamedTuple
 from tapec.functions.arithmetic import (
     add,
     cast,
+    conj,
+    equal,
+    greater,
     multiply,
+    real,
     subtract,
     where,
 )
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import like
-from tapec.functions.factorization import matrices, solve, transposed
+from tapec.functions.complex_matrices import doubled, halved, is_complex
+from tapec.functions.factorization import matrices, places, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import concat, expand_dims, part
 from tapec.ir.types import F16, F32
@@ -102,8 +107,20 @@ def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
-    """The eigenvalues of `eigh` alone."""
-    return eigh(tensor)[0]
+    """The eigenvalues of `eigh` alone; also of complex Hermitian matrices, and complex then."""
+    x = matrices(tensor)
+    if is_complex(x):  # each value stands there twice
+        values = eigh(doubled(_hermitian(x)))[0][..., ::2]
+        return cast(values, x.type.dtype)
+    return eigh(x)[0]
+
+
+def _hermitian(x: Tensor) -> Tensor:
+    """The matrix whose lower triangle is that of x, but for a real diagonal, and the upper one its conjugate."""
+    n = x.type.shape[-1]
+    rows, columns = places(n, n)
+    middle = where(equal(rows, columns), cast(real(x), x.type.dtype), conj(transposed(x)))
+    return where(greater(rows, columns), x, middle)
 
 
 def svd(
@@ -117,7 +134,7 @@ def svd(
     Args:
         tensor: ``[..., m, n]``.
         full_matrices: whether ``u`` and ``v`` are square, else they have ``k = min(m, n)`` columns.
-        compute_uv: False: the singular values alone.
+        compute_uv: False: the singular values alone, also of complex matrices.
         name: not used.
 
     Returns:
@@ -126,6 +143,8 @@ def svd(
         values are equal, the gradient that comes through the vectors is 0.
     """
     x = matrices(tensor)
+    if is_complex(x) and not compute_uv:  # each value stands there twice
+        return svd(doubled(x), compute_uv=False)[..., ::2]
     rows, columns = x.type.shape[-2:]
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     s, u, v = apply("svd", transposed(x) if wide else x)
@@ -142,5 +161,6 @@ def expm(input: TensorLike, name: str | None = None) -> Tensor:
 
     It has derivatives of any order; each works with matrices of twice the size.
     """
-    result: Tensor = apply("expm", matrices(input))[0]
-    return result
+    x = matrices(input)
+    result: Tensor = apply("expm", doubled(x) if is_complex(x) else x)[0]
+    return halved(result) if is_complex(x) else result

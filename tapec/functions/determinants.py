@@ -16,6 +16,7 @@ from tapec.functions.arithmetic import (
     greater,
     multiply,
     negative,
+    real,
     sign,
     stop_gradient,
     subtract,
@@ -151,4 +152,4 @@ def slogdet(input: TensorLike, name: str | None = None) -> SLogDet:
 
 def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """The logarithm of the determinant of symmetric, positive definite matrices; see `cholesky`."""
-    return multiply(reduce_sum(log(diagonal(cholesky(matrix))), -1), 2)
+    return multiply(reduce_sum(log(real(diagonal(cholesky(matrix)))), -1), 2)

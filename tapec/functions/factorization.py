@@ -1,8 +1,8 @@
 """Factorisations of matrices into triangles, and what they solve: systems, inverses.
 
 A matrix is the last two axes of a tensor; the axes in front are a batch. Everything takes float32
-and float64; other dtypes are refused. All of it is composed of the operations ``cholesky``, ``lu``
-and ``triangular_solve``, so derivatives of any order follow.
+and float64, and all but ``lu`` complex numbers; other dtypes are refused. All of it is composed of the
+operations ``cholesky``, ``lu`` and ``triangular_solve``, so derivatives of any order follow.
 
 A singular matrix is an error, also in a compiled function; there, inside of what is mapped or repeated, it gives
 infinities and NaN.
@@ -17,6 +17,8 @@ from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     cast,
+    conj,
+    divide,
     equal,
     floormod,
     greater,
@@ -30,6 +32,13 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import eye, zeros_like
 from tapec.functions.assertions import require
 from tapec.functions.broadcasting import broadcast, common_shape, converted, like, may_equal, misfit
+from tapec.functions.complex_matrices import (
+    doubled,
+    halved,
+    is_complex,
+    lengthened,
+    shortened,
+)
 from tapec.functions.indexing import entries
 from tapec.functions.logic import logical_and, logical_not
 from tapec.functions.ordering import argsort
@@ -80,6 +89,8 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
         InvalidArgumentError: a matrix is not positive definite.
     """
     x = matrices(input)
+    if is_complex(x):
+        return halved(cholesky(doubled(x)))
     symmetric = multiply(add(x, transposed(x)), 0.5)
     try:
         result: Tensor = apply("cholesky", symmetric)
@@ -217,6 +228,8 @@ def solve(
         InvalidArgumentError: shapes or dtypes do not fit; a singular matrix.
     """
     a, b = system(matrix, rhs)
+    if is_complex(a):
+        return shortened(solve(doubled(a), lengthened(b), adjoint))
     return lu_solve(*lu(transposed(a) if adjoint else a), b)
 
 
@@ -251,9 +264,27 @@ def substituted(
     triangle: Tensor, rhs: Tensor, *, lower: bool, transpose: bool = False, unit: bool = False
 ) -> Tensor:
     """The solution for a triangle of a matrix, which may be transposed, or count as having ones on its diagonal."""
+    if is_complex(triangle):
+        return _complex_substituted(triangle, rhs, lower=lower, transpose=transpose, unit=unit)
     attrs = {"lower": lower, "transpose": transpose, "unit": unit}
     result: Tensor = apply("triangular_solve", triangle, rhs, **attrs)
     return result
+
+
+def _complex_substituted(
+    triangle: Tensor, rhs: Tensor, *, lower: bool, transpose: bool, unit: bool
+) -> Tensor:
+    """The rows are divided by the diagonal first: with ones there, the real matrix is a triangle too."""
+    if transpose:
+        triangle, lower = conj(transposed(triangle)), not lower
+    n = triangle.type.shape[-1]
+    if not unit:
+        scale = expand_dims(diagonal(triangle), -1)
+        triangle, rhs = divide(triangle, scale), divide(rhs, scale)
+    rows, columns = places(n, n)
+    inside = greater(rows, columns) if lower else less(rows, columns)
+    wide = doubled(where(inside, triangle, 0))
+    return shortened(substituted(wide, lengthened(rhs), lower=lower, unit=True))
 
 
 def diagonal(x: Tensor) -> Tensor:

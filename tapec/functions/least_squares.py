@@ -19,6 +19,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import like, misfit
+from tapec.functions.complex_matrices import doubled, halved, is_complex, lengthened, shortened
 from tapec.functions.decompositions import svd
 from tapec.functions.factorization import (
     cholesky,
@@ -63,6 +64,8 @@ def lstsq(
         InvalidArgumentError: shapes or dtypes do not fit; eager and fast, the rank is not full.
     """
     a, b = system(matrix, rhs)
+    if is_complex(a):
+        return shortened(lstsq(doubled(a), lengthened(b), l2_regularizer, fast))
     if not fast:
         return matmul(pinv(a, _tolerance(a)), b)
     m, n = a.type.shape[-2:]
@@ -100,6 +103,8 @@ def pinv(
     factorisation of full rank.
     """
     x = matrices(a)
+    if is_complex(x):
+        return halved(pinv(doubled(x), 10 * _tolerance(x) if rcond is None else rcond))
     share = like(10 * _tolerance(x) if rcond is None else rcond, x.type.dtype)
     s, u, v = svd(stop_gradient(x))
     k = s.type.shape[-1]
@@ -128,7 +133,7 @@ def matrix_rank(
     ``tol`` is ``max(m, n) eps`` times the largest if None, ``eps`` being the spacing of numbers at 1.
     """
     x = matrices(a)
-    s = svd(x, compute_uv=False)
+    s = svd(x, compute_uv=False)  # real, also of a complex matrix
     if s.type.shape[-1] == 0:
         return reduce_sum(cast(s, I32), -1)
     bound = multiply(reduce_max(s, -1), _tolerance(x)) if tol is None else like(tol, s.type.dtype)

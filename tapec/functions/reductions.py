@@ -29,6 +29,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arithmetic import pow as power
 from tapec.functions.broadcasting import as_float, axes_of, axis_of, like, misfit
+from tapec.functions.complex_matrices import doubled
 from tapec.functions.elementary import exp, lgamma, log, sqrt
 from tapec.functions.known import dim_tensor, static_value
 from tapec.functions.rearrangement import reshape
@@ -248,7 +249,8 @@ def _spectral_norm(x: Tensor, row: int, column: int) -> Tensor:
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     lead = [a for a in range(x.type.rank) if a not in (row, column)]
     order = (*lead, column, row) if wide else (*lead, row, column)
-    values, _, _ = apply("svd", apply("transpose", x, permutation=order))
+    x = apply("transpose", x, permutation=order)
+    values, _, _ = apply("svd", doubled(x) if x.type.dtype.is_complex else x)
     kept = [1 if a in (row, column) else n for a, n in enumerate(shape)]
     return reshape(reduce_max(values, -1), kept)
 
