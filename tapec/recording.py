@@ -158,9 +158,9 @@ def about_none() -> str:
 
 
 @contextmanager
-def tracing(trace: Trace | None) -> Iterator[None]:
-    """Make ``trace`` the current one, with no tape recording; None runs eagerly inside of a trace."""
-    trace_token, tapes_token = _trace.set(trace), _tapes.set(())
+def tracing(trace: Trace | None, tapes: tuple[GradientTape, ...] = ()) -> Iterator[None]:
+    """Make ``trace`` the current one, with only these tapes recording; None runs eagerly inside of a trace."""
+    trace_token, tapes_token = _trace.set(trace), _tapes.set(tapes)
     try:
         yield
     finally:

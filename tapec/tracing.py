@@ -29,6 +29,7 @@ from tapec.texts import refuse_texts
 
 if TYPE_CHECKING:
     from tapec.records import Record
+    from tapec.tape import GradientTape
     from tapec.variable import Variable
 
 #: Literals up to this many elements are part of the program; larger arrays are inputs.
@@ -57,6 +58,8 @@ class Trace:
         """Start with an empty program; what it reads of a ``parent`` that goes on around it are captures too."""
         self.function = Function(name)
         self.parent = parent
+        #: The tapes that record the parent meanwhile.
+        self.tapes_around = active_tapes()
         self.builder = Builder(self.function.block)
         self.captures: list[Any] = []
         self.states: dict[int, Value] = {}
@@ -98,6 +101,13 @@ class Trace:
     def is_within(self, trace: Trace) -> bool:
         """Whether this is the trace, or goes on inside of it."""
         return self is trace or self._is_inside(trace)
+
+    def tapes_at(self, trace: Trace) -> tuple[GradientTape, ...]:
+        """The tapes that record a trace inside of which this one goes on."""
+        inner = self
+        while inner.parent is not None and inner.parent is not trace:
+            inner = inner.parent
+        return inner.tapes_around
 
     def _is_inside(self, trace: Trace) -> bool:
         parent = self.parent

@@ -319,6 +319,75 @@ def test_gradients_reach_variables_that_a_body_reads(wrap: Wrap) -> None:
     assert float(wrap(slope)(tapec.constant([1.0, 2.0, 3.0]))) == 6.0
 
 
+@pytest.mark.parametrize("x", [1.5, -1.5])
+def test_each_read_between_assignments_is_a_source(x: float) -> None:
+    def run() -> tuple[Any, ...]:
+        v, u = tapec.Variable(2.0), tapec.Variable(1.0)
+
+        def slopes(x: Any) -> Any:
+            def body(i: Any, s: Any) -> Any:
+                s = s + v * x
+                v.assign_add(1.0)
+                s = s * tapec.cond(x > 0.0, lambda: u.assign_add(v) * 1.0, lambda: u * 1.0)
+                return i + 1, s + v * v
+
+            with tapec.GradientTape() as tape:
+                _, s = tapec.while_loop(lambda i, s: i < 3, body, (0, 0.0))
+            return s, *tape.gradient(s, [v, u])
+
+        return slopes, v, u
+
+    (eager, *before), (traced, *after) = run(), run()
+    given = tapec.constant(x)
+    close(tapec.compile(traced)(given), eager(given))
+    assert [float(a) for a in after] == [float(b) for b in before]
+
+
+def test_tapes_around_a_compiled_loop_that_assigns() -> None:
+    v = tapec.Variable(2.0)
+
+    @tapec.compile
+    def total(x: Any) -> Any:
+        def body(i: Any, s: Any) -> Any:
+            s = s + v * x
+            v.assign_add(1.0)
+            return i + 1, s
+
+        return tapec.while_loop(lambda i, s: i < 3, body, (0, 0.0))[1]
+
+    with tapec.GradientTape() as tape:
+        y = total(tapec.constant(1.5))
+    assert (float(y), float(tape.gradient(y, v))) == (13.5, 4.5)
+
+
+def test_a_gradient_of_the_code_around_asked_inside(wrap: Wrap) -> None:
+    def slopes(x: Any) -> Any:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as tape:
+                tape.watch(x)
+                y = tapec.reduce_sum(x**3)
+            slope = tapec.cond(
+                y > 0.0,
+                lambda: tapec.cond(y > 1.0, lambda: 2.0 * tape.gradient(y, x), lambda: x),
+                lambda: tapec.zeros([2]),
+            )
+        return slope, outer.gradient(slope, x)
+
+    found = wrap(slopes)(tapec.constant([1.0, 2.0]))
+    np.testing.assert_allclose(np.stack(found), [[6.0, 24.0], [12.0, 24.0]])
+
+
+def test_a_tape_outside_hears_of_a_branch_as_a_whole() -> None:
+    def slope(x: Any) -> Any:
+        with tapec.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            return tapec.cond(x > 0.0, lambda: tape.gradient(x * x, x), lambda: x)
+
+    with pytest.raises(errors.RuntimeError, match="open the tape inside"):
+        tapec.compile(slope)(tapec.constant(1.0))
+
+
 def test_what_no_path_reaches_has_no_gradient(wrap: Wrap) -> None:
     def slopes(x: Any, y: Any) -> Any:
         with tapec.GradientTape() as tape:

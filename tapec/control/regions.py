@@ -1,7 +1,8 @@
 """Branches and loops of a program that is being traced: Python functions become regions of one operation.
 
 What a function reads of the code around it becomes an operand of the operation. A Variable that it only reads is read
-once, in front; one that it assigns goes in and comes out as a value, which a loop carries.
+once, in front; one that it assigns goes in and comes out as a value, which a loop carries. For tapes outside, each
+read of that inside is a source of gradients, as it is eagerly.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from tapec.control.tensor_array import TensorArray
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast
+from tapec.functions.arrays import full
 from tapec.functions.rearrangement import reshape
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Region, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
-from tapec.ir.ops.control import Read
+from tapec.ir.ops.control import Gradient, Read
 from tapec.ir.ops.regions import copied_into, new_region
 from tapec.ir.ops.repetition_rules import ENDLESS, most_turns
 from tapec.ir.types import BOOL, TensorType
-from tapec.recording import current_trace, tracing
+from tapec.recording import active_tapes, current_trace, tracing
 from tapec.structure import unflatten
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tracing import Trace, TracedTensor
@@ -196,6 +198,7 @@ class _Part:
             trace.finish(outputs)
         if trace.created_variables:
             _current().creates_variable()  # as optimizers do, once: the second trace makes none
+        self.trace = trace
         self.function: Function = trace.function
         self.captures: list[Any] = trace.captures
         self.inputs = len(types)
@@ -206,6 +209,22 @@ class _Part:
             for result, arg in self.function.updates.items()
         }
 
+    def add_to_reads(self, variable: Variable, source: Tensor) -> None:
+        """Let every read of a Variable be a sum with ``source``, which is captured: it has the reads' gradients."""
+        reads = self.trace.values_behind(variable)
+        if not reads:
+            return
+        block = self.function.block
+        captured = block.add_arg(source.type)
+        self.captures.append(source)
+        for read in reads:
+            assert read.op is not None
+            users = [op for op in read.users if not isinstance(op.defn, Gradient)]
+            b = Builder(block, before=block.ops[block.ops.index(read.op) + 1])
+            total = b.add(read, captured)
+            for op in users:
+                op.set_operands([total if v is read else v for v in op.operands])
+
 
 class _Inputs:
     """What the regions of one operation read: the Variables that one of them assigns, then everything else."""
@@ -214,6 +233,9 @@ class _Inputs:
         states = set().union(*(p.states for p in parts))
         things = {id(t): t for p in parts for t in p.captures}
         self.assigned: list[Variable] = [t for i, t in things.items() if i in states]
+        for variable in self.assigned:
+            _let_gradients_out(variable, parts)
+        things = {id(t): t for p in parts for t in p.captures}
         self.others = [t for i, t in things.items() if i not in states]
         for part in parts:
             _watch_reads(part, states)
@@ -285,6 +307,23 @@ def _current() -> Trace:
 
 def _read(thing: Any) -> Tensor:
     return thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
+
+
+def _let_gradients_out(variable: Variable, parts: Sequence[_Part]) -> None:
+    """Let gradients out to a Variable that is read and assigned inside, where each read is a source of its own.
+
+    All get the same summand, which changes nothing (-0.0): what flows to that, a tape takes for the reads'.
+    """
+    read = any(part.trace.values_behind(variable) for part in parts)
+    if not read or not variable.dtype.is_differentiable:
+        return
+    trace = _current()
+    nothing = full(-0.0, variable.dtype, variable.type.shape)
+    source = trace.read(variable, state=nothing)
+    for tape in active_tapes():
+        tape.variable_read(variable, source)
+    for part in parts:
+        part.add_to_reads(variable, source)
 
 
 def _watch_reads(part: _Part, states: set[int]) -> None:

@@ -10,7 +10,7 @@ from tapec.derivatives.eager_gradient import eager_gradient, gradient_of_records
 from tapec.derivatives.slices import Ask, gradients_by_slices
 from tapec.errors import RuntimeError
 from tapec.frames import here
-from tapec.recording import current_trace
+from tapec.recording import current_trace, tracing
 from tapec.records import Record, Recording, with_stand_ins
 from tapec.tensor import Tensor, next_id
 from tapec.variable import Variable
@@ -70,6 +70,18 @@ def _gradients(
     batched: bool,
 ) -> list[Any]:
     """Gradients of tensors: a Variable stands for all its reads, whose gradients add up."""
+    trace = current_trace()
+    if home is not None and (trace is None or not trace.is_within(home)):
+        raise RuntimeError(
+            "this tape recorded a function while it was compiled, and was taken out of it",
+            location=here(),
+            hint="ask for the gradient inside of that function, and return it",
+        )
+    if home is not None and trace is not None and trace is not home:
+        # Asked inside of a branch or loop: the answer is computed in front of it, where the tape recorded.
+        _refuse_inner(home, targets)
+        with tracing(home, trace.tapes_at(home)):
+            return _gradients(recording, home, late, targets, sources, seeds, batched)
     fresh: dict[int, int] = {}
     target_tensors = [_target_tensor(t, fresh) for t in targets]
     groups: list[list[int]] = []
@@ -84,13 +96,6 @@ def _gradients(
     followed = recording.active | {t.id for t in target_tensors}
     groups = [[i for i in group if i in followed] for group in groups]
     types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
-    trace = current_trace()
-    if home is not None and (trace is None or not trace.is_within(home)):
-        raise RuntimeError(
-            "this tape recorded a function while it was compiled, and was taken out of it",
-            location=here(),
-            hint="ask for the gradient inside of that function, and return it",
-        )
     # What was recorded before a function is compiled has values, also inside of it.
     records: Sequence[Record] = recording.records if late or recording.looks_up or home else ()
     if trace is not None and home is not None:
@@ -104,6 +109,17 @@ def _gradients(
 
     found = gradients_by_slices(ask, records, target_tensors, types, seeds, batched)
     return [total([found[i] for i in group]) for group in groups]
+
+
+def _refuse_inner(home: Trace, targets: Sequence[Tensor | Variable]) -> None:
+    for target in targets:
+        own = getattr(target, "trace", home)
+        if own is not home and own.is_within(home):
+            raise RuntimeError(
+                "this target was computed inside of a branch or loop, of which the tape outside hears as a whole",
+                location=here(),
+                hint="open the tape inside of the function that computes it",
+            )
 
 
 def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
