@@ -54,6 +54,10 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.arithmetic import *  # noqa: F403
     from tapec.functions.arrays import *  # noqa: F403
     from tapec.functions.assertions import Assert as Assert
+    from tapec.functions.assertions import assert_equal as assert_equal
+    from tapec.functions.assertions import assert_greater as assert_greater
+    from tapec.functions.assertions import assert_less as assert_less
+    from tapec.functions.assertions import assert_rank as assert_rank
     from tapec.functions.blocks import *  # noqa: F403
     from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.functions.clipping import clip_by_norm as clip_by_norm
@@ -98,7 +102,7 @@ _TABLE = {
         stop_gradient subtract truediv truncatediv where""",
     "functions.arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones
         ones_like range rank sequence_mask shape size zeros zeros_like""",
-    "functions.assertions": "Assert",
+    "functions.assertions": "Assert assert_equal assert_greater assert_less assert_rank",
     "functions.blocks": """batch_to_space broadcast_dynamic_shape broadcast_static_shape
         required_space_to_batch_paddings space_to_batch space_to_batch_nd=space_to_batch""",
     "functions.clipping": "clip_by_global_norm clip_by_norm",

@@ -106,7 +106,6 @@ ADVICE: dict[str, str] = {
     "config.experimental.*": "tapec runs on one device, the CPU; tape.memory() and f.ir() say what memory is used",
     "config.experimental_*run_functions_eagerly": "use tapec.config.run_functions_eagerly",
     "config.experimental_functions_run_eagerly": "use tapec.config.functions_run_eagerly",
-    "debugging.*device_placement": "tapec runs on one device, the CPU",
     "debugging.*traceback_filtering*": "tracebacks are Python's; errors name your line first",
     "debugging.experimental": "tape.report, tape.explain and tapec.debugging.enable_check_numerics say what runs",
     "CriticalSection": "use a threading.Lock around calls",

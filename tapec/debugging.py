@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from tapec.absent import names_of
 from tapec.derivatives.differences import check_gradients as check_gradients
 from tapec.derivatives.differences import compute_gradient as compute_gradient
+from tapec.devices import get_log_device_placement as get_log_device_placement
+from tapec.devices import set_log_device_placement as set_log_device_placement
 from tapec.functions.assertions import Assert as Assert
 from tapec.functions.assertions import assert_all_finite as assert_all_finite
 from tapec.functions.assertions import assert_equal as assert_equal

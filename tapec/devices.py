@@ -67,3 +67,16 @@ def get_soft_device_placement() -> bool:
 
 def enable_op_determinism() -> None:
     """Without effect: results are the same from run to run anyway, for any number of threads."""
+
+
+_LOGS = {"placement": False}
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Whether to say on which device each operation runs; remembered, but nothing is said: all run on the CPU."""
+    _LOGS["placement"] = bool(enabled)
+
+
+def get_log_device_placement() -> bool:
+    """What was set with `set_log_device_placement`."""
+    return _LOGS["placement"]

@@ -27,8 +27,6 @@ OTHERWISE = {
     "dtypes.DType": "made by tapec alone",
     "errors": "messages carry a location and a hint instead of TensorFlow's node",
     "function": "of another feature: options of compiled functions",
-    "debugging": "of another feature: checks",
-    "Assert": "of another feature: checks",
 }
 
 
