@@ -49,6 +49,7 @@ from tapec.functions.least_squares import lstsq as lstsq
 from tapec.functions.least_squares import matrix_rank as matrix_rank
 from tapec.functions.least_squares import pinv as pinv
 from tapec.functions.logic import logical_and
+from tapec.functions.matrix_roots import sqrtm as sqrtm
 from tapec.functions.products import einsum as einsum
 from tapec.functions.products import matmul as matmul
 from tapec.functions.products import matvec as matvec

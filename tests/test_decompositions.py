@@ -212,6 +212,22 @@ def test_is_refused(call: Callable[[], Any], message: str) -> None:
         call()
 
 
+def test_square_root(wrap: Wrap) -> None:
+    cases: list[Any] = [
+        np.diag([4.0, 1e-8, 1e8]),
+        [[4.0, 1.0], [0.0, 9.0]],
+        [[0.0, -4.0], [4.0, 0.0]],
+    ]
+    for x in cases:
+        y = wrap(linalg.sqrtm)(tapec.constant(x, tapec.float64)).numpy()
+        np.testing.assert_allclose(y @ y, x, rtol=1e-9, atol=1e-12)
+    turn = wrap(linalg.sqrtm)(tapec.constant([[1j, 0.0], [1.0, 4.0]])).numpy()
+    np.testing.assert_allclose(turn @ turn, [[1j, 0.0], [1.0, 4.0]], atol=1e-14)
+    assert linalg.sqrtm(tapec.zeros([0, 0])).shape == (0, 0)
+    with pytest.raises(InvalidArgumentError, match="not invertible"):
+        linalg.sqrtm(tapec.zeros([2, 2]))
+
+
 # ---- derivatives
 
 
@@ -240,6 +256,10 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "pinv of a wide matrix": (lambda x: [linalg.pinv(x)], (WIDE,)),
     "pinv at equal values": (lambda x: [linalg.pinv(x)], (np.eye(3, 2),)),
     "lstsq of any rank": (lambda a, b: [linalg.lstsq(a, b, fast=False)], (TALL, TALL[:, :1])),
+    "sqrtm": (
+        lambda x: [linalg.sqrtm(x @ x + 0.5 * x)],
+        (np.stack([SQUARE, SQUARE.T]) + 2 * np.eye(3),),
+    ),
     "spectral norm": (lambda x: [linalg.norm(x, 2, axis=[0, 1])], (SQUARE,)),
     "det": (lambda x: [linalg.det(x)], (rng.uniform(-1, 1, (2, 5, 5)),)),
     **{f"det where {n}": ((lambda x: [linalg.det(x)]), (x,)) for n, x in SINGULAR.items()},
