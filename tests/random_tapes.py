@@ -42,8 +42,9 @@ class Step:
     """One line of a program; operands are numbers of earlier values, taken modulo how many there are.
 
     ``kind`` is an operation's name, ``stop`` for what no gradient passes, ``read``, ``assign`` or ``assign_add`` of a
-    Variable; ``call`` for a function of ``body``, which may be compiled; ``tape`` for a tape around ``body``, whose
-    gradients by the operand and by the Variable are values too.
+    Variable; ``loop`` for two rounds of ``body``, ``branch`` for ``body`` or another line, by the sign of the operand;
+    ``call`` for a function of ``body``, which may be compiled; ``tape`` for a tape around ``body``, whose gradients by
+    the operand and by the Variable are values too.
     """
 
     kind: str
@@ -59,6 +60,11 @@ def count(steps: Sequence[Step]) -> int:
     return sum(1 + count(step.body) for step in steps)
 
 
+def has_branches(steps: Sequence[Step]) -> bool:
+    """Whether there is a ``branch`` anywhere."""
+    return any(step.kind == "branch" or has_branches(step.body) for step in steps)
+
+
 def lines(depth: int) -> st.SearchStrategy[Step]:
     """One line, with up to so many tapes in it."""
     number = st.integers(0, 59)
@@ -66,10 +72,17 @@ def lines(depth: int) -> st.SearchStrategy[Step]:
     plain = st.builds(Step, st.sampled_from(kinds), number, number, st.integers(0, 1))
     if not depth:
         return plain
+    pure = st.sampled_from([*UNARY, *BINARY, "read"])
+    rounds = st.lists(
+        st.builds(Step, pure, number, number, st.integers(0, 1)), min_size=1, max_size=3
+    )
+    control = st.builds(
+        Step, st.sampled_from(["loop", "branch"]), number, number, body=rounds.map(tuple)
+    )
     body = st.lists(lines(depth - 1), min_size=2, max_size=8).map(tuple)
     kind = st.sampled_from(["tape", "tape", "call"])
     nested = st.builds(Step, kind, number, number, st.integers(0, 1), body, st.booleans())
-    return st.one_of(plain, plain, plain, nested)
+    return st.one_of(plain, plain, plain, nested, control)
 
 
 def programs(depth: int = 2, least: int = 5, most: int = 60) -> st.SearchStrategy[tuple[Step, ...]]:
@@ -117,6 +130,10 @@ class Run:
                 self.tape(step, x, values)
             elif step.kind == "call":
                 self.call(step, values)
+            elif step.kind == "loop":
+                values.append(self.loop(step, x, values))
+            elif step.kind == "branch":
+                values.append(self.branch(step, x, values))
             else:
                 self.assign(step, x)
 
@@ -143,11 +160,12 @@ class Run:
             inner = list(values)
             self.steps(step.body, inner)
         sources = [x, self.variables[step.variable]]
-        found = tape.gradient(inner[-1], sources)
+        # Zeros: a branch that was not taken connects values in a compiled function, as it does in TensorFlow's.
+        found = tape.gradient(inner[-1], sources, unconnected_gradients="zero")
         if step.persistent:
-            found += tape.gradient(inner[-2], sources)
+            found += tape.gradient(inner[-2], sources, unconnected_gradients="zero")
         values.append(inner[-1])
-        values += [tapec.tanh(g) for g in found if g is not None]
+        values += [tapec.tanh(g) for g in found]
 
     def call(self, step: Step, values: list[Any]) -> None:
         """A function of all values so far."""
@@ -159,6 +177,26 @@ class Run:
 
         called = tapec.compile(function) if self.compiles else function
         values += called(*values)
+
+    def loop(self, step: Step, x: Any, values: list[Any]) -> Any:
+        """The body twice, each time with the value that it gave before."""
+
+        def body(i: Any, z: Any) -> Any:
+            inner = [*values, z]
+            self.steps(step.body, inner)
+            return i + 1, tapec.tanh(inner[-1] + z)
+
+        return tapec.while_loop(lambda i, z: i < 2, body, [tapec.constant(0), x])[1]
+
+    def branch(self, step: Step, x: Any, values: list[Any]) -> Any:
+        """The body, or one line."""
+
+        def chosen() -> Any:
+            inner = list(values)
+            self.steps(step.body, inner)
+            return inner[-1]
+
+        return tapec.cond(tapec.reduce_sum(x) > 0.0, chosen, lambda: tapec.sin(x))
 
     def loss(self, steps: Sequence[Step], x: Any) -> Any:
         """What the program computes: a scalar."""
