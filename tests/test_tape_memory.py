@@ -173,14 +173,14 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_nothing_stays(program: Callable[[], None], uncollected: None) -> None:
-    for _ in range(5):
+    for _ in range(120):  # NumPy keeps small blocks of memory, up to a number of them
         program()
     gc.collect()
     before = sys.getallocatedblocks()
-    for _ in range(40):
+    for _ in range(80):
         program()
     assert gc.collect() == 0  # nothing was in a cycle
-    assert sys.getallocatedblocks() - before < 40  # less than one for each time
+    assert sys.getallocatedblocks() - before < 80  # less than one for each time
 
 
 def test_a_persistent_tape_keeps_tensors_until_it_goes(uncollected: None) -> None:
