@@ -20,6 +20,11 @@ def numbers(*shape: int, seed: int = 0, dtype: Any = np.complex128) -> Any:
     return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
 
 
+def gram(z: Any) -> Any:
+    """A Hermitian, positive definite matrix."""
+    return tapec.matmul(z, z, adjoint_b=True) + tapec.eye(3, dtype=z.dtype)
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "polynomial": lambda z: z * z + (2 - 1j) * z - 3,
     "quotient": lambda z: (z + 1) / (z * z + 3j),
@@ -36,6 +41,16 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "choice": lambda z: tapec.where(tapec.math.real(z) > 0, z, 1 / z),
     "gather": lambda z: tapec.gather(z, [2, 0, 0]),
     "norm": lambda z: tapec.cast(tapec.norm(z), z.dtype),
+    "inv": lambda z: tapec.linalg.inv(z, adjoint=True),
+    "solve": lambda z: tapec.linalg.solve(z, z[:, :1] * 1j, adjoint=True),
+    "cholesky": lambda z: tapec.linalg.cholesky(gram(z)),
+    "cholesky_solve": lambda z: tapec.linalg.cholesky_solve(tapec.linalg.cholesky(gram(z)), z),
+    "triangular_solve": lambda z: tapec.linalg.triangular_solve(z, z, lower=False, adjoint=True),
+    "det": lambda z: tapec.linalg.det(z) + tapec.linalg.slogdet(z)[1],
+    "lstsq": lambda z: tapec.linalg.lstsq(z[:, :2], z),
+    "expm": tapec.linalg.expm,
+    "eigvalsh": lambda z: tapec.linalg.eigvalsh(gram(z)),
+    "singular values": lambda z: tapec.linalg.svd(z[:2], compute_uv=False),
     "branch": lambda z: tapec.cond(tapec.math.real(z[0, 0]) > 0, lambda: z * z, lambda: 1 / z),
     "loop": lambda z: tapec.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * z), (0, z))[1],
     "scan": lambda z: tapec.scan(lambda a, x: a * x + 1j, z),
@@ -61,6 +76,37 @@ def test_compiled_is_eager(name: str) -> None:
     z = tapec.constant(numbers(3, 3))
     for found, expected in zip(tapec.compile(all_of)(z), all_of(z), strict=True):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-11, atol=1e-11)
+
+
+MATRICES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "det": (tapec.linalg.det, np.linalg.det),
+    "inv": (tapec.linalg.inv, np.linalg.inv),
+    "slogdet": (
+        lambda z: tapec.stack(tapec.linalg.slogdet(z)),
+        lambda z: np.stack(np.linalg.slogdet(z)),
+    ),
+    "cholesky": (
+        lambda z: tapec.linalg.cholesky(z @ tapec.linalg.adjoint(z)),
+        lambda z: np.linalg.cholesky(z @ np.swapaxes(z, -1, -2).conj()),
+    ),
+    "eigvalsh": (
+        lambda z: tapec.math.real(tapec.linalg.eigvalsh(z + tapec.linalg.adjoint(z))),
+        lambda z: np.linalg.eigvalsh(z + np.swapaxes(z, -1, -2).conj()),
+    ),
+    "svd": (
+        lambda z: tapec.linalg.svd(z[..., :3, :], compute_uv=False),
+        lambda z: np.linalg.svd(z[..., :3, :], compute_uv=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices(name: str, size: int) -> None:
+    """A batch, against NumPy."""
+    ours, theirs = MATRICES[name]
+    z = numbers(2, size, size)
+    np.testing.assert_allclose(ours(tapec.constant(z)).numpy(), theirs(z), rtol=1e-9, atol=1e-12)
 
 
 def test_gradient_points_uphill() -> None:

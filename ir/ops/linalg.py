@@ -1,7 +1,7 @@
 """Factorisations of square matrices and the solution of triangular systems.
 
-A matrix is the last two axes; the axes in front are a batch. Everything here takes float32 and
-float64. Solutions, inverses and determinants are composed of these. The loops are the textbook's,
+A matrix is the last two axes; the axes in front are a batch. Everything here takes float32, float64
+and complex numbers of these. Solutions, inverses and determinants are composed of these. The loops are the textbook's,
 unblocked: no library stands behind them.
 """
 
@@ -16,7 +16,8 @@ import numpy as np
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError, TapecError
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
-from tapec.ir.ops.matrices import exchange, halved, part, places, require_square, swapped
+from tapec.ir.ops.arith import conj
+from tapec.ir.ops.matrices import adjoint, exchange, halved, part, places, require_square, swapped
 from tapec.ir.types import F64, I32, INDEX, TensorType
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Cholesky(Op):
-    """The lower triangular ``y`` with ``y yᵀ = x``; only the lower triangle of ``x`` is read.
+    """The lower triangular ``y`` with ``y yᴴ = x``; only the lower triangle of ``x`` is read.
 
-    Evaluation refuses a matrix that is not positive definite; native code gives NaN from its first
-    bad pivot on.
+    The diagonal is real, of complex matrices too. Evaluation refuses a matrix that is not positive
+    definite; native code gives NaN from its first bad pivot on.
     """
 
     name = "cholesky"
@@ -37,7 +38,7 @@ class Cholesky(Op):
     def infer(self, *types: Any) -> TensorType:
         """The operand's type."""
         (x,) = types
-        return require_square(self.name, x)
+        return require_square(self.name, x, or_complex=True)
 
     def evaluate(self, *arrays: Any) -> Any:
         """`numpy.linalg.cholesky`.
@@ -54,18 +55,18 @@ class Cholesky(Op):
             ) from None
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar = tril(s + sᵀ)`` with its diagonal halved, ``s = y⁻ᵀ Φ(yᵀ ct) y⁻¹``.
+        """``x_bar = tril(s + sᴴ)`` with its diagonal halved, ``s = y⁻ᴴ Φ(yᴴ ct) y⁻¹``.
 
         Φ keeps the lower triangle and halves the diagonal.
 
         Source: Murray, "Differentiation of the Cholesky decomposition", 2016, eq. 10.
         """
-        y = op.result
+        y = conj(b, op.result)
         inner = halved(b, b.matmul(y, cts[0], transpose_a=True, transpose_b=False))
         solve = {"lower": True, "transpose": True, "unit": False}
         left = b.triangular_solve(y, inner, **solve)
-        s = b.triangular_solve(y, swapped(b, left), **solve)  # transposed, as is the sum below
-        return (halved(b, b.add(s, swapped(b, s))),)
+        s = b.triangular_solve(y, adjoint(b, left), **solve)  # sᴴ, but so is the sum below
+        return (halved(b, b.add(s, adjoint(b, s))),)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -84,7 +85,10 @@ class Cholesky(Op):
                 """``x[i, j]`` less the product of what is known of the two rows."""
 
                 def product(r: Index) -> Value:
-                    return k.mul(k.load(out, (*m, i, *r)), k.load(out, (*m, j, *r)))
+                    other = k.load(out, (*m, j, *r))
+                    if dtype.is_complex:
+                        other = k.conj(other)
+                    return k.mul(k.load(out, (*m, i, *r)), other)
 
                 return k.sub(x[(*m, i, j)], k.reduce("add", (j,), dtype, product))
 
@@ -99,7 +103,12 @@ class Cholesky(Op):
                     k.store(k.constant(0, dtype), out, (*m, i, i + 1 + c[0]))
 
                 k.loop((i,), left)
-                k.store(k.sqrt(rest(i, i)), out, (*m, i, i))
+                square = rest(i, i)
+                if dtype.is_complex:
+                    root = k.cast(k.sqrt(k.real(square)), dtype=dtype)
+                else:
+                    root = k.sqrt(square)
+                k.store(root, out, (*m, i, i))
                 k.loop((n - 1 - i,), right)
 
             k.loop((n,), row)
@@ -130,7 +139,7 @@ class TriangularSolve(Op):
     def infer(self, *types: Any, lower: bool, transpose: bool, unit: bool) -> TensorType:
         """The type of the right-hand side."""
         a, x = types
-        require_square(self.name, a)
+        require_square(self.name, a, or_complex=True)
         message = f"triangular_solve: {x} is no right-hand side for {a}"
         if a.dtype != x.dtype:
             raise DTypeError(message, hint="convert one of them with cast")
@@ -158,15 +167,16 @@ class TriangularSolve(Op):
         return y
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar = t⁻ᵀ ct``, ``t_bar = -x_bar yᵀ``, of which the triangle counts.
+        """``x_bar = t⁻ᴴ ct``, ``t_bar = -x_bar yᴴ``, of which the triangle counts.
 
         Source: Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008,
         section 2.3.
         """
         (ct,), attrs = cts, op.attrs
         turned = attrs | {"transpose": not attrs["transpose"]}
-        x_ct = b.triangular_solve(op.operands[0], ct, **turned)
-        factors = (op.result, x_ct) if attrs["transpose"] else (x_ct, op.result)
+        x_ct = b.triangular_solve(conj(b, op.operands[0]), ct, **turned)
+        y = conj(b, op.result)
+        factors = (y, x_ct) if attrs["transpose"] else (x_ct, y)
         full = b.neg(b.matmul(*factors, transpose_a=False, transpose_b=True))
         compare = "g" if attrs["lower"] else "l"
         return part(b, full, compare + ("t" if attrs["unit"] else "e")), x_ct
@@ -251,7 +261,7 @@ class LU(Op):
     def infer(self, *types: Any) -> tuple[TensorType, TensorType]:
         """The triangles have the operand's type; the order of its rows is int32."""
         (x,) = types
-        require_square(self.name, x)
+        require_square(self.name, x, or_complex=True)
         return x, TensorType(I32, x.shape[:-1])
 
     def evaluate(self, *arrays: Any) -> Any:
@@ -271,11 +281,11 @@ class LU(Op):
         return a.reshape(arrays[0].shape), order.reshape(arrays[0].shape[:-1])
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar[p] = l⁻ᵀ (tril(lᵀ ct, -1) + triu(ct uᵀ)) u⁻ᵀ``.
+        """``x_bar[p] = l⁻ᴴ (tril(lᴴ ct, -1) + triu(ct uᴴ)) u⁻ᴴ``.
 
         From ``dl = l tril(l⁻¹ dx[p] u⁻¹, -1)`` and ``du = triu(l⁻¹ dx[p] u⁻¹) u``.
         """
-        packed, order = op.results
+        packed, order = conj(b, op.results[0]), op.results[1]
         ct = cts[0]
         if ct is None:
             return (None,)
@@ -339,7 +349,7 @@ class LU(Op):
 
 def _pivot(k: Kernel, matrix: Value, m: Index, c: DimLike, n: DimLike) -> Value:
     """The row, from row c on, of the first largest element of column c."""
-    dtype = matrix.type.dtype
+    dtype = matrix.type.dtype.real_dtype
 
     def step(r: Index, carried: Sequence[Value]) -> Sequence[Value]:
         size, row = carried

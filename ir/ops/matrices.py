@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Index, Kernel, require_equal_dims
+from tapec.ir.ops.arith import conj
 from tapec.ir.types import F32, F64, I32, TensorType
 
 if TYPE_CHECKING:
@@ -13,18 +14,19 @@ if TYPE_CHECKING:
     from tapec.ir.core import Value
 
 
-def require_matrix(name: str, x: TensorType) -> TensorType:
+def require_matrix(name: str, x: TensorType, *, or_complex: bool = False) -> TensorType:
     """Hold a type to be matrices of a dtype that is precise enough."""
-    if x.dtype not in (F32, F64):
-        raise DTypeError(f"{name} takes float32 and float64, got {x}")
+    if x.dtype not in (F32, F64) and not (or_complex and x.dtype.is_complex):
+        others = ", complex64 and complex128" if or_complex else ""
+        raise DTypeError(f"{name} takes float32 and float64{others}, got {x}")
     if x.rank < 2:
         raise ShapeError(f"{name}: expected matrices, got {x}")
     return x
 
 
-def require_square(name: str, x: TensorType) -> TensorType:
+def require_square(name: str, x: TensorType, *, or_complex: bool = False) -> TensorType:
     """Hold a type to be square matrices of a dtype that is precise enough."""
-    require_matrix(name, x)
+    require_matrix(name, x, or_complex=or_complex)
     rows, columns = x.shape[-2:]
     require_equal_dims(rows, columns, lambda: f"{name}: expected square matrices, got {x}")
     return x
@@ -58,6 +60,11 @@ def swapped(b: Builder, x: Value) -> Value:
     rank = x.tensor.rank
     result: Value = b.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
     return result
+
+
+def adjoint(b: Builder, x: Value) -> Value:
+    """The last two axes swapped, the elements conjugated."""
+    return conj(b, swapped(b, x))
 
 
 def product(b: Builder, x: Value, y: Value, *, turn: str = "") -> Value:

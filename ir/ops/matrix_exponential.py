@@ -10,7 +10,7 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample
-from tapec.ir.ops.matrices import require_square, swapped
+from tapec.ir.ops.matrices import adjoint, require_square
 from tapec.ir.types import F64, I32, INDEX, TensorType
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Expm(Op):
 
     def infer(self, *types: Any) -> tuple[TensorType, TensorType]:
         """Twice the operand's type."""
-        x = require_square(self.name, types[0])
+        x = require_square(self.name, types[0], or_complex=True)
         return x, x
 
     def evaluate(self, *arrays: Any) -> Any:
@@ -48,7 +48,7 @@ class Expm(Op):
             norms = np.abs(x).sum(-2).max(-1, initial=0)
             large = (norms > 2) & np.isfinite(norms)
             halvings = np.ceil(np.log2(np.where(large, norms, 2))).astype(int)  # at least one
-            scaled = np.ldexp(x, -halvings[..., None, None])
+            scaled = x * np.ldexp(x.real.dtype.type(1), -halvings)[..., None, None]
             unit = np.eye(x.shape[-1], dtype=x.dtype)
             half = np.broadcast_to(unit, x.shape)
             for n in range(_TERMS, 0, -1):
@@ -58,14 +58,14 @@ class Expm(Op):
             return half @ half, np.ascontiguousarray(half)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """The corner of ``e ** [[xᵀ, ct], [0, xᵀ]]``, of twice the size: the derivative along ``ct``.
+        """The corner of ``e ** [[xᴴ, ct], [0, xᴴ]]``, of twice the size: the derivative along ``ct``.
 
         ``ct`` is divided by its largest element first, so that it calls for no more squarings.
 
         Source: Najfeld and Havel, "Derivatives of the matrix exponential and their computation",
         1995, theorem 4.13.
         """
-        turned = swapped(b, op.operands[0])
+        turned = adjoint(b, op.operands[0])
         whole, half = cts
         if half is not None:
             halved = b.mul(turned, b.full_like(0.5, turned))
@@ -84,17 +84,17 @@ class Expm(Op):
         """The sum grows in the second result; each product is made in the first."""
         (whole, half), (x,) = outs, operands
         *lead, n, _ = x.type.shape
-        dtype = x.type.dtype
+        dtype, real = x.type.dtype, x.type.dtype.real_dtype
         zero, one = k.constant(0, dtype), k.constant(1, dtype)
 
         def matrix(m: Index) -> None:
             def size(i: Index) -> Value:
-                return k.reduce("add", (n,), dtype, lambda r: k.abs(x[(*m, *r, *i)]))
+                return k.reduce("add", (n,), real, lambda r: k.abs(x[(*m, *r, *i)]))
 
-            norm = k.reduce("max", (n,), dtype, size)
+            norm = k.reduce("max", (n,), real, size)
             halvings = _halvings(k, norm)
-            halve = k.constant(0.5, dtype)
-            (scale,) = k.fold((halvings,), [one], lambda _, s: [k.mul(s[0], halve)])
+            halve, whole_size = k.constant(0.5, real), k.constant(1, real)
+            (scale,) = k.fold((halvings,), [whole_size], lambda _, s: [k.mul(s[0], halve)])
 
             def multiply(left: Any) -> None:
                 """Into the first result, a product with the second."""
@@ -112,7 +112,9 @@ class Expm(Op):
 
             def add_term(t: Index) -> None:
                 multiply(lambda i: x[i])
-                factor = k.div(scale, k.number(_TERMS - t[0], dtype))
+                factor = k.div(scale, k.number(_TERMS - t[0], real))
+                if dtype.is_complex:
+                    factor = k.cast(factor, dtype=dtype)
 
                 def element(i: Index) -> None:
                     term = k.mul(factor, k.load(whole, (*m, *i)))
@@ -152,6 +154,8 @@ def _along(b: Builder, x: Value, direction: Value) -> Value:
     sizes = b.stop_gradient(b.reduce_max(b.abs(direction), axes=(rank - 2, rank - 1)))
     sizes = b.where(b.gt(sizes, b.full_like(0, sizes)), sizes, b.full_like(1, sizes))
     size = b.broadcast(sizes, shape=shape, axes=tuple(range(rank - 2)))
+    if x.tensor.dtype.is_complex:
+        size = b.cast(size, dtype=x.tensor.dtype)
     above = b.concat(x, b.div(direction, size), axis=rank - 1)
     below = b.concat(b.full_like(0, x), x, axis=rank - 1)
     power, _ = b.expm(b.concat(above, below, axis=rank - 2))

@@ -161,7 +161,7 @@ class PairKernel:
 
     def apply(self, op: Op, *values: Any, **attrs: Any) -> Any:
         """An elementwise operation, on pairs by its formula."""
-        if any(isinstance(v, Pair) for v in values):
+        if any(isinstance(v, Pair) for v in values) or _makes_pairs(attrs):
             return op.pairs(self, *values, **attrs)  # type: ignore[arg-type]
         return self._k.apply(op, *values, **attrs)
 
@@ -212,6 +212,11 @@ class PairKernel:
         if isinstance(buffer, _Pairs):
             return Pair(self._k.load(buffer.re, index), self._k.load(buffer.im, index))
         return self._k.load(buffer, index)
+
+
+def _makes_pairs(attrs: Mapping[str, Any]) -> bool:
+    """Whether numbers become complex: a conversion says so."""
+    return isinstance(attrs.get("dtype"), DType) and attrs["dtype"].is_complex
 
 
 class _Pairs:

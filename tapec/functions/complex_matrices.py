@@ -1,8 +1,6 @@
-"""Complex matrices as real ones of twice the size, which have the same products, inverses and factors.
+"""Complex matrices as real ones of twice the size, which have the same products, inverses and singular values.
 
-``a + i b`` becomes the block ``[[a, -b], [b, a]]``. The blocks stand where the elements stood, so that
-what is triangular with a real diagonal stays triangular. A column of complex numbers becomes one of
-twice the length.
+``a + i b`` becomes the block ``[[a, -b], [b, a]]``. The blocks stand where the elements stood.
 """
 
 from __future__ import annotations
@@ -29,14 +27,3 @@ def doubled(x: Tensor) -> Tensor:
 def halved(y: Tensor) -> Tensor:
     """``[..., m, n]`` from what `doubled` gives."""
     return complex_of(y[..., 0::2, 0::2], y[..., 1::2, 0::2])
-
-
-def lengthened(x: Tensor) -> Tensor:
-    """``[..., 2 n, k]`` from columns ``[..., n, k]``."""
-    *lead, n, k = x.type.shape
-    return reshape(stack([real(x), imag(x)], -2), (*lead, 2 * n, k))
-
-
-def shortened(y: Tensor) -> Tensor:
-    """``[..., n, k]`` from what `lengthened` gives."""
-    return complex_of(y[..., 0::2, :], y[..., 1::2, :])

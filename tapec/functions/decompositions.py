@@ -1,8 +1,8 @@
 """Orthogonal decompositions of matrices, and their exponential.
 
 A matrix is the last two axes of a tensor; the axes in front are a batch. Everything takes float32
-and float64; other dtypes are refused. For the signs of vectors, and for equal eigenvalues and
-singular values, see `tapec.ir.ops.spectral`.
+and float64; the exponential, eigenvalues and singular values take complex numbers, too. For the
+signs of vectors, and for equal eigenvalues and singular values, see `tapec.ir.ops.spectral`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import Any, NamedTuple
 from tapec.functions.arithmetic import (
     add,
     cast,
-    conj,
     equal,
     greater,
+    imag,
     multiply,
+    negative,
     real,
     subtract,
     where,
 )
-from tapec.functions.arrays import eye
-from tapec.functions.broadcasting import like
-from tapec.functions.complex_matrices import doubled, halved, is_complex
-from tapec.functions.factorization import matrices, places, solve, transposed
+from tapec.functions.arrays import eye, zeros
+from tapec.functions.broadcasting import like, misfit
+from tapec.functions.factorization import adjoint, matrices, places, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
-from tapec.functions.rearrangement import concat, expand_dims, part
+from tapec.functions.rearrangement import concat, expand_dims, part, reshape, reverse
+from tapec.functions.reductions import reduce_mean
 from tapec.ir.types import F16, F32
 from tapec.tensor import Tensor, TensorLike, apply
 
@@ -107,20 +108,32 @@ def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
-    """The eigenvalues of `eigh` alone; also of complex Hermitian matrices, and complex then."""
+    """The eigenvalues of `eigh` alone; of complex, Hermitian matrices, too, in the dtype of these."""
     x = matrices(tensor)
-    if is_complex(x):  # each value stands there twice
-        values = eigh(doubled(_hermitian(x)))[0][..., ::2]
-        return cast(values, x.type.dtype)
-    return eigh(x)[0]
-
-
-def _hermitian(x: Tensor) -> Tensor:
-    """The matrix whose lower triangle is that of x, but for a real diagonal, and the upper one its conjugate."""
+    if not x.type.dtype.is_complex:
+        return eigh(x)[0]
     n = x.type.shape[-1]
     rows, columns = places(n, n)
-    middle = where(equal(rows, columns), cast(real(x), x.type.dtype), conj(transposed(x)))
-    return where(greater(rows, columns), x, middle)
+    below = where(greater(rows, columns), x, 0)
+    middle = where(equal(rows, columns), cast(real(x), x.type.dtype), 0)
+    whole = add(add(below, middle), adjoint(below))
+    re, im = real(whole), imag(whole)
+    twice = eigh(concat([concat([re, negative(im)], -1), concat([im, re], -1)], -2))[0]
+    # Each is there twice; the gradient of their mean does not depend on the choice of vectors.
+    pairs = reshape(twice, (*x.type.shape[:-1], 2))
+    return cast(reduce_mean(pairs, -1), x.type.dtype)
+
+
+def _singular_values(x: Tensor) -> Tensor:
+    """Those of complex matrices: the eigenvalues of ``[[0, x], [xᴴ, 0]]`` are these, their opposites, and 0."""
+    *lead, rows, columns = x.type.shape
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise misfit(f"svd of complex matrices needs sizes that are known, got {x.shape}")
+    blocks = (zeros((*lead, n, n), x.type.dtype) for n in (rows, columns))
+    upper = concat([next(blocks), x], -1)
+    values = real(eigvalsh(concat([upper, concat([adjoint(x), next(blocks)], -1)], -2)))
+    descending = reverse(values, [-1])
+    return part(descending, len(lead), 0, min(rows, columns))
 
 
 def svd(
@@ -134,7 +147,7 @@ def svd(
     Args:
         tensor: ``[..., m, n]``.
         full_matrices: whether ``u`` and ``v`` are square, else they have ``k = min(m, n)`` columns.
-        compute_uv: False: the singular values alone, also of complex matrices.
+        compute_uv: False: the singular values alone, of complex matrices, too.
         name: not used.
 
     Returns:
@@ -143,8 +156,8 @@ def svd(
         values are equal, the gradient that comes through the vectors is 0.
     """
     x = matrices(tensor)
-    if is_complex(x) and not compute_uv:  # each value stands there twice
-        return svd(doubled(x), compute_uv=False)[..., ::2]
+    if x.type.dtype.is_complex and not compute_uv:
+        return _singular_values(x)
     rows, columns = x.type.shape[-2:]
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     s, u, v = apply("svd", transposed(x) if wide else x)
@@ -161,6 +174,5 @@ def expm(input: TensorLike, name: str | None = None) -> Tensor:
 
     It has derivatives of any order; each works with matrices of twice the size.
     """
-    x = matrices(input)
-    result: Tensor = apply("expm", doubled(x) if is_complex(x) else x)[0]
-    return halved(result) if is_complex(x) else result
+    result: Tensor = apply("expm", matrices(input))[0]
+    return result

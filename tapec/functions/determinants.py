@@ -12,6 +12,7 @@ from tapec.derivatives.custom import custom_gradient
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
     add,
+    cast,
     equal,
     greater,
     multiply,
@@ -64,6 +65,8 @@ def det(input: TensorLike, name: str | None = None) -> Tensor:
     x = matrices(input)
     n = x.type.shape[-1]
     if n == 0 or x.type.shape[-2] != n or not isinstance(n, int):
+        return _product_of_pivots(x)
+    if n > _POLYNOMIAL and x.type.dtype.is_complex:
         return _product_of_pivots(x)
     if n > _POLYNOMIAL:
         result: Any = _smooth_det(x)
@@ -143,13 +146,16 @@ def _product_of_pivots(x: Tensor) -> Tensor:
 
 
 def slogdet(input: TensorLike, name: str | None = None) -> SLogDet:
-    """Sign and logarithm of the absolute value of `det`, without overflow; ``-inf`` if singular."""
+    """Sign and logarithm of the absolute value of `det`, without overflow; ``-inf`` if singular.
+
+    Both have the dtype of the matrices, of complex ones, too.
+    """
     packed, order = lu(input)
     pivots = diagonal(packed)
     signs = multiply(parity(order, packed), reduce_prod(sign(pivots), -1))
-    return SLogDet(signs, reduce_sum(log(absolute(pivots)), -1))
+    return SLogDet(signs, cast(reduce_sum(log(absolute(pivots)), -1), signs.type.dtype))
 
 
 def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of symmetric, positive definite matrices; see `cholesky`."""
+    """The logarithm of the determinant of Hermitian, positive definite matrices; see `cholesky`."""
     return multiply(reduce_sum(log(real(diagonal(cholesky(matrix)))), -1), 2)

@@ -18,7 +18,6 @@ from tapec.functions.arithmetic import (
     add,
     cast,
     conj,
-    divide,
     equal,
     floormod,
     greater,
@@ -26,19 +25,13 @@ from tapec.functions.arithmetic import (
     less,
     multiply,
     not_equal,
+    real,
     subtract,
     where,
 )
 from tapec.functions.arrays import eye, zeros_like
 from tapec.functions.assertions import require
 from tapec.functions.broadcasting import broadcast, common_shape, converted, like, may_equal, misfit
-from tapec.functions.complex_matrices import (
-    doubled,
-    halved,
-    is_complex,
-    lengthened,
-    shortened,
-)
 from tapec.functions.indexing import entries
 from tapec.functions.logic import logical_and, logical_not
 from tapec.functions.ordering import argsort
@@ -80,18 +73,16 @@ def places(rows: DimLike, columns: DimLike) -> tuple[Tensor, Tensor]:
 
 
 def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
-    """The lower triangular ``y`` with ``y yᵀ = (x + xᵀ) / 2``, ``[..., n, n]`` from ``[..., n, n]``.
+    """The lower triangular ``y`` with ``y yᴴ = (x + xᴴ) / 2``, ``[..., n, n]`` from ``[..., n, n]``.
 
-    TensorFlow reads the lower triangle alone, which is the same for symmetric ``x``; taking the
-    symmetric part makes the gradient symmetric, as TensorFlow's is.
+    TensorFlow reads the lower triangle alone, which is the same for Hermitian ``x``; taking the
+    Hermitian part makes the gradient Hermitian, as TensorFlow's is.
 
     Raises:
         InvalidArgumentError: a matrix is not positive definite.
     """
     x = matrices(input)
-    if is_complex(x):
-        return halved(cholesky(doubled(x)))
-    symmetric = multiply(add(x, transposed(x)), 0.5)
+    symmetric = multiply(add(x, adjoint(x)), 0.5)
     try:
         result: Tensor = apply("cholesky", symmetric)
     except InvalidArgumentError:
@@ -103,7 +94,7 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     if current_trace() is not None:
         # Native code goes on with NaN where evaluation refuses.
         with tracing(current_trace()):
-            require(logical_not(is_nan(diagonal(result))), _INDEFINITE)
+            require(logical_not(is_nan(real(diagonal(result)))), _INDEFINITE)
     return result
 
 
@@ -120,7 +111,7 @@ def triangular_solve(
         matrix: ``[..., n, n]``, of which nothing but the triangle is read.
         rhs: ``[..., n, k]``; the axes in front broadcast.
         lower: which triangle.
-        adjoint: whether it is transposed then.
+        adjoint: whether it is transposed then, and conjugated.
 
     Returns:
         ``[..., n, k]``.
@@ -130,7 +121,7 @@ def triangular_solve(
     """
     a, b = system(matrix, rhs)
     _refuse_singular(a)
-    return substituted(a, b, lower=lower, transpose=adjoint)
+    return substituted(conj(a) if adjoint else a, b, lower=lower, transpose=adjoint)
 
 
 def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
@@ -138,7 +129,7 @@ def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -
     factor, b = system(chol, rhs)
     _refuse_singular(factor)
     inner = substituted(factor, b, lower=True)
-    return substituted(factor, inner, lower=True, transpose=True)
+    return substituted(conj(factor), inner, lower=True, transpose=True)
 
 
 def lu(input: TensorLike, output_idx_type: Any = I32, name: str | None = None) -> LU:
@@ -219,7 +210,7 @@ def solve(
     Args:
         matrix: ``[..., n, n]``.
         rhs: ``[..., n, k]``; the axes in front broadcast.
-        adjoint: whether the matrix is transposed first.
+        adjoint: whether the matrix is transposed and conjugated first.
 
     Returns:
         ``[..., n, k]``.
@@ -228,13 +219,11 @@ def solve(
         InvalidArgumentError: shapes or dtypes do not fit; a singular matrix.
     """
     a, b = system(matrix, rhs)
-    if is_complex(a):
-        return shortened(solve(doubled(a), lengthened(b), adjoint))
-    return lu_solve(*lu(transposed(a) if adjoint else a), b)
+    return lu_solve(*lu(conj(transposed(a)) if adjoint else a), b)
 
 
 def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverse of ``[..., n, n]``, or its transpose; float16 is computed in float32.
+    """The inverse of ``[..., n, n]``, or its adjoint; float16 is computed in float32.
 
     Raises:
         InvalidArgumentError: no square matrices; a singular one.
@@ -251,6 +240,11 @@ def transposed(x: Tensor) -> Tensor:
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
+def adjoint(x: Tensor) -> Tensor:
+    """The last two axes swapped, the elements conjugated."""
+    return conj(transposed(x))
+
+
 def system(matrix: TensorLike, rhs: TensorLike) -> tuple[Tensor, Tensor]:
     """A matrix and a right-hand side of one dtype, with the same axes in front."""
     a, b = map(matrices, converted(matrix, rhs))
@@ -264,27 +258,9 @@ def substituted(
     triangle: Tensor, rhs: Tensor, *, lower: bool, transpose: bool = False, unit: bool = False
 ) -> Tensor:
     """The solution for a triangle of a matrix, which may be transposed, or count as having ones on its diagonal."""
-    if is_complex(triangle):
-        return _complex_substituted(triangle, rhs, lower=lower, transpose=transpose, unit=unit)
     attrs = {"lower": lower, "transpose": transpose, "unit": unit}
     result: Tensor = apply("triangular_solve", triangle, rhs, **attrs)
     return result
-
-
-def _complex_substituted(
-    triangle: Tensor, rhs: Tensor, *, lower: bool, transpose: bool, unit: bool
-) -> Tensor:
-    """The rows are divided by the diagonal first: with ones there, the real matrix is a triangle too."""
-    if transpose:
-        triangle, lower = conj(transposed(triangle)), not lower
-    n = triangle.type.shape[-1]
-    if not unit:
-        scale = expand_dims(diagonal(triangle), -1)
-        triangle, rhs = divide(triangle, scale), divide(rhs, scale)
-    rows, columns = places(n, n)
-    inside = greater(rows, columns) if lower else less(rows, columns)
-    wide = doubled(where(inside, triangle, 0))
-    return shortened(substituted(wide, lengthened(rhs), lower=lower, unit=True))
 
 
 def diagonal(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import like, misfit
-from tapec.functions.complex_matrices import doubled, halved, is_complex, lengthened, shortened
+from tapec.functions.complex_matrices import doubled, halved, is_complex
 from tapec.functions.decompositions import svd
 from tapec.functions.factorization import (
     cholesky,
@@ -64,20 +64,18 @@ def lstsq(
         InvalidArgumentError: shapes or dtypes do not fit; eager and fast, the rank is not full.
     """
     a, b = system(matrix, rhs)
-    if is_complex(a):
-        return shortened(lstsq(doubled(a), lengthened(b), l2_regularizer, fast))
     if not fast:
         return matmul(pinv(a, _tolerance(a)), b)
     m, n = a.type.shape[-2:]
     wide = isinstance(m, int) and isinstance(n, int) and m < n
-    gram = matmul(a, a, transpose_b=True) if wide else matmul(a, a, transpose_a=True)
+    gram = matmul(a, a, adjoint_b=True) if wide else matmul(a, a, adjoint_a=True)
     ridge = static_value(l2_regularizer, "l2_regularizer")
     if ridge:
         gram = add(gram, multiply(eye(gram.type.shape[-1], dtype=a.type.dtype), ridge))
     factor = cholesky(gram)
     if wide:
-        return matmul(a, cholesky_solve(factor, b), transpose_a=True)
-    return cholesky_solve(factor, matmul(a, b, transpose_a=True))
+        return matmul(a, cholesky_solve(factor, b), adjoint_a=True)
+    return cholesky_solve(factor, matmul(a, b, adjoint_a=True))
 
 
 def pinv(
