@@ -236,7 +236,8 @@ def weighed(*results: tapec.Tensor) -> tapec.Tensor:
     """A number that depends on every element, each with a weight of its own."""
     terms = []
     for y in results:
-        weights = np.arange(1, y.array.size + 1).reshape(y.array.shape)
+        shape = y.type.static_shape
+        weights = np.arange(1, np.prod(shape, dtype=int) + 1).reshape(shape)
         terms.append(tapec.reduce_sum(y * weights))
     return tapec.add_n(terms)
 
