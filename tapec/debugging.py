@@ -1,4 +1,4 @@
-"""The namespace ``tapec.debugging``: checks of values, of shapes, and of gradients against differences."""
+"""The namespace ``tapec.debugging``: checks of values, shapes and gradients, and what tapes explain and report."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,10 @@ from tapec.derivatives.differences import check_gradients as check_gradients
 from tapec.derivatives.differences import compute_gradient as compute_gradient
 from tapec.devices import get_log_device_placement as get_log_device_placement
 from tapec.devices import set_log_device_placement as set_log_device_placement
+from tapec.explanations.explanation import Cause as Cause
+from tapec.explanations.explanation import Explanation as Explanation
+from tapec.explanations.explanation import Explanations as Explanations
+from tapec.explanations.report import Report as Report
 from tapec.functions.assertions import Assert as Assert
 from tapec.functions.assertions import assert_all_finite as assert_all_finite
 from tapec.functions.assertions import assert_equal as assert_equal

@@ -312,7 +312,7 @@ class GradientTape(Listener):
             sources: a Tensor or Variable, or a structure of them.
 
         Returns:
-            A `tapec.explanations.explanation.Explanation`; for a structure of sources, `Explanations`.
+            A `tapec.debugging.Explanation`; for a structure of sources, `tapec.debugging.Explanations`.
 
         Raises:
             RuntimeError: the tape never recorded.
@@ -340,7 +340,7 @@ class GradientTape(Listener):
             gradients: what `gradient` gave for them, if it was asked before; then a tape that it used up will do.
 
         Returns:
-            The `tapec.explanations.report.Report`, which also shows itself in notebooks and with rich.
+            The `tapec.debugging.Report`, which also shows itself in notebooks and with rich.
 
         Raises:
             RuntimeError: the tape never recorded, or is used up and no gradients are given.

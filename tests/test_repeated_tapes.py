@@ -181,3 +181,23 @@ def test_calls_of_compiled_functions_repeat_too(counts: Counter[str]) -> None:
             y = square(x) + x
         np.testing.assert_allclose(tape.gradient(y, x).numpy(), [1.3, 1.7], rtol=1e-6)
     assert counts == {"made": 1, "compiled": 1, "native": 2}
+
+
+def test_long_programs_stay_with_numpy(
+    counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To compile thousands of operations as one kernel takes longer than anybody waits."""
+    v = tapec.Variable(2.0)
+
+    def slope(length: int) -> Any:
+        with tapec.GradientTape() as tape:
+            y = v * 1.0
+            for _ in range(length):
+                y = y * v
+        return tape.gradient(y, v).numpy()
+
+    monkeypatch.setattr(eager_gradient, "_LONGEST", 30)
+    assert [slope(3) for _ in range(3)] == [32.0] * 3
+    assert counts["compiled"] == 1
+    assert [slope(20) for _ in range(3)] == [21 * 2.0**20] * 3
+    assert counts["compiled"] == 1

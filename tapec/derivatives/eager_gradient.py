@@ -36,6 +36,9 @@ _DIFFERENTIATE = parse_pipeline("adjoint")
 _SWEEP = parse_pipeline("dce")
 _SIMPLIFY = parse_pipeline("prune{keep-cuts=true},canonicalize,cse,dce")
 
+#: Programs of more operations stay with NumPy: LLVM's time grows faster than the length of what is one kernel.
+_LONGEST = 1000
+
 #: Programs kept, and recordings known to lead to one; the least recently used goes first.
 _CAPACITY = 512
 _programs: OrderedDict[Any, GradientProgram] = OrderedDict()
@@ -257,7 +260,7 @@ class GradientProgram:
         self.function = function
         self._types = [v.tensor for v in function.returns]
         self._runs = 0
-        self._refused = False
+        self._refused = len(function.block.ops) > _LONGEST
         self._native: Executable | None = None
 
     def run(
