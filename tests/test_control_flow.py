@@ -168,3 +168,74 @@ def test_tensor_arrays_are_read_once_unless_they_keep() -> None:
 def test_what_tensor_arrays_refuse(call: Any, kind: str) -> None:
     with pytest.raises(getattr(errors, kind)):
         call()
+
+
+# ---- whatever comes
+
+ANYTHING: list[Any] = [
+    None, 3, -1, 2.5, "word", b"x", [], [1, 2], (), {}, {"a": 1}, object(), float("nan"), 1j,
+    np.ones(3), np.array(["a"]), np.zeros((0, 2)), tapec.constant([1.0, 2.0]), tapec.constant(1),
+    tapec.constant(True), tapec.Variable(1.0), lambda: 1, lambda a: a, lambda a, b: a, [None],
+    [object()],
+]  # fmt: skip
+
+
+def uses(thing: Any) -> list[Any]:
+    """Calls in which something of any kind stands for each argument."""
+    two, three = tapec.constant(True), np.ones(3)
+    calls = [
+        lambda: tapec.cond(thing, lambda: 1, lambda: 2),
+        lambda: tapec.case(thing),
+        lambda: tapec.case([thing]),
+        lambda: tapec.case([(thing, lambda: 1)]),
+        lambda: tapec.switch_case(thing, [lambda: 1]),
+        lambda: tapec.switch_case(tapec.constant(0), {0: lambda: 1, thing: lambda: 2}),
+        lambda: tapec.while_loop(lambda *a: False, lambda *a: a, thing),
+        lambda: tapec.while_loop(lambda a: False, lambda a: a, [1], maximum_iterations=thing),
+        lambda: tapec.while_loop(lambda a: True, lambda a: thing, [1], maximum_iterations=1),
+        lambda: tapec.while_loop(lambda a: thing, lambda a: a, [1], maximum_iterations=1),
+        lambda: tapec.map_fn(lambda a: a, thing),
+        lambda: tapec.map_fn(lambda a: thing, three),
+        lambda: tapec.map_fn(lambda a: a, three, fn_output_signature=thing),
+        lambda: tapec.scan(lambda a, e: a, thing),
+        lambda: tapec.scan(lambda a, e: a, three, thing),
+        lambda: tapec.scan(lambda a, e: thing, three),
+        lambda: tapec.foldr(lambda a, e: thing, thing),
+        lambda: tapec.TensorArray(thing, 2),
+        lambda: tapec.TensorArray(tapec.float32, thing),
+        lambda: array(element_shape=thing),
+        lambda: array().write(thing, 1.0),
+        lambda: array().write(0, thing),
+        lambda: array().read(thing),
+        lambda: array().gather(thing),
+        lambda: array().scatter(thing, [1.0]),
+        lambda: array().scatter([0, 1], thing),
+        lambda: array().unstack(thing),
+        lambda: array().split(thing, [1, 1]),
+        lambda: array().split([1.0, 2.0], thing),
+    ]
+    if not callable(thing):
+        calls += [
+            lambda: tapec.cond(True, thing, thing),
+            lambda: tapec.case([(two, thing)]),
+            lambda: tapec.switch_case(tapec.constant(0), thing),
+            lambda: tapec.switch_case(tapec.constant(0), [thing]),
+        ]
+    return calls
+
+
+def outcome(call: Any) -> str:
+    """How a call ended; any error but ours goes on, and that of a dict's key."""
+    try:
+        call()
+    except errors.TapecError:
+        return "refused"
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+    return "taken"
+
+
+@pytest.mark.parametrize("number", range(len(ANYTHING)))
+def test_whatever_comes_only_our_errors_go(number: int) -> None:
+    assert "refused" in [outcome(call) for call in uses(ANYTHING[number])]

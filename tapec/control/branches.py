@@ -10,6 +10,9 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from tapec.control.arguments import pairs_of
 from tapec.control.regions import branch, truth
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
@@ -45,7 +48,7 @@ def cond(
         ValueError: ``pred`` has several elements; in a compiled function, the two return different structures.
     """
     then, otherwise = _callable("true_fn", true_fn), _callable("false_fn", false_fn)
-    if isinstance(pred, Tensor | Variable):
+    if isinstance(pred, Tensor | Variable | np.ndarray):
         return _chosen(as_tensor(pred), then, otherwise)
     return then() if pred else otherwise()
 
@@ -71,7 +74,7 @@ def case(
         TypeError: a predicate is no Tensor, or a function is not callable.
         ValueError: there are no pairs.
     """
-    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, Mapping) else pred_fn_pairs)
+    pairs = pairs_of(pred_fn_pairs, "pred_fn_pairs")
     if not pairs:
         raise ValueError(
             "case takes at least one pair of a predicate and a function", location=here()
@@ -141,13 +144,12 @@ def switch_case(
 
 def _numbered(branch_fns: Sequence[Any] | Mapping[int, Branch]) -> list[Branch]:
     """The functions in the order of their numbers."""
-    items: list[Any] = list(branch_fns.items() if isinstance(branch_fns, Mapping) else branch_fns)
+    plain = isinstance(branch_fns, Sequence) and all(callable(fn) for fn in branch_fns)
+    items = list(enumerate(branch_fns)) if plain else pairs_of(branch_fns, "branch_fns")
     if not items:
         raise ValueError("Must provide at least one item in 'branch_fns'", location=here())
-    if all(callable(item) for item in items):
-        items = list(enumerate(items))
     numbers = [key for key, _ in items]
-    if sorted(numbers) != list(range(len(items))):
+    if {*map(repr, numbers)} != {*map(repr, range(len(items)))}:
         raise ValueError(
             f"branch indices (keys) must form contiguous range of [0 to {len(items)}) but found {numbers}",
             location=here(),

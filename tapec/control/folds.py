@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec.control.arguments import dtype_of
 from tapec.control.regions import over_rows
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
@@ -23,7 +24,7 @@ from tapec.functions.rearrangement import (
     stack,
     unstack,
 )
-from tapec.ir.types import DType, as_dtype
+from tapec.ir.types import DType
 from tapec.recording import current_trace
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor
@@ -235,7 +236,7 @@ class Signature:
         leaves, given = flatten(signature)
         own = tensors_in(unflatten(given, [0] * len(leaves)))[1]
         shapes = [tuple(d or 0 for d in getattr(leaf, "shape", None) or ()) for leaf in leaves]
-        return cls(own, [as_dtype(getattr(leaf, "dtype", leaf)) for leaf in leaves], shapes)
+        return cls(own, [dtype_of(getattr(leaf, "dtype", leaf)) for leaf in leaves], shapes)
 
     def leaves(self, name: str, returned: Any) -> list[Tensor]:
         """The Tensors that a function returned, held to the signature."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec.control.arguments import index_of, integer_of
 from tapec.control.regions import repeated, truth
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.control.tensor_array import TensorArray
@@ -12,12 +13,12 @@ from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, cast, less, stop_gradient
 from tapec.functions.arrays import constant
-from tapec.functions.known import known_elements, static_value
 from tapec.functions.logic import logical_and
+from tapec.functions.rearrangement import reshape
 from tapec.ir.types import I32
 from tapec.recording import current_trace
 from tapec.structure import unflatten
-from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.tensor import Tensor, TensorLike
 
 
 def while_loop(
@@ -51,7 +52,8 @@ def while_loop(
         The last values of the loop variables, in a structure like ``loop_vars``.
 
     Raises:
-        TypeError: ``cond`` or ``body`` is not callable; in a compiled function, ``body`` returns another dtype.
+        TypeError: ``cond`` or ``body`` is not callable, ``maximum_iterations`` is no integer; in a compiled function,
+            ``body`` returns another dtype.
         ValueError: there are no loop variables, or ``body`` returns another structure; in a compiled function, other
             shapes.
     """
@@ -60,7 +62,8 @@ def while_loop(
             raise TypeError(f"'{what}' must be callable.", location=here())
     variables = LoopVariables(loop_vars)
     if current_trace() is None:
-        limit = None if maximum_iterations is None else int(as_tensor(maximum_iterations))
+        most = maximum_iterations
+        limit = None if most is None else integer_of(most, "maximum_iterations")
         leaves, turns = variables.leaves, 0
         while (limit is None or turns < limit) and truth(cond(*variables.arguments(leaves))):
             leaves = variables.returned(body(*variables.arguments(leaves)))
@@ -86,13 +89,13 @@ def _looped(
     def again(leaves: list[Any]) -> Tensor:
         return truth(cond(*variables.arguments(leaves)))
 
-    known = maximum_iterations is None or known_elements(as_tensor(maximum_iterations)) is not None
-    if known:
-        limit = None
-        if maximum_iterations is not None:
-            limit = max(int(static_value(maximum_iterations, "maximum_iterations")), 0)
+    limit = maximum_iterations
+    if limit is not None:
+        limit = index_of(limit, "maximum_iterations")
+    if not isinstance(limit, Tensor):
+        limit = None if limit is None else max(limit, 0)
         return repeated(again, step, variables.leaves, limit)
-    most = cast(as_tensor(maximum_iterations), I32)
+    most = cast(reshape(limit, []), I32)
     counted = [*variables.leaves, constant(0, I32)]
     found = repeated(
         lambda leaves: logical_and(less(leaves[-1], most), again(leaves[:-1])),

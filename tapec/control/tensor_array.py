@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
+from tapec.control.arguments import dtype_of, index_of, integer_of, integers_of
+from tapec.errors import InvalidArgumentError, OutOfRangeError, ValueError
 from tapec.frames import here
 from tapec.functions.arrays import constant, full
 from tapec.functions.indexing import gather
-from tapec.functions.known import known_elements, static_value
 from tapec.functions.rearrangement import concat, expand_dims, reshape, split, stack, unstack
 from tapec.functions.scattering import tensor_scatter_nd_update
-from tapec.ir.types import DType, Shape, as_dtype
+from tapec.ir.types import DType, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tensor_shape import TensorShape
@@ -118,12 +118,13 @@ class TensorArray:
                 "Size must be declared for TensorArrays when eager execution is enabled.",
                 location=here(),
             )
-        self._dtype = as_dtype(dtype)
+        self._dtype = dtype_of(dtype)
         self._dynamic = bool(dynamic_size)
         self._clears = clear_after_read is not False
         self._infers = infer_shape
-        self._shape = None if element_shape is None else tuple(element_shape)
-        count = int(static_value(size, "the size of a TensorArray"))
+        shape = TensorShape(element_shape)
+        self._shape: tuple[Any, ...] | None = None if shape.rank is None else tuple(shape)
+        count = integer_of(size, "the size of a TensorArray")
         self._cells: _Rows | _Stack
         self._cells = _Rows(count) if current_trace() is None else _Stack(count, None)
         self._cleared: set[int] = set()
@@ -205,12 +206,8 @@ class TensorArray:
 
     def _index(self, index: TensorLike, doing: str) -> int | Tensor:
         """A number that is known, or an index of the program."""
-        tensor = as_tensor(index)
-        found = known_elements(tensor)
-        if found is None:
-            return tensor
-        at = int(found.reshape(()).item())
-        if at < 0:
+        at = index_of(index, "an index")
+        if isinstance(at, int) and at < 0:
             raise OutOfRangeError(
                 f"TensorArray.{doing}: negative indices (index {at}) are not allowed.",
                 location=here(),
@@ -295,7 +292,7 @@ class TensorArray:
         cells = self._current()
         if isinstance(cells, _Stack):
             return gather(self.stack(), indices)
-        return stack([self.read(i) for i in _numbers(indices)])
+        return stack([self.read(i) for i in integers_of(indices, "indices")])
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """The array with the entries of a Tensor along its leading axis as elements.
@@ -318,7 +315,7 @@ class TensorArray:
         self, indices: TensorLike, value: TensorLike, name: str | None = None
     ) -> TensorArray:
         """The array with the entries of a Tensor as the elements with these numbers."""
-        return self._filled(_numbers(indices), unstack(as_tensor(value, self._dtype)))
+        return self._filled(integers_of(indices, "indices"), unstack(as_tensor(value, self._dtype)))
 
     def split(self, value: TensorLike, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """The array with parts of a Tensor along its leading axis, of these lengths, as elements.
@@ -326,7 +323,7 @@ class TensorArray:
         Raises:
             InvalidArgumentError: the lengths do not add up to the axis.
         """
-        tensor, sizes = as_tensor(value, self._dtype), _numbers(lengths)
+        tensor, sizes = as_tensor(value, self._dtype), integers_of(lengths, "lengths")
         if tensor.type.shape[:1] != (sum(sizes),):
             raise InvalidArgumentError(
                 f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is {sum(sizes)} and "
@@ -338,6 +335,10 @@ class TensorArray:
         return self._filled(range(len(sizes)), split(tensor, sizes))
 
     def _filled(self, numbers: Sequence[int], rows: Sequence[Tensor]) -> TensorArray:
+        if len(numbers) != len(rows):
+            raise InvalidArgumentError(
+                f"{len(numbers)} indices do not go with {len(rows)} values", location=here()
+            )
         array = self
         for i, row in zip(numbers, rows, strict=True):
             array = array.write(i, row)
@@ -372,14 +373,3 @@ def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:
     return len(wanted) == len(shape) and all(
         m is None or m == n for m, n in zip(wanted, shape, strict=True)
     )
-
-
-def _numbers(indices: TensorLike) -> list[int]:
-    found = known_elements(as_tensor(indices))
-    if found is None:
-        raise TypeError(
-            "these numbers must be known while a function is compiled",
-            location=here(),
-            hint="pass Python numbers",
-        )
-    return [int(i) for i in found.reshape(-1)]
