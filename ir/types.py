@@ -81,6 +81,11 @@ class DType:
         return self.kind == "uint"
 
     @property
+    def is_numeric(self) -> bool:
+        """True for all but bool and string."""
+        return self.kind not in ("bool", "string")
+
+    @property
     def is_differentiable(self) -> bool:
         """Values of this dtype carry gradients: floats and complex numbers."""
         return self.kind in ("float", "complex")

@@ -90,6 +90,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.tensor_shape import TensorShape as TensorShape
     from tapec.type_spec import *  # noqa: F403
     from tapec.variable import Variable as Variable
+    from tapec.variable_policies import *  # noqa: F403
 
     function = compile
     __version__: str
@@ -149,6 +150,7 @@ _TABLE = {
     "tensor_shape": "TensorShape",
     "derivatives.unconnected": "UnconnectedGradients",
     "variable": "Variable",
+    "variable_policies": "VariableAggregation VariableSynchronization",
 }
 
 _NAMESPACES = (

@@ -94,7 +94,6 @@ ADVICE: dict[str, str] = {
     "math.sobol_sample": "use scipy.stats.qmc.Sobol",
     # -- other machines
     "distribute": "tapec runs on one device",
-    "Variable*ation": "tapec runs on one device",
     "tpu": "tapec runs on one device, the CPU",
     "dtensor": "tapec runs on one device",
     "check_pinned": "tapec runs on one device, the CPU",

@@ -23,6 +23,8 @@ class LogicalDevice(NamedTuple):
 
 
 _CPU = "/physical_device:CPU:0"
+#: What tensors and Variables say of where they are.
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:

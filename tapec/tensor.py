@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.devices import CPU
 from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
@@ -103,6 +104,24 @@ class Tensor(Operators):
     def get_shape(self) -> TensorShape:
         """The shape."""
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Raise ValueError unless the tensor may have a shape; what a program knows of it stays as it is."""
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"Tensor's shape {self.shape} is not compatible with supplied shape {TensorShape(shape)}.",
+                location=here(),
+                hint="tapec.ensure_shape checks a size that only a call will know",
+            )
+
+    @property
+    def device(self) -> str:
+        """The device that holds it: the CPU."""
+        return CPU
+
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU: itself."""
+        return self
 
     def numpy(self) -> Any:
         """The elements as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.indexed_slices import IndexedSlices
@@ -32,6 +33,7 @@ from tapec.tensor import (
     type_of,
 )
 from tapec.tensor_shape import TensorShape, shape_of
+from tapec.variable_policies import VariableAggregation, VariableSynchronization
 from tapec.variable_updates import VariableUpdates
 
 if TYPE_CHECKING:
@@ -51,7 +53,8 @@ class Variable(VariableUpdates, Operators):
 
     Args:
         initial_value: anything that converts to a Tensor, or a callable that returns it.
-        trainable: whether tapes watch it.
+        trainable: whether tapes watch it by themselves; yes if None.
+        validate_shape: not used, as are the other arguments that are not named here.
         name: for messages; ``variable.name`` appends ``:0``.
         dtype: converts the initial value.
         shape: the shape of the value; sizes that are None may change, by assignments outside of
@@ -68,23 +71,30 @@ class Variable(VariableUpdates, Operators):
         "_name",
         "_trainable",
         "_varying",
+        "aggregation",
         "constraint",
         "copied",
         "missing",
         "number",
+        "synchronization",
         "type",
     )
 
     def __init__(
         self,
         initial_value: TensorLike | Callable[[], TensorLike] = None,
-        trainable: bool = True,
+        trainable: bool | None = None,
         validate_shape: bool = True,
+        caching_device: None = None,
         name: str | None = None,
+        variable_def: None = None,
         dtype: Any = None,
-        *,
-        shape: Any = None,
+        import_scope: None = None,
         constraint: Callable[[Tensor], TensorLike] | None = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+        shape: Any = None,
+        experimental_enable_variable_lifting: bool = True,
     ) -> None:
         if initial_value is None:
             raise ValueError(
@@ -106,7 +116,14 @@ class Variable(VariableUpdates, Operators):
             )
         #: The shape that values may have, where they may have several.
         self._varying = None if shape is None or declared.is_fully_defined() else declared
-        self._trainable = trainable
+        #: By itself not, if every device has its own, as in TensorFlow.
+        self._trainable = (
+            synchronization is not VariableSynchronization.ON_READ
+            if trainable is None
+            else trainable
+        )
+        self.synchronization = synchronization
+        self.aggregation = aggregation
         self._name = f"{current_name_scope()}{name or 'Variable'}"
         #: Grows with each Variable made.
         self.number = next_id()
@@ -146,6 +163,19 @@ class Variable(VariableUpdates, Operators):
     def get_shape(self) -> TensorShape:
         """The shape."""
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Raise ValueError unless the Variable may have a shape; see `Tensor.set_shape`."""
+        self.read_value().set_shape(shape)
+
+    @property
+    def device(self) -> str:
+        """The device that holds it: the CPU."""
+        return CPU
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """True: it has a value from the beginning."""
+        return as_tensor(True)
 
     # -- reading
 

@@ -145,3 +145,13 @@ def test_equal_shapes_as_arguments_are_one_program() -> None:
     for shape in (S([2, 3]), S([2, 3]), S([3, 2])):
         assert f(shape, tapec.ones([6])).shape == shape
     assert seen == [S([2, 3]), S([3, 2])]
+
+
+def test_a_tensor_may_be_held_to_a_shape() -> None:
+    for thing in (tapec.ones([2, 3]), tapec.Variable(tapec.ones([2, 3]))):
+        thing.set_shape([None, 3])
+        with pytest.raises(
+            ValueError, match=r"shape \(2, 3\) is not compatible with supplied shape \(3,\)"
+        ):
+            thing.set_shape([3])
+        assert thing.device.endswith("CPU:0")

@@ -6,7 +6,9 @@ The expressions are in ``conformance/api/cases.py``, what TensorFlow gives for t
 from __future__ import annotations
 
 import ast
+import inspect
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +71,47 @@ def check(expression: str, result: Any) -> None:
         np.testing.assert_allclose(
             array.reshape(-1), values, rtol=tolerance, atol=tolerance * scale
         )
+
+
+#: Functions of numbers are called in the cases. These are of other kinds, and have tests of their own.
+OTHERS = {
+    "control": "case cond foldl foldr group map_fn no_op scan switch_case while_loop vectorized_map",
+    "scopes": "control_dependencies device get_current_name_scope init_scope inside_function executing_eagerly",
+    "the host": "numpy_function print py_function timestamp parallel_stack",
+    "derivatives": "custom_gradient grad_pass_through gradients recompute_grad",
+    "checks": "Assert assert_equal assert_greater assert_less assert_rank",
+    "what is known of a tensor": "as_dtype get_static_value is_symbolic_tensor is_tensor type_spec_from_value",
+    "compiling": "function",
+    "chance": "nn.dropout image.random_ image.stateless_",
+    "transforms of any rank": "signal.fftnd signal.ifftnd signal.rfftnd signal.irfftnd signal.inverse_stft_window_fn",
+    "TensorFlow has no kernel for it": "nn.approx_min_k math.approx_min_k",
+}
+NAMESPACES = {"", "math", "math.special", "nn", "linalg", "image", "bitwise", "signal"}
+
+
+def test_every_function_of_numbers_is_called() -> None:
+    text = "\n".join(RECORDED)
+    called = {resolved(name) for name in re.findall(r"tf\.([\w.]+)\(", text)}
+    excepted = " ".join(OTHERS.values()).split()
+    table = (FOLDER / "signatures.txt").read_text("utf-8").splitlines()
+    names = [line.split(" ", 1)[0] for line in table]
+    missing = [
+        name
+        for name in names
+        if name.rpartition(".")[0] in NAMESPACES
+        and inspect.isfunction(resolved(name))
+        and resolved(name) not in called
+        and not any(name == e or (e.endswith("_") and name.startswith(e)) for e in excepted)
+    ]
+    assert not missing
+
+
+def resolved(name: str) -> Any:
+    """The object of a name in tapec, or None."""
+    place: Any = tapec
+    for part in name.split("."):
+        place = getattr(place, part, None)
+    return place
 
 
 @pytest.mark.parametrize("expression", [e for kind in KINDS.values() for e in kind])
