@@ -22,7 +22,9 @@ from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.errors import PassError
 from tapec.ir.ops.check import Check
 from tapec.ir.ops.host import Notify
+from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.regions import RegionOp
+from tapec.ir.ops.scatter import IndexUpdate
 from tapec.ir.types import I32, TensorType
 
 _I32 = TensorType(I32)
@@ -105,11 +107,38 @@ def _guard(function: Function, checks: Sequence[Operation]) -> None:
     for index, argument in function.updates.items():
         old, new = function.args[argument], results[index]
         if new is not old:
-            everywhere = b.broadcast_to(holds, new.tensor.shape)
-            results[index] = b.where(everywhere, new, old)
+            results[index] = _if(holds, new, old, b)
             results[index].name = new.name
     terminator.set_operands([*results, status])
     function.attrs["checks"] = len(checks)
+
+
+def _if(holds: Value, new: Value, old: Value, b: Builder) -> Value:
+    """The new value if all holds, else the old one; of what is changed at some places, these alone are written."""
+    if not _is_changed(new, old):
+        result: Value = b.where(b.broadcast_to(holds, new.tensor.shape), new, old)
+        return result
+
+    def again(value: Value) -> Value:
+        op = value.op
+        if value is old or op is None:
+            return value
+        first, *others = op.operands
+        if isinstance(op.defn, IndexUpdate):
+            indices, updates = others
+            everywhere = b.broadcast_to(holds, updates.tensor.shape)
+            others = [indices, b.where(everywhere, updates, op.defn.idle(b, op))]
+        changed: Value = b.emit(op.defn, again(first), *others, **op.attrs)
+        return changed
+
+    return again(new)
+
+
+def _is_changed(new: Value, old: Value) -> bool:
+    """Whether a value is another one changed at some places, seen through changes of shape."""
+    while new is not old and new.op is not None and isinstance(new.op.defn, IndexUpdate | Reshape):
+        new = new.op.operands[0]
+    return new is old
 
 
 def _statuses(block: Block, numbers: Iterator[int]) -> list[_Status]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tapec.errors import InvalidArgumentError, TypeError
 from tapec.frames import here
 from tapec.functions.arrays import counting
+from tapec.functions.assertions import require_inside
 from tapec.functions.broadcasting import (
     broadcast,
     compatible,
@@ -98,6 +99,7 @@ class VariableUpdates:
         if not 0 <= axis < len(shape):
             raise misfit(f"batch_scatter_update: indices {slices.indices.type} for {shape}")
         refuse_outside(slices.indices, shape[axis])
+        require_inside(slices.indices, shape[axis])
         values = like(slices.values, self._variable().dtype)
         return self._put("index_set", shape, slices.indices, values, axis=axis, batch_dims=axis)
 
@@ -155,6 +157,7 @@ class VariableUpdates:
         if not shape:
             raise misfit("a scalar Variable has no slices")
         refuse_outside(checked.indices, shape[0])
+        require_inside(checked.indices, shape[0])
         values = like(checked.values, self._variable().dtype)
         values = fitted_slices(values, checked.indices, shape)
         if negated:

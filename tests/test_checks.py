@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -306,3 +307,74 @@ def test_a_check_inside_of_a_kernel_comes_too_late() -> None:
     )
     with pytest.raises(PassError, match="check_numerics stands inside of kernel"):
         commit.run(module)
+
+
+# ---- indices
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_indices_out_of_range_are_refused(compiled: bool) -> None:
+    steps = tapec.Variable(0)
+    table = tapec.Variable([[1.0, -0.0], [3.0, 4.0], [5.0, 6.0]])
+    before = table.numpy()
+
+    def fails(function: Callable[..., Any], indices: Any) -> None:
+        def f(i: Any) -> Any:
+            steps.assign_add(1)
+            return function(i)
+
+        error = failure(tapec.compile(f) if compiled else f, tapec.constant(indices))
+        assert "is not in [0, 3)" in str(error)
+
+    rows = tapec.ones([2, 2])
+    for wrong in ([0, 3], [-1, 2]):
+        fails(lambda i: tapec.gather(table, i), wrong)
+        fails(lambda i: tapec.gather(tapec.transpose(table), i, axis=1), wrong)
+        fails(lambda i: tapec.gather_nd(table, i[:, None]), wrong)
+        fails(lambda i: tapec.scatter_nd(i[:, None], rows, [3, 2]), wrong)
+        fails(lambda i: tapec.tensor_scatter_nd_add(table, i[:, None], rows), wrong)
+        for name in ("scatter_nd_update", "scatter_nd_add", "scatter_nd_max"):
+            fails(lambda i, name=name: getattr(table, name)(i[:, None], rows), wrong)
+    fails(lambda i: table[i], 3)
+    fails(lambda i: table[i], -4)
+    if compiled:
+        assert steps.numpy() == 0
+    assert_array_equal(table, before)
+    assert_array_equal(np.signbit(table.numpy()), np.signbit(before))
+
+
+@pytest.mark.parametrize("update", ["add", "sub", "mul", "div", "max", "min", "update"])
+def test_a_failed_check_leaves_rows_as_they_are(update: str) -> None:
+    """Also where a step changes a few rows of a table in place."""
+    table = tapec.Variable([[1.0, -0.0], [3.0, 4.0], [5.0, 6.0]])
+    before = table.numpy()
+
+    @tapec.compile
+    def step(x: Any) -> Any:
+        slices = tapec.IndexedSlices(x[:, None] * 2.0 + tapec.zeros([2, 2]), tapec.constant([0, 2]))
+        getattr(table, f"scatter_{update}")(slices)
+        return debugging.check_numerics(tapec.math.log(x), "log")
+
+    failure(step, tapec.constant([-1.0, 2.0]))
+    assert_array_equal(table, before)
+    assert_array_equal(np.signbit(table.numpy()), np.signbit(before))
+    step(tapec.constant([3.0, 0.25]))
+    eager = tapec.Variable(before)
+    slices = tapec.IndexedSlices(tapec.constant([[6.0, 6.0], [0.5, 0.5]]), tapec.constant([0, 2]))
+    getattr(eager, f"scatter_{update}")(slices)
+    assert_array_equal(table, eager)
+
+
+def test_a_known_index_out_of_range_is_refused_while_the_function_is_compiled() -> None:
+    f = tapec.compile(lambda x: tapec.gather(x, [0, 3]))
+    assert "indices[1] = 3 is not in [0, 2)" in str(failure(f, tapec.ones([2])))
+    f = tapec.compile(lambda x: tapec.gather(x, [0, 1]))
+    f(tapec.ones([2]))
+    assert f.programs[0].executable.checks == 0
+
+
+def test_bounds_of_every_integer_dtype() -> None:
+    for dtype in (tapec.int8, tapec.uint8, tapec.int32, tapec.int64, tapec.uint64):
+        f = tapec.compile(lambda i: tapec.gather(tapec.range(100), i))
+        assert_array_equal(f(tapec.cast([99, 0], dtype)), [99, 0])
+        assert "indices[0] = 100 is not" in str(failure(f, tapec.cast([100, 0], dtype)))

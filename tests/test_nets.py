@@ -19,11 +19,11 @@ from tapec.passes.pipeline import parse_pipeline, run_pipeline
 Net = tuple[list[tapec.Variable], Callable[..., Any], list[Any]]
 
 VARIANTS = {
-    "no canonicalize": "inline,cse,dce,adjoint,prune,cse,dce,fuse,schedule,plan,lower",
-    "no cse": "inline,canonicalize,dce,adjoint,prune,canonicalize,dce,fuse,schedule,plan,lower",
-    "no dce": "inline,canonicalize,cse,adjoint,prune,canonicalize,cse,fuse,schedule,plan,lower",
-    "one by one": "adjoint,prune,dce,fuse{max_ops=1},schedule{vector_bytes=0},plan,lower",
-    "narrow": "inline,canonicalize,cse,dce,adjoint,prune,canonicalize,cse,dce,fuse,"
+    "no canonicalize": "inline,cse,dce,adjoint,prune,commit,cse,dce,fuse,schedule,plan,lower",
+    "no cse": "inline,canonicalize,dce,adjoint,prune,commit,canonicalize,dce,fuse,schedule,plan,lower",
+    "no dce": "inline,canonicalize,cse,adjoint,prune,commit,canonicalize,cse,fuse,schedule,plan,lower",
+    "one by one": "adjoint,prune,commit,dce,fuse{max_ops=1},schedule{vector_bytes=0},plan,lower",
+    "narrow": "inline,canonicalize,cse,dce,adjoint,prune,commit,canonicalize,cse,dce,fuse,"
     "schedule{vector_bytes=16,masked=false},plan,lower",
 }
 
@@ -211,7 +211,7 @@ def traced(net: Callable[[], Net]) -> tuple[Module, list[Any]]:
 def test_levels_and_passes(net: Callable[[], Net]) -> None:
     module, arrays = traced(net)
     tensors = clone_module(module)
-    run_pipeline(tensors, parse_pipeline("inline,adjoint,prune"))
+    run_pipeline(tensors, parse_pipeline("inline,adjoint,prune,commit"))
     wanted = evaluate_module(tensors, arrays)
     for pipeline in VARIANTS.values():
         lowered = clone_module(module)

@@ -23,7 +23,7 @@ from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.passes.plan import Interval, lower_bound, place
 
 PLAN = parse_pipeline(
-    "inline,canonicalize,cse,dce,adjoint,prune,canonicalize,cse,dce,fuse,schedule,plan"
+    "inline,canonicalize,cse,dce,adjoint,prune,commit,canonicalize,cse,dce,fuse,schedule,plan"
 )
 LOWER = parse_pipeline("lower")
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"

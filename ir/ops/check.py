@@ -15,7 +15,7 @@ import numpy as np
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import Cotangents, Op
 from tapec.ir.ops.control import Identity
-from tapec.ir.types import BOOL, TensorType, Type, as_dtype
+from tapec.ir.types import BOOL, U64, TensorType, Type, as_dtype
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -169,6 +169,51 @@ class Assert(Check):
             f"different values: {places.tolist()} Corresponding x values: {x} "
             f"Corresponding y values: {y}"
         ).strip()
+
+
+class CheckBounds(Check):
+    """All elements must be in ``[0, size)``."""
+
+    name = "check_bounds"
+    form = "structural"
+    differentiable = False
+
+    def infer(self, *types: Any, size: int) -> tuple[Type, ...]:
+        """No results."""
+        (indices,) = types
+        if not indices.dtype.is_integer:
+            raise DTypeError(f"check_bounds: expected integers, got {indices}")
+        return ()
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """Nothing."""
+        wrong = self.failure(*arrays, **attrs)
+        if wrong is not None:
+            raise CheckError(wrong)
+        return ()
+
+    def batch(
+        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    ) -> Any:
+        """In every row."""
+        return b.emit(self, *operands, **attrs)
+
+    def condition(self, b: Builder, op: Operation) -> Value:
+        """One comparison: what is negative is large as an unsigned number."""
+        indices = b.cast(op.operands[0], dtype=U64)
+        inside = b.lt(indices, b.full_like(op.attrs["size"], indices))
+        found: Value = b.reduce_all(inside, axes=tuple(range(indices.tensor.rank)))
+        return found
+
+    def failure(self, *arrays: Any, **attrs: Any) -> str | None:
+        """The first index that is not, and where it is."""
+        (indices,) = map(np.asarray, arrays)
+        wrong = np.argwhere((indices < 0) | (indices >= attrs["size"]))
+        if not len(wrong):
+            return None
+        place = tuple(int(i) for i in wrong[0])
+        where = f"[{','.join(map(str, place))}]" if place else ""
+        return f"indices{where} = {indices[place]} is not in [0, {attrs['size']})"
 
 
 def _type(array: Any) -> str:

@@ -203,6 +203,12 @@ class IndexUpdate(Op):
         """The element that replaces ``old``."""
         raise NotImplementedError
 
+    def idle(self, b: Builder, op: Operation) -> Value:
+        """Updates for the places of an operation that leave ``x`` as it is: what is there."""
+        x, indices, _ = op.operands
+        found: Value = b.gather(x, indices, **op.attrs)
+        return found
+
     def samples(self) -> Iterator[Sample]:
         """The shapes of `gather`, with indices that meet."""
         for sample in gather_samples():
@@ -216,6 +222,11 @@ class IndexAdd(IndexUpdate):
 
     name = "index_add"
     combine = np.add
+
+    def idle(self, b: Builder, op: Operation) -> Value:
+        """Zeros, negative ones: ``-0.0 + -0.0`` is ``-0.0``."""
+        updates = op.operands[2]
+        return b.full_like(-0.0 if updates.tensor.dtype.is_differentiable else 0, updates)
 
     def combined(self, k: Kernel, old: Value, update: Value) -> Value:
         """The sum."""
@@ -232,6 +243,11 @@ class IndexMultiply(IndexUpdate):
     name = "index_multiply"
     combine = np.multiply
     differentiable = False
+
+    def idle(self, b: Builder, op: Operation) -> Value:
+        """Ones."""
+        updates = op.operands[2]
+        return b.full_like(1, updates)
 
     def combined(self, k: Kernel, old: Value, update: Value) -> Value:
         """The product."""
@@ -250,6 +266,11 @@ class IndexDivide(IndexUpdate):
         if not types[0].dtype.is_differentiable:
             raise DTypeError(f"{self.name}: {types[0].dtype} is not supported")
         return super().infer(*types, axis=axis, batch_dims=batch_dims)
+
+    def idle(self, b: Builder, op: Operation) -> Value:
+        """Ones."""
+        updates = op.operands[2]
+        return b.full_like(1, updates)
 
     def combined(self, k: Kernel, old: Value, update: Value) -> Value:
         """The quotient."""

@@ -31,6 +31,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.broadcasting import broadcast_pair, wrong_dtype
 from tapec.functions.known import known_elements
+from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops.check import Check
 from tapec.ir.types import BOOL, DType, as_dtype
@@ -94,6 +95,27 @@ def Assert(
             texts.append(" ")
     texts[-1] = texts[-1].rstrip()
     _require(holds, *shown, texts=tuple(texts))
+
+
+def require_inside(indices: Tensor, extent: DimLike) -> None:
+    """In a compiled function: raise InvalidArgumentError unless indices are in ``[0, extent)``.
+
+    Eager operations look at their indices themselves. Nothing is checked inside of what a trace maps or repeats, and
+    where the extent is known only at a call: there the nearest entry is taken.
+    """
+    trace = current_trace()
+    if trace is None or trace.parent is not None or not isinstance(extent, int):
+        return
+    known = known_elements(indices)
+    if known is None or known.dtype == object:
+        with tracing(trace):
+            apply("check_bounds", indices, size=extent)
+        return
+    definition = OPS["check_bounds"]
+    assert isinstance(definition, Check)
+    wrong = definition.failure(known, size=extent)
+    if wrong is not None:
+        raise InvalidArgumentError(wrong, location=here())
 
 
 def require(holds: Tensor, message: str) -> None:

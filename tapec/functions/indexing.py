@@ -16,6 +16,7 @@ import numpy as np
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, less, less_equal, multiply, where
+from tapec.functions.assertions import require_inside
 from tapec.functions.broadcasting import (
     axis_of,
     has_dtype,
@@ -120,7 +121,9 @@ def _entry_at(x: Tensor, axis: int, index: Tensor) -> Tensor:
             hint="use tapec.gather for several indices",
         )
     extent = dim_tensor(x.type.shape[axis], index.type.dtype)
-    return entries(x, where(less(index, 0), add(index, extent), index), axis)
+    place = where(less(index, 0), add(index, extent), index)
+    require_inside(place, x.type.shape[axis])
+    return entries(x, place, axis)
 
 
 def _sliced(x: Tensor, axis: int, key: builtins.slice) -> Tensor:
@@ -241,7 +244,8 @@ def gather(
     Example: ``gather([10, 20, 30], [2, 0])`` is ``[30, 10]``.
 
     Raises:
-        InvalidArgumentError: eager, an index out of range.
+        InvalidArgumentError: an index out of range. A compiled function finds that too, before it changes a Variable;
+            in loops and branches, and where it maps rows, it takes the nearest entry.
     """
     x = as_tensor(params)
     positions = as_tensor(indices)
@@ -250,6 +254,7 @@ def gather(
     shared = static_value(batch_dims, "batch_dims")
     shared = shared if shared >= 0 else shared + positions.type.rank
     place = axis_of(shared if axis is None else static_value(axis, "axis"), x.type.rank)
+    require_inside(positions, x.type.shape[place])
     if place == 0:
         refuse_outside(positions, x.type.shape[0])
         return apply("lookup", x, positions, axis=0)  # type: ignore[no-any-return]
@@ -327,7 +332,7 @@ def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int
     """Row-major positions from tuples of indices ``[..., k]``, and ``k``.
 
     Raises:
-        InvalidArgumentError: eager, an index out of range.
+        InvalidArgumentError: an index out of range; see `gather`.
     """
     count = indices.type.shape[-1]
     if isinstance(count, Dim) or count > len(shape):
@@ -335,6 +340,7 @@ def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int
     flat = as_tensor(0, indices.type.dtype)
     for index, extent in zip(unstack(indices, axis=-1), shape, strict=False):
         refuse_outside(index, extent)
+        require_inside(index, extent)
         flat = add(multiply(flat, dim_tensor(extent, indices.type.dtype)), index)
     if not count:
         flat = reshape(

@@ -60,7 +60,7 @@ def scatter_nd(
     Example: ``scatter_nd([[1], [1]], [2.0, 3.0], [3])`` is ``[0.0, 5.0, 0.0]``.
 
     Raises:
-        InvalidArgumentError: eager, an index out of range; or shapes that do not fit.
+        InvalidArgumentError: an index out of range, see `gather`; or shapes that do not fit.
     """
     places, values, sizes = as_tensor(indices), as_tensor(updates), as_shape(shape)
     if ignores(bad_indices_policy):
