@@ -113,6 +113,8 @@ class Optimizer:
         self._known: dict[Reference, Slots] = {}
         self._undecayed: set[Reference] = set()
         self._mask: Tensor | None = None
+        #: Bias corrections of the update that is being made: the same for all variables.
+        self._biases: dict[tuple[float, DType], Tensor] | None = None
 
     # -- state
 
@@ -257,12 +259,13 @@ class Optimizer:
         try:
             if self.gradient_accumulation_steps is not None:
                 gradients = self._accumulated(gradients, variables)
+            self._biases = {}
             self._update_all(gradients, variables)
             self._average(variables)
             self._mask = condition  # a call counts, even if it only accumulates
             self.set(self._calls, add(self._calls, 1))
         finally:
-            self._mask = None
+            self._mask = self._biases = None
         for variable in variables:
             if variable.constraint is not None:
                 variable.assign(variable.constraint(as_tensor(variable)))
@@ -450,4 +453,7 @@ class MomentOptimizer(Optimizer):
 
     def bias(self, beta: float, dtype: DType) -> Tensor:
         """``1 - beta ** t``, with ``beta`` in float32 whatever the dtype, as in Keras."""
-        return subtract(1, power(cast(beta, dtype), self.step(dtype)))
+        known = {} if self._biases is None else self._biases
+        if (beta, dtype) not in known:
+            known[beta, dtype] = subtract(1, power(cast(beta, dtype), self.step(dtype)))
+        return known[beta, dtype]
