@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import ValueError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import add, cast
-from tapec.functions.known import as_shape
 from tapec.ir.types import F32, I32, I64, U64, TensorType
 from tapec.recording import tracing
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -63,11 +62,11 @@ class Generator:
         """
         if (copy_from is None) == (state is None):
             raise ValueError("expected either copy_from or state", location=here())
-        start = np.asarray(state if copy_from is None else copy_from.state).astype(np.uint64)
-        if start.shape != (2,):
-            raise ValueError(f"a state has shape (2,), got {start.shape}", location=here())
+        start = as_tensor(state if copy_from is None else copy_from.state)
+        if start.type.shape != (2,) or not start.type.dtype.is_integer:
+            raise ValueError(f"a state has two integers, got {start.type}", location=here())
         with tracing(None):  # it outlives a function that makes it while it is compiled
-            self.state = Variable(start, trainable=False, name="random")
+            self.state = Variable(cast(start, U64), trainable=False, name="random")
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -78,9 +77,9 @@ class Generator:
         self.__dict__.update(state, _lock=threading.RLock())
 
     @classmethod
-    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
+    def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
         """A stream that is the same for the same seed; ``alg`` is ignored, there is one."""
-        return cls(state=_start(int(seed)))
+        return cls(state=_start(_integer(seed, "seed")))
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
@@ -111,9 +110,9 @@ class Generator:
         """Continue as a stream of `from_key_counter` begins, in place."""
         self.state.assign(_joined(key, counter))
 
-    def reset_from_seed(self, seed: int) -> None:
+    def reset_from_seed(self, seed: Any) -> None:
         """Start the stream of a seed, in place: compiled functions see it."""
-        self.state.assign(_start(int(seed)))
+        self.state.assign(_start(_integer(seed, "seed")))
 
     def reset(self, state: TensorLike) -> None:
         """Continue from a state taken with ``generator.state``."""
@@ -186,19 +185,36 @@ class Generator:
         name: str | None = None,
     ) -> Tensor:
         """See `tapec.random.stateless_binomial`."""
-        return rejection.binomial(self.next_key(), as_shape(shape), counts, probs, dtype)
+        return rejection.binomial(
+            self.next_key(), distributions.sizes_of(shape), counts, probs, dtype
+        )
 
 
 def create_rng_state(seed: int, alg: Any = None) -> Any:
     """The state of `Generator.from_seed`, a NumPy array u64[2]."""
-    return _start(int(seed))
+    return _start(_integer(seed, "seed"))
 
 
 def _joined(key: Any, counter: Any) -> Any:
-    parts = [int(c) for c in np.ravel(np.asarray(counter))]
-    if any(parts[1:]) or not parts:
-        raise ValueError(f"expected a counter below 2 ** 64, got {parts}", location=here())
-    return np.array([int(np.asarray(key)) & _MASK, parts[0] & _MASK], np.uint64)
+    parts = counter if isinstance(counter, list | tuple) else list(np.ravel(np.asarray(counter)))
+    low, *high = [_integer(c, "counter") for c in parts] or [0]
+    if any(high):
+        raise ValueError(f"expected a counter below 2 ** 64, got {counter}", location=here())
+    return np.array([_integer(key, "key") & _MASK, low & _MASK], np.uint64)
+
+
+def _integer(value: Any, what: str) -> int:
+    """A Python integer from a number or a tensor of one element.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(value, int):
+        return value
+    array = np.asarray(value if hasattr(value, "dtype") else None)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"expected {what} to be an integer, got {value!r}", location=here())
+    return int(array.reshape(())[()])
 
 
 class Streams:

@@ -15,7 +15,6 @@ from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import cast, divide
 from tapec.functions.broadcasting import binary, misfit
 from tapec.functions.indexing import gather
-from tapec.functions.known import as_shape
 from tapec.functions.ordering import argsort
 from tapec.functions.rearrangement import reshape, stack
 from tapec.generator import Algorithm as Algorithm
@@ -145,7 +144,7 @@ def gamma(
     Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients", 2018.
     """
     a, b = rejection.parameters(alpha, 1 if beta is None else beta, dtype)
-    sizes = (*as_shape(shape), *a.type.shape)
+    sizes = (*distributions.sizes_of(shape), *a.type.shape)
     return divide(rejection.gamma(_STREAMS.next_key(seed), sizes, a), b)
 
 
@@ -166,7 +165,7 @@ def poisson(
         name: not used.
     """
     mean = rejection.wide(lam)
-    sizes = (*as_shape(shape), *mean.type.shape)
+    sizes = (*distributions.sizes_of(shape), *mean.type.shape)
     return rejection.poisson(_STREAMS.next_key(seed), sizes, mean, dtype)
 
 
@@ -243,7 +242,7 @@ def stateless_gamma(
     ``shape`` is that of the result; the parameters broadcast to it.
     """
     a, b = rejection.parameters(alpha, 1 if beta is None else beta, dtype)
-    return divide(rejection.gamma(_key(seed), as_shape(shape), a), b)
+    return divide(rejection.gamma(_key(seed), distributions.sizes_of(shape), a), b)
 
 
 def stateless_poisson(
@@ -253,7 +252,7 @@ def stateless_poisson(
 
     ``shape`` is that of the result; ``lam`` broadcasts to it.
     """
-    return rejection.poisson(_key(seed), as_shape(shape), rejection.wide(lam), dtype)
+    return rejection.poisson(_key(seed), distributions.sizes_of(shape), rejection.wide(lam), dtype)
 
 
 def stateless_binomial(
@@ -274,7 +273,9 @@ def stateless_binomial(
         output_dtype: floats or integers.
         name: not used.
     """
-    return rejection.binomial(_key(seed), as_shape(shape), counts, probs, output_dtype)
+    return rejection.binomial(
+        _key(seed), distributions.sizes_of(shape), counts, probs, output_dtype
+    )
 
 
 def stateless_parameterized_truncated_normal(

@@ -114,6 +114,9 @@ def test_gradients(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
         (lambda: linalg.tensor_diag(1.0), InvalidArgumentError, "at least a vector"),
         (lambda: linalg.tensor_diag_part([1.0, 2.0]), InvalidArgumentError, "repeats itself"),
         (lambda: linalg.tridiagonal_matmul(FULL, RIGHT, "full"), ValueError, "full"),
+        (lambda: linalg.tridiagonal_matmul(MIDDLE, RIGHT), InvalidArgumentError, "a matrix"),
+        (lambda: linalg.tridiagonal_matmul([MIDDLE], RIGHT, "sequence"), ValueError, "three"),
+        (lambda: linalg.norm(FULL, [1]), ValueError, "name or a number"),
         (
             lambda: linalg.tridiagonal_solve(FULL, RIGHT, perturb_singular=True),
             UnimplementedError,

@@ -205,6 +205,9 @@ def test_matrix_norm(ord: Any, wrap: Wrap) -> None:
         (lambda: linalg.qr([1.0]), "expected a matrix"),
         (lambda: linalg.svd([[1, 2]]), "float32 and float64"),
         (lambda: linalg.eigh(tapec.ones([2, 2], tapec.float16)), "float32 and float64"),
+        (lambda: linalg.pinv([[1, 2], [3, 4]]), "matrices of floats"),
+        (lambda: linalg.sqrtm([[1, 2], [3, 4]]), "matrices of floats"),
+        (lambda: linalg.lu_reconstruct(np.eye(2), [0.0, 1.0]), "as integers"),
     ],
 )
 def test_is_refused(call: Callable[[], Any], message: str) -> None:

@@ -160,13 +160,17 @@ def test_states_of_generators() -> None:
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "error", "message"),
     [
-        lambda: random.Generator(),
-        lambda: random.Generator.from_state([1, 2, 3], 1),
-        lambda: random.Generator.from_key_counter(1, [1, 1], 1),
+        (lambda: random.Generator(), errors.ValueError, "either"),
+        (lambda: random.Generator.from_state([1, 2, 3], 1), errors.ValueError, "two integers"),
+        (lambda: random.Generator.from_key_counter(1, [1, 1], 1), errors.ValueError, "below"),
+        (lambda: random.Generator.from_seed(1.5), errors.TypeError, "an integer"),
+        (lambda: random.Generator.from_seed([1, 2]), errors.TypeError, "an integer"),
+        (lambda: random.gamma([-1], 1.0), errors.InvalidArgumentError, "not negative"),
+        (lambda: random.normal([-1]), errors.InvalidArgumentError, "not negative"),
     ],
 )
-def test_is_refused(call: Callable[[], Any]) -> None:
-    with pytest.raises(errors.ValueError, match=r"expected|shape"):
+def test_is_refused(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         call()

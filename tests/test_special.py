@@ -11,8 +11,9 @@ import scipy.special as reference
 from both_ways import Wrap, slope
 
 import tapec
-from tapec import math
+from tapec import errors, math
 from tapec.debugging import check_gradients
+from tapec.errors import InvalidArgumentError
 
 Array = np.ndarray[Any, Any]
 rng = np.random.default_rng(4)
@@ -148,3 +149,14 @@ def test_operands_broadcast(wrap: Wrap) -> None:
     found = wrap(math.igamma)(tapec.constant(a), tapec.constant(x))
     np.testing.assert_allclose(found, reference.gammainc(a, x), rtol=1e-14)
     assert math.betainc(1.0, 2.0, [0.0, 0.5]).numpy().tolist() == [0.0, 0.75]
+
+
+def test_orders_without_bound() -> None:
+    assert np.isfinite(math.polygamma(101, tapec.constant([3.0], tapec.float64)).numpy()).all()
+    assert np.isnan(math.polygamma(1e30, [3.0]).numpy()).all()
+
+
+def test_strings_are_refused() -> None:
+    for function in (math.igamma, math.zeta, lambda a, x: math.betainc(a, x, 0.5)):
+        with pytest.raises((InvalidArgumentError, errors.TypeError)):
+            function("a", "b")

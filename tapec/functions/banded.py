@@ -120,11 +120,13 @@ def tridiagonal_solve(
 def _tridiagonal(diagonals: Any, form: str) -> Tensor:
     """The matrices ``[..., n, n]``."""
     if form == "compact":
-        return diag(diagonals, k=(-1, 1), align=_PACKING)
+        return diag(matrices(diagonals), k=(-1, 1), align=_PACKING)
     if form == "matrix":
         x = matrices(diagonals)
         return diag(diag_part(x, k=(-1, 1)), k=(-1, 1))
     if form == "sequence":
+        if len(diagonals) != 3:
+            raise ValueError(f"expected three diagonals, got {len(diagonals)}", location=here())
         above, middle, below = (as_tensor(d) for d in diagonals)
         n = middle.type.shape[-1]
         above = part(above, above.type.rank - 1, 0, n - 1)

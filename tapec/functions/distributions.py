@@ -19,7 +19,7 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
-from tapec.functions.broadcasting import as_float, like, misfit
+from tapec.functions.broadcasting import as_float, like, misfit, shape_text
 from tapec.functions.elementary import erfc, log
 from tapec.functions.known import as_shape, static_value
 from tapec.functions.rearrangement import expand_dims
@@ -29,8 +29,20 @@ from tapec.ir.types import F32, U32, U64, DType, Shape, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
+def sizes_of(shape: Any) -> Shape:
+    """The shape of a result.
+
+    Raises:
+        InvalidArgumentError: a size is negative.
+    """
+    sizes = as_shape(shape)
+    if any(isinstance(n, int) and n < 0 for n in sizes):
+        raise misfit(f"expected sizes that are not negative, got {shape_text(sizes)}")
+    return sizes
+
+
 def _shape_and_dtype(shape: Any, dtype: Any) -> tuple[Shape, DType]:
-    return as_shape(shape), as_dtype(dtype)
+    return sizes_of(shape), as_dtype(dtype)
 
 
 def uniform(key: Tensor, shape: Any, minval: TensorLike, maxval: TensorLike, dtype: Any) -> Tensor:
@@ -134,7 +146,7 @@ def bounded_normal(
     above = greater(low, 0)
     low, high = where(above, negative(high), low), where(above, negative(low), high)
     first, last = (multiply(0.5, erfc(multiply(b, -(0.5**0.5)))) for b in (low, high))
-    numbers = apply("random_uniform", key, type=TensorType(dtype, as_shape(shape)))
+    numbers = apply("random_uniform", key, type=TensorType(dtype, sizes_of(shape)))
     drawn = ndtri(add(first, multiply(numbers, subtract(last, first))))
     drawn = minimum(maximum(drawn, low), high)  # of a bound that is infinite, or lost to rounding
     return add(middle, multiply(spread, where(above, negative(drawn), drawn)))

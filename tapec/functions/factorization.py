@@ -156,7 +156,7 @@ def lu_reconstruct(
     lower = where(greater(rows, columns), packed, one)
     upper = where(greater(rows, columns), 0, packed)
     lead = packed.type.rank - 2
-    back = argsort(perm)
+    back = argsort(_order(perm))
     return entries(matmul(lower, upper), back, lead, lead)
 
 
@@ -185,10 +185,17 @@ def lu_solve(
     packed, b = system(lower_upper, rhs)
     _refuse_singular(packed)
     lead = b.type.rank - 2
-    order = broadcast(as_tensor(perm), packed.type.shape[:-1])
+    order = broadcast(_order(perm), packed.type.shape[:-1])
     exchanged = entries(b, order, lead, lead)
     inner = substituted(packed, exchanged, lower=True, unit=True)
     return substituted(packed, inner, lower=False)
+
+
+def _order(perm: TensorLike) -> Tensor:
+    order = as_tensor(perm)
+    if not order.type.dtype.is_integer or not order.type.rank:
+        raise misfit(f"expected the order of rows as integers, got {order.type}")
+    return order
 
 
 def lu_matrix_inverse(

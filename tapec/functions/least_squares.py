@@ -140,6 +140,8 @@ def matrix_rank(
 
 def _tolerance(x: Tensor) -> float:
     """The larger side of a matrix, times the spacing of numbers at 1."""
+    if not x.type.dtype.is_differentiable:
+        raise misfit(f"expected matrices of floats, got {x.type}")
     rows, columns = x.type.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise misfit(f"the sizes of matrices {x.shape} must be known")

@@ -41,8 +41,8 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     Source: Higham, "Functions of matrices", 2008, section 6.3 (product form).
     """
     x = matrices(input)
-    if x.type.shape[-1] != x.type.shape[-2]:
-        raise misfit(f"sqrtm: expected square matrices, got shape {x.shape}")
+    if x.type.shape[-1] != x.type.shape[-2] or not x.type.dtype.is_differentiable:
+        raise misfit(f"sqrtm: expected square matrices of floats, got {x.type}")
     if is_complex(x):
         return halved(sqrtm(doubled(x)))
     result: Any = _rooted(x, _root(stop_gradient(x)))

@@ -215,6 +215,8 @@ def norm(
     """
     x, keepdims = as_float(tensor), bool(keepdims)
     matrix = isinstance(axis, list | tuple) and len(axis) == 2
+    if not isinstance(ord, str | int | float):
+        raise ValueError(f"'ord' must be a name or a number, got {ord!r}", location=here())
     if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
         return reduce_euclidean_norm(x, axis, keepdims)
     if matrix:

@@ -37,7 +37,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arithmetic import (
     pow as power,
 )
-from tapec.functions.broadcasting import broadcast_pair, like, unary
+from tapec.functions.broadcasting import as_float, broadcast_pair, like, unary
 from tapec.functions.elementary import digamma, erf, erfc, exp, lgamma, log, log1p, sqrt
 from tapec.ir.ops.incomplete import LARGEST
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -249,7 +249,7 @@ def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
         x: floats; the result is NaN below -6 for ``a`` greater than 0.
         name: not used.
     """
-    if isinstance(a, int | float) and a == int(a) and a >= 0:
+    if isinstance(a, int | float) and 0 <= a <= _LARGEST_ORDER and a == int(a):
         x = as_tensor(x)
         result: Tensor = apply("polygamma", x, order=int(a)) if a else digamma(x)
         return result
@@ -262,6 +262,8 @@ def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     return where(equal(orders, 0), digamma(x), where(whole, value, float("nan")))
 
 
+#: Orders up to which factorials are written into the program.
+_LARGEST_ORDER = 100
 #: ``B(2j) / (2j)!``, j = 1, 2, …, of the formula of Euler and Maclaurin.
 _BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000)
 #: Terms that are summed before the rest is approximated.
@@ -322,7 +324,7 @@ def igammac(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
 
 
 def _incomplete_gamma(a: TensorLike, x: TensorLike, *, upper: bool) -> Tensor:
-    a, x = broadcast_pair(a, x)
+    a, x = broadcast_pair(as_float(a), x)
     known = a._array
     if known is not None and not (known > LARGEST).any():
         small: Tensor = apply("igamma", a, x, order=0, upper=upper)
