@@ -121,6 +121,8 @@ class Op:
     #: Cheap enough that fusion may compute it twice rather than store it.
     cheap: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
+    #: What to do where a result, or its derivative, is NaN or infinite though no operand is.
+    remedy: ClassVar[str] = ""
     #: It has a derivative, which the generic tests check to the third order.
     differentiable: ClassVar[bool] = True
 

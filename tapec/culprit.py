@@ -55,6 +55,7 @@ def accusation(
     results: Sequence[Array],
     location: Location | None,
     history: str = "",
+    remedy: str = "",
 ) -> InvalidArgumentError:
     """The error about a bad result; ``what`` is the operation, ``history`` where it comes from."""
     result = np.asarray(results[index])
@@ -71,7 +72,10 @@ def accusation(
         f"  the first at: {[int(i) for i in np.argwhere(~np.isfinite(result))[0]]}",
         *(f"  operand {n}: {_range(np.asarray(array))}" for n, array in enumerate(operands)),
     ]
-    return InvalidArgumentError("\n".join(lines), location=location)
+    if not remedy and not kinds["NaN"].any():
+        dtype = as_dtype(result.dtype).name
+        remedy = f"the numbers grow out of {dtype}: scale them down, or take a wider dtype"
+    return InvalidArgumentError("\n".join(lines), location=location, hint=remedy or None)
 
 
 def _range(array: Array) -> str:
@@ -158,6 +162,7 @@ class Finder:
         self, op: Operation, index: int, operands: Sequence[Array], results: Sequence[Array]
     ) -> InvalidArgumentError:
         history, primal = "", self.origins.get(op)
+        remedy = op.defn.remedy if primal is None else primal.defn.remedy
         while primal is not None:
             place = "" if primal.location is None else f", made at {primal.location.describe()}"
             history += (
@@ -165,7 +170,7 @@ class Finder:
             )
             primal = self.origins.get(primal)
         what = titled(op.name, self.kind, None if history else op.location)
-        return accusation(what, index, operands, results, op.location, history)
+        return accusation(what, index, operands, results, op.location, history, remedy)
 
 
 def search(

@@ -82,7 +82,7 @@ class _Inspector:
         if index >= 0:
             place = here()
             what = titled(defn.name, "operation", place)
-            raise accusation(what, index, operands, results, place)
+            raise accusation(what, index, operands, results, place, remedy=defn.remedy)
 
     def gradient(
         self, function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation]

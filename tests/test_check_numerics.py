@@ -191,6 +191,10 @@ def test_the_error_says_all_there_is_to_know() -> None:
         assert part in text
     assert "# of -Inf elements: 1\n  # of NaN elements: 2\n  the first at: [0, 0]" in text
     assert "operand 0: f32[2,2], from -3.0 to 2.0" in text
+    assert "hint: log takes positive numbers" in text
+    assert "hint: the numbers grow out of float32" in str(
+        failure(lambda x: x * x, tapec.constant(1e30))
+    )
 
 
 def test_a_gradient_names_the_forward_operation_and_its_line() -> None:
@@ -204,6 +208,7 @@ def test_a_gradient_names_the_forward_operation_and_its_line() -> None:
         text = str(failure(run, tapec.constant([0.0, 1.0])))
         place = f'in the gradient of "sqrt", made at {__file__}:{marked_line(slope)}'
         assert place in text
+        assert "hint: sqrt takes positive numbers, and its derivative is infinite at 0" in text
 
 
 def test_what_a_function_consists_of_is_named_after_it() -> None:

@@ -103,6 +103,7 @@ class Div(Elementwise):
     """``x / y`` for floats and complex numbers."""
 
     name = "div"
+    remedy = "add a small constant to the divisor, or use tapec.math.divide_no_nan"
     scalar = primitives.DIV
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -116,6 +117,7 @@ class Reciprocal(Composed):
     """``1 / x`` for floats and complex numbers."""
 
     name = "reciprocal"
+    remedy = "add a small constant to the operand, or use tapec.math.reciprocal_no_nan"
     kinds = frozenset({"float", "complex"})
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:

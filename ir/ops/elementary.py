@@ -50,6 +50,7 @@ class Sqrt(Elementwise):
     """The square root; NaN below 0."""
 
     name = "sqrt"
+    remedy = "sqrt takes positive numbers, and its derivative is infinite at 0: add a small constant inside"
     scalar = primitives.SQRT
     spreads = True
 
@@ -63,6 +64,7 @@ class Rsqrt(Elementwise):
     """``1 / sqrt(x)``."""
 
     name = "rsqrt"
+    remedy = "rsqrt takes positive numbers: add a small constant inside"
     scalar = primitives.RSQRT
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -76,6 +78,7 @@ class Exp(Smooth):
     """``e ** x``."""
 
     name = "exp"
+    remedy = "exp grows fast: subtract the maximum first, as reduce_logsumexp and softmax do"
     scalar = primitives.EXP
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -87,6 +90,7 @@ class Expm1(Smooth):
     """``e ** x - 1``, accurate near 0."""
 
     name = "expm1"
+    remedy = "expm1 grows fast: clip its operand"
     scalar = primitives.EXPM1
     domain = (-1.0, 1.0)
 
@@ -99,6 +103,7 @@ class Log(Elementwise):
     """The natural logarithm."""
 
     name = "log"
+    remedy = "log takes positive numbers: clip its operand, or add a small constant to it"
     scalar = primitives.LOG
     spreads = True
 
@@ -111,6 +116,7 @@ class Log1p(Elementwise):
     """``log(1 + x)``, accurate near 0."""
 
     name = "log1p"
+    remedy = "log1p takes numbers above -1: clip its operand"
     scalar = primitives.LOG1P
     spreads = True
     domain = (-0.5, 1.0)
@@ -162,6 +168,7 @@ class Asin(Smooth):
     """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``."""
 
     name = "asin"
+    remedy = "asin takes numbers in [-1, 1], and its derivative is infinite at both ends: clip its operand"
     scalar = primitives.ASIN
     domain = (-0.7, 0.7)
 
@@ -174,6 +181,7 @@ class Acos(Smooth):
     """The angle in ``[0, pi]`` whose cosine is ``x``."""
 
     name = "acos"
+    remedy = "acos takes numbers in [-1, 1], and its derivative is infinite at both ends: clip its operand"
     scalar = primitives.ACOS
     domain = (-0.7, 0.7)
 
@@ -246,6 +254,7 @@ class Acosh(Smooth):
     """The inverse of the hyperbolic cosine, not negative; NaN below 1."""
 
     name = "acosh"
+    remedy = "acosh takes numbers from 1 on, and its derivative is infinite at 1: clip its operand"
     scalar = primitives.ACOSH
     domain = (1.5, 3.0)
 
@@ -258,6 +267,7 @@ class Atanh(Smooth):
     """The inverse of the hyperbolic tangent."""
 
     name = "atanh"
+    remedy = "atanh takes numbers in (-1, 1): clip its operand"
     scalar = primitives.ATANH
     domain = (-0.7, 0.7)
 
@@ -433,6 +443,7 @@ class Pow(Elementwise):
     """
 
     name = "pow"
+    remedy = "powers of 0 and of negative numbers, and their derivatives, are not always finite: clip the base"
     scalar = primitives.POW
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
