@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tapec
+from tapec import signatures
 from tapec.compiler import compile_module
 from tapec.derivatives import eager_gradient
 from tapec.derivatives.eager_gradient import GradientProgram
@@ -201,3 +202,15 @@ def test_long_programs_stay_with_numpy(
     assert counts["compiled"] == 1
     assert [slope(20) for _ in range(3)] == [21 * 2.0**20] * 3
     assert counts["compiled"] == 1
+
+
+def test_what_is_known_of_operations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signatures, "_CAPACITY", 4)
+    signatures._signatures.clear()
+    for rows in range(1, 20):
+        x = tapec.ones([rows, 2])
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = tapec.reduce_sum(x * x + x)
+        assert tape.gradient(y, x).numpy().tolist() == [[3.0, 3.0]] * rows
+        assert len(signatures._signatures) <= 4
