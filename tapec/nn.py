@@ -107,8 +107,9 @@ lrn = local_response_normalization
 
 
 def relu(features: TensorLike, name: str | None = None) -> Tensor:
-    """``max(x, 0)``; the gradient at 0 is 0."""
-    return maximum(0, as_tensor(features))
+    """``max(x, 0)``; the gradient at 0 is 0, the second derivative is 0 everywhere."""
+    x = as_tensor(features)
+    return apply("relu", x) if x.type.dtype.is_floating else maximum(0, x)
 
 
 def relu6(features: TensorLike, name: str | None = None) -> Tensor:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tapec.ir import pairs
 from tapec.ir import scalar as primitives
 from tapec.ir.composed import Composed
@@ -290,6 +292,41 @@ class Min(Elementwise):
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """The cotangent goes to the smaller; all of it to ``x`` on a tie."""
         return split_by(b, b.le(*op.operands), cts[0])
+
+
+class Flat(Composed):
+    """0, as a function of ``x``: whoever asks for its derivative gets 0, and not that there is none."""
+
+    name = "flat"
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = flat(x)``."""
+        return (b.flat(op.operands[0]),)
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """A constant; nothing is read."""
+        return k.constant(0, operands[0].type.dtype)
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """Zeros."""
+        return np.zeros_like(arrays[0])
+
+
+class Relu(Composed):
+    """``max(x, 0)``; NaN for NaN."""
+
+    name = "relu"
+    cheap = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct`` where the result is above 0, else 0; its second derivative is 0."""
+        y = op.result
+        return (b.where(b.gt(y, b.full_like(0, y)), cts[0], b.flat(y)),)
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The larger of both."""
+        return k.max(k.constant(0, operands[0].type.dtype), operands[0][i])
 
 
 def split_by(b: Builder, mask: Value, ct: Value) -> tuple[Value, Value]:
