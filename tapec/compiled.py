@@ -28,7 +28,7 @@ from tapec.ir.op import OPS
 from tapec.ir.ops.host import Notify
 from tapec.recording import active_tapes, current_trace, inspectors, plain_calls, tracing
 from tapec.structure import flatten, unflatten
-from tapec.tensor import Array, Tensor, as_array, next_id, type_of
+from tapec.tensor import Array, EagerTensor, Tensor, as_array, next_id, type_of
 from tapec.tensor_shape import TensorShape
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
@@ -94,7 +94,7 @@ class CompiledFunction(Generic[P, R]):
             )  # part of the outer program, or for debugging
         if not kwargs:
             # The common case, fast: all arguments are tensors.
-            key: Any = tuple([a.type if type(a) is Tensor else None for a in args])
+            key: Any = tuple([a.type if type(a) is EagerTensor else None for a in args])
             if None not in key:
                 program = self._programs.get(key)
                 if program is not None:
@@ -104,7 +104,7 @@ class CompiledFunction(Generic[P, R]):
     def _call(self, args: Any, kwargs: Any) -> Any:
         leaves, spec = flatten([list(args), kwargs] if kwargs else list(args), parts=True)
         inputs = [_as_input(leaf) for leaf in leaves]
-        plain = not kwargs and all(type(leaf) is Tensor for leaf in args)
+        plain = not kwargs and all(type(leaf) is EagerTensor for leaf in args)
         key = tuple(i.type for i in inputs) if plain else (spec, tuple(map(_leaf_key, inputs)))
         program = self._programs.get(key)
         if program is None:
@@ -236,8 +236,10 @@ class Program:
                 arrays += map(_captured_array, self.captures, self._updates)
             results = self.executable(*arrays)
         if self._is_single:
-            return Tensor(results[0], self._output_types[0])
-        return self._wrap([Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)])
+            return EagerTensor(results[0], self._output_types[0])
+        return self._wrap(
+            [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
+        )
 
     def _execute(self, inputs: Sequence[Tensor]) -> list[Array]:
         """The program's results as new arrays, if it is to be looked at or has checks.
@@ -302,16 +304,16 @@ class Program:
             if isinstance(captured, Variable):
                 heard = index in first
                 tensors.append(
-                    captured.read_value() if heard else Tensor(captured.array, captured.type)
+                    captured.read_value() if heard else EagerTensor(captured.array, captured.type)
                 )
             elif isinstance(captured, Tensor):
                 tensors.append(captured)
             else:
                 array = as_array(captured)
-                tensors.append(Tensor(array, type_of(array)))
+                tensors.append(EagerTensor(array, type_of(array)))
         # The tensors hold the Variables' arrays, so those that are updated move to copies.
         results = self._execute(inputs)
-        outputs = [Tensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
+        outputs = [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         returned = iter(outputs)
         all_results = [
             next_id() if i in function.updates else next(returned).id
@@ -338,7 +340,7 @@ def _as_input(leaf: Any) -> Any:
     """A tensor for what is an input at run time; anything else is a constant of the program."""
     if isinstance(leaf, np.ndarray):
         array = as_array(leaf)
-        return Tensor(array, type_of(array))
+        return EagerTensor(array, type_of(array))
     return leaf
 
 

@@ -209,9 +209,10 @@ class Tensor(Operators):
         return f"<tapec.Tensor: shape={self.shape!s}, dtype={self.dtype.name}, numpy={elements}>"
 
     def __str__(self) -> str:
+        """What TensorFlow prints, letter by letter, so that outputs can be compared; `repr` names tapec."""
         if self._array is None:
             return repr(self)
-        return f"tapec.Tensor({self._array}, shape={self.shape!s}, dtype={self.dtype.name})"
+        return f"tf.Tensor({self._array}, shape={self.shape!s}, dtype={self.dtype.name})"
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.ndim == 0 else format(str(self), spec)
@@ -240,10 +241,16 @@ def departs(tensor: Tensor, how: str) -> None:
         tape.trail.depart(tensor, how)
 
 
+class EagerTensor(Tensor):
+    """A Tensor that has its elements; `tapec.tracing.TracedTensor` stands for a value of a compiled function."""
+
+    __slots__ = ()
+
+
 def _rebuilt(array: Array) -> Tensor:
     """A pickled Tensor again; no tape knows it, so it has a number of its own."""
     own = as_array(array)
-    return Tensor(own, type_of(own))
+    return EagerTensor(own, type_of(own))
 
 
 class Reference:
@@ -297,10 +304,10 @@ def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
     if signature.single:
         if type(results) is not np.ndarray:
             results = np.asarray(results)
-        outputs: tuple[Tensor, ...] = (Tensor(results, signature.outputs[0]),)
+        outputs: tuple[Tensor, ...] = (EagerTensor(results, signature.outputs[0]),)
     else:
         pairs = zip(results, signature.outputs, strict=True)
-        outputs = tuple([Tensor(np.asarray(r), t) for r, t in pairs])
+        outputs = tuple([EagerTensor(np.asarray(r), t) for r, t in pairs])
     if inspectors:
         inspectors[0].operation(signature.defn, signature.attrs, inputs, outputs)
     tapes = active_tapes()
@@ -347,7 +354,7 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
     trace = current_trace()
     if trace is not None:
         return trace.constant(value, array)
-    return Tensor(array, type_of(array))
+    return EagerTensor(array, type_of(array))
 
 
 def as_array(value: Any, dtype: DType | None = None) -> Array:

@@ -24,7 +24,7 @@ from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear
-from tapec.tensor import Array, Tensor, as_array, type_of
+from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
 from tapec.texts import refuse_texts
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Trace:
                 value = self.builder.cast(value, dtype=as_dtype(array.dtype))
             return TracedTensor(value, self)
         if array.size > _LARGEST_LITERAL:
-            tensor = Tensor(array, type_of(array))
+            tensor = EagerTensor(array, type_of(array))
             return TracedTensor(self._capture(tensor, tensor.type, None), self)
         refuse_texts(type_of(array))
         literal = array.item() if array.ndim == 0 else array
@@ -143,7 +143,7 @@ class Trace:
         now = as_array(array)
         before = self._contents.setdefault(id(array), now)
         if before.tobytes() != now.tobytes():
-            return self.value_of(Tensor(now, type_of(now)))
+            return self.value_of(EagerTensor(now, type_of(now)))
         return self._capture(array, type_of(now), None)
 
     # -- operations
@@ -225,7 +225,7 @@ class Trace:
         for i, captured in enumerate(self.captures):
             held = self._contents.get(id(captured))
             if held is not None and held.tobytes() != captured.tobytes():
-                self.captures[i] = Tensor(held, type_of(held))  # the function changed it since
+                self.captures[i] = EagerTensor(held, type_of(held))  # the function changed it since
 
     # -- tapes
 

@@ -22,6 +22,7 @@ from tapec.recording import active_tapes, bystanders, current_trace, overhear_re
 from tapec.scopes import current_name_scope, name_scope
 from tapec.tensor import (
     Array,
+    EagerTensor,
     Reference,
     Tensor,
     TensorLike,
@@ -182,7 +183,7 @@ class Variable(VariableUpdates, Operators):
     def read_value(self) -> Tensor:
         """The value now, as a Tensor that later assignments do not change."""
         trace = current_trace()
-        value = Tensor(self._array, self.type) if trace is None else trace.read(self)
+        value = EagerTensor(self._array, self.type) if trace is None else trace.read(self)
         tapes = active_tapes()
         for tape in tapes:
             tape.variable_read(self, value)
@@ -304,11 +305,13 @@ class Variable(VariableUpdates, Operators):
     def _peek(self) -> Tensor:
         """The value, unseen by tapes: an update is no use of the Variable."""
         trace = current_trace()
-        return Tensor(self._array, self.type) if trace is None else trace.read(self, heard=False)
+        return (
+            EagerTensor(self._array, self.type) if trace is None else trace.read(self, heard=False)
+        )
 
     def written(self) -> Variable:
         """Tell the tapes that its array was written to."""
-        value = Tensor(self._array, self.type)
+        value = EagerTensor(self._array, self.type)
         for tape in active_tapes():
             tape.trail.assign(self, value)
         return self

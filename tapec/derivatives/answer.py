@@ -12,7 +12,7 @@ from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.recording import current_trace, tracing
 from tapec.records import Record, Recording, with_stand_ins
-from tapec.tensor import Tensor, next_id
+from tapec.tensor import EagerTensor, Tensor, next_id
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def _target_tensor(target: Tensor | Variable, fresh: dict[int, int]) -> Tensor:
     if trace is not None:
         value = trace.read(target, heard=False)
     else:
-        value = Tensor(target.array, target.type, next_id())
+        value = EagerTensor(target.array, target.type, next_id())
     fresh[id(target)] = value.id
     return value
 
 
 def _stand_in(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.array, tensor.type, ~tensor.id)
+    return EagerTensor(tensor.array, tensor.type, ~tensor.id)

@@ -15,7 +15,7 @@ from tapec.ir.core import Block, Region
 from tapec.ir.dims import DimLike
 from tapec.ir.types import TensorType
 from tapec.recording import active_tapes, current_trace
-from tapec.tensor import Tensor, apply
+from tapec.tensor import EagerTensor, Tensor, apply
 from tapec.tracing import Trace, TracedTensor
 
 #: From the cotangents of the outputs to those of the inputs.
@@ -29,7 +29,7 @@ def attach(
     trace = current_trace()
     if trace is not None:
         return _attach_traced(trace, outputs, inputs, pull, name)
-    results = [Tensor(y.array, y.type) for y in outputs]
+    results: list[Tensor] = [EagerTensor(y.array, y.type) for y in outputs]
     types = [y.type for y in outputs]  # all that the derivative has to know of them
 
     def pulled(given: Sequence[Tensor | None], size: DimLike | None) -> list[Tensor | None]:

@@ -29,7 +29,7 @@ from tapec.passes.adjoint import expand, reachable
 from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
 from tapec.recording import active_tapes, current_trace, inspectors
 from tapec.records import Record, Recording
-from tapec.tensor import Array, Tensor
+from tapec.tensor import Array, EagerTensor, Tensor
 from tapec.variable import Variable
 
 _DIFFERENTIATE = parse_pipeline("adjoint")
@@ -278,7 +278,9 @@ class GradientProgram:
             results = replay(self.function.block, [*inputs, *seeds], variables, heard)
         else:
             arrays = self._evaluate([t.array for t in (*inputs, *seeds)])
-            results = [Tensor(np.asarray(a), t) for a, t in zip(arrays, self._types, strict=True)]
+            results = [
+                EagerTensor(np.asarray(a), t) for a, t in zip(arrays, self._types, strict=True)
+            ]
         left = iter(results)
         return [next(left) if has else None for has in self.reached]
 

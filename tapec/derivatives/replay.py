@@ -17,7 +17,7 @@ from tapec.ir.ops.control import Read
 from tapec.ir.ops.custom import Custom
 from tapec.ir.ops.source import Constant
 from tapec.recording import active_tapes, current_trace
-from tapec.tensor import Tensor, apply
+from tapec.tensor import EagerTensor, Tensor, apply
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
 
@@ -48,7 +48,7 @@ def replay(
             results = (_read(variables[op.attrs[VARIABLE]], operands[0]),)
         elif isinstance(op.defn, Constant) and current_trace() is None:
             array = np.asarray(op.defn.evaluate(**op.attrs))
-            results = (Tensor(array, op.result.tensor),)
+            results = (EagerTensor(array, op.result.tensor),)
         elif op.regions:
             results = _with_regions(op, operands)
         else:
@@ -64,7 +64,7 @@ def _read(variable: Variable, state: Tensor) -> Tensor:
     """What the program's read of a Variable gives: not the value it has now, but a source of the same name."""
     trace = current_trace()
     if trace is None:
-        value = Tensor(state.array, state.type)
+        value: Tensor = EagerTensor(state.array, state.type)
     else:
         value = trace.read(variable, state=state)
     for tape in active_tapes():
@@ -94,7 +94,9 @@ def _with_regions(op: Operation, operands: Sequence[Tensor]) -> list[Tensor]:
         return _traced(trace, op, operands)
     function = _alone(op)
     arrays = evaluate_function(function, [x.array for x in operands])
-    results = [Tensor(a, v.tensor) for a, v in zip(arrays, function.returns, strict=True)]
+    results: list[Tensor] = [
+        EagerTensor(a, v.tensor) for a, v in zip(arrays, function.returns, strict=True)
+    ]
     where = origin()
     for tape in active_tapes():
         tape.record_call(function, operands, [y.id for y in results], where)

@@ -26,7 +26,7 @@ from tapec.frames import here
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import DType, Shape, TensorType
 from tapec.recording import current_trace
-from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import EagerTensor, Tensor, TensorLike, apply, as_tensor
 
 
 def misfit(message: str, hint: str | None = None) -> TapecError:
@@ -129,7 +129,7 @@ def _filled(value: Any, type: TensorType) -> Tensor | None:
     shape: Any = type.shape  # static, in eager code
     array = np.empty(shape, type.dtype.numpy)
     array.fill(value)
-    return Tensor(array, type)
+    return EagerTensor(array, type)
 
 
 @lru_cache(maxsize=4096)

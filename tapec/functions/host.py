@@ -16,7 +16,7 @@ from tapec.frames import here, origin
 from tapec.ir.types import as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear
 from tapec.signatures import signature_of
-from tapec.tensor import Array, Tensor, as_array, as_tensor, type_of
+from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor, type_of
 
 
 def py_function(
@@ -46,7 +46,7 @@ def py_function(
     inputs = _inputs(inp)
     types = [as_dtype(t) for t in _listed(Tout)]
     if current_trace() is not None:
-        _later("py_function", func, inputs, types, lambda a: Tensor(a, type_of(a)))
+        _later("py_function", func, inputs, types, lambda a: EagerTensor(a, type_of(a)))
         return []
     returned = func(*inputs)
     values = _listed(returned) if isinstance(Tout, list | tuple) else [returned]
@@ -99,7 +99,7 @@ def numpy_function(
     results = []
     for value in _listed(returned):
         array = as_array(value)
-        results.append(Tensor(array, type_of(array)))
+        results.append(EagerTensor(array, type_of(array)))
     attrs = {"results": tuple(y.type for y in results)}
     signature = signature_of("numpy_function", [x.type for x in inputs], attrs)
     tapes, where = active_tapes(), origin()

@@ -15,7 +15,7 @@ from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import as_dtype
 from tapec.recording import current_trace
-from tapec.tensor import Array, Tensor, as_tensor, type_of
+from tapec.tensor import Array, EagerTensor, Tensor, as_tensor, type_of
 
 #: DLPack's number for memory of the processor, and which one.
 DEVICE = (1, 0)
@@ -118,4 +118,4 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
         as_dtype(array.dtype)
     except TypeError as error:
         raise TypeError(str(error), location=here()) from None
-    return Tensor(array, type_of(array))
+    return EagerTensor(array, type_of(array))
