@@ -1,8 +1,9 @@
 """Public signatures against TensorFlow's: what is called one way there can be called that way here.
 
 ``conformance/api/signatures.txt`` lists TensorFlow's public names, one to a line: a function or class with its
-parameters and their defaults, or ``module``, or ``value`` and its type. ``outside.txt`` lists those that tapec has not,
-with what the AttributeError says (``python tests/test_signatures.py`` writes it).
+parameters and their defaults, or ``module``, or ``value`` and its type; ``methods.txt`` lists those of classes.
+``outside.txt`` lists the names that tapec has not, with what the AttributeError says (``python
+tests/test_signatures.py`` writes it).
 """
 
 from __future__ import annotations
@@ -93,6 +94,25 @@ def test_a_call_of_tensorflow_is_a_call_of_tapec(name: str) -> None:
     assert all(
         p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in added
     )
+
+
+def methods() -> dict[str, str]:
+    """TensorFlow's methods and properties of the classes that programs use most."""
+    return dict(
+        line.split(" ", 1) for line in (FOLDER / "methods.txt").read_text("utf-8").splitlines()
+    )
+
+
+@pytest.mark.parametrize("name", methods())
+def test_a_method_of_tensorflow_is_one_of_tapec(name: str) -> None:
+    owner, _, last = name.rpartition(".")
+    member = inspect.getattr_static(found(owner), last)
+    if methods()[name] == "property":
+        assert not inspect.isfunction(member)
+        return
+    names, _ = parameters(methods()[name])
+    ours = list(inspect.signature(getattr(found(owner), last)).parameters)
+    assert ours[: len(names)] == names
 
 
 # -- what is not there
