@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class ScatterAdd(Op):
     """Zeros of ``shape``, with each slice of the updates added where `gather` would have read it.
 
-    Operands are the indices, then the updates. Slices for one place are added in order.
+    Operands are the indices, then the updates. Slices for one place are added in order; a sum of bools is whether one
+    of them holds.
     """
 
     name = "scatter_add"
@@ -75,8 +76,10 @@ class ScatterAdd(Op):
         zero = k.constant(0, updates.type.dtype)
         k.loop(tuple(shape), lambda i: k.store(zero, out, i))
 
+        combine = k.or_ if updates.type.dtype.is_bool else k.add
+
         def add(i: Index, place: Index) -> None:
-            k.store(k.add(k.load(out, place), updates[i]), out, place)
+            k.store(combine(k.load(out, place), updates[i]), out, place)
 
         _each_update(k, indices, updates, shape, axis, batch_dims, add)
 
