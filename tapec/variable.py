@@ -309,9 +309,8 @@ class Variable(VariableUpdates, Operators):
             EagerTensor(self._array, self.type) if trace is None else trace.read(self, heard=False)
         )
 
-    def written(self) -> Variable:
-        """Tell the tapes that its array was written to."""
-        value = EagerTensor(self._array, self.type)
+    def written(self, value: Tensor) -> Variable:
+        """Tell the tapes that a value went into a part of its array."""
         for tape in active_tapes():
             tape.trail.assign(self, value)
         return self

@@ -196,7 +196,7 @@ class VariableUpdates:
             raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
         own = variable.own_array().reshape(shape)  # type: ignore[arg-type]
         defn.put(own, indices.array, values.array, axis, batch_dims)
-        return variable.written()
+        return variable.written(values)
 
 
 def _checked(slices: Any) -> IndexedSlices:

@@ -145,3 +145,38 @@ def test_rows_of_a_map() -> None:
         first, second = explained(loss, [A, B], way)
         assert "cut by round" in first.message
         assert second.cause == "connected"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda v, x: v[0].assign(x),
+        lambda v, x: v.scatter_nd_add([[1]], [x]),
+        lambda v, x: v.scatter_update(tapec.IndexedSlices([x], [0])),
+        lambda v, x: v.assign_add([x, x]),
+    ],
+)
+@pytest.mark.parametrize("way", ["eager", "step", "call"])
+def test_a_part_of_a_variable_is_assigned(write: Any, way: str) -> None:
+    """Also in a call, where what was written may count as read later."""
+    v = tapec.Variable([1.0, 2.0])
+
+    def loss(x: Any) -> Any:
+        write(v, A * x)
+        return tapec.reduce_sum(v * 3.0)
+
+    first, second = explained(loss, [A, v], way)
+    assert first.cause == "assign"
+    assert second.cause == "connected"
+
+
+@pytest.mark.parametrize("way", ["eager", "step"])
+def test_a_variable_assigned_in_a_branch(way: str) -> None:
+    def loss(x: Any) -> Any:
+        tapec.cond(x > 0.0, lambda: B.assign(A * x) * 1.0, lambda: B * 1.0)
+        return B * 3.0
+
+    first, second = explained(loss, [A, B], way)
+    B.assign(1.5)
+    assert first.cause == "assign"
+    assert second.cause == "connected"

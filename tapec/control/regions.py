@@ -296,6 +296,8 @@ class _Inputs:
         end = split + len(self.assigned)
         for variable, value in zip(self.assigned, results[split:end], strict=True):
             self.trace.assign(variable, value)
+            for tape in active_tapes():
+                tape.trail.assign(variable, value)
         return [*results[:split], *results[end:]]
 
 
