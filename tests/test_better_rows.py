@@ -163,7 +163,7 @@ def test_va_38_length() -> None:
 
 
 def test_sg_11_no_pair() -> None:
-    says("SG-11", TypeError, re.escape("f must return (result, grad_fn), got Tensor"))
+    says("SG-11", TypeError, r"f must return \(result, grad_fn\), got \w*Tensor")
     assert run("SG-11", ("a * 2.0", "a * 2.0, lambda d: d")).numpy() == 2.0
 
 
