@@ -22,20 +22,20 @@ def drawn(wrap: Wrap, draw: Callable[[], tapec.Tensor]) -> Any:
     return wrap(draw)().numpy()
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.7, 1.0, 2.5, 30.0, 3000.0])
+@pytest.mark.parametrize("alpha", [0.05, 1.0, 2.5, 3000.0])
 def test_gamma(alpha: float, wrap: Wrap) -> None:
     x = drawn(wrap, lambda: random.stateless_gamma([COUNT], [1, 2], alpha, 2.0, tapec.float64))
     assert stats.kstest(x, stats.gamma(alpha, scale=0.5).cdf).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("mean", [0.0, 0.3, 9.9, 10.0, 47.0, 1e4])
+@pytest.mark.parametrize("mean", [0.0, 9.9, 10.0, 1e4])
 def test_poisson(mean: float, wrap: Wrap) -> None:
     x = drawn(wrap, lambda: random.stateless_poisson([COUNT], [3, 4], np.float64(mean)))
     assert fits(x, stats.poisson(mean))
 
 
 @pytest.mark.parametrize(
-    ("count", "probability"), [(5, 0.3), (1000, 0.005), (40, 0.5), (40, 0.9), (100000, 0.3)]
+    ("count", "probability"), [(5, 0.3), (1000, 0.005), (40, 0.9), (100000, 0.3)]
 )
 def test_binomial(count: int, probability: float, wrap: Wrap) -> None:
     x = drawn(wrap, lambda: random.stateless_binomial([COUNT], [5, 6], float(count), probability))
@@ -56,7 +56,7 @@ def fits(x: Any, distribution: Any) -> bool:
     return kept.sum() == 1 or bool(stats.chisquare(found[kept], scale).pvalue > LEVEL)
 
 
-@pytest.mark.parametrize("bounds", [(-2, 2), (-np.inf, 0.5), (1, np.inf), (5, 6), (-9, -8)])
+@pytest.mark.parametrize("bounds", [(-2, 2), (1, np.inf), (-9, -8)])
 def test_normal_between_bounds(bounds: tuple[float, float], wrap: Wrap) -> None:
     low, high = (3.0 + 2.0 * b for b in bounds)
 
@@ -96,7 +96,7 @@ def test_shapes_and_dtypes() -> None:
     assert random.poisson([2], -1.0).numpy().tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("alpha", [0.2, 0.9, 1.5, 8.0, 200.0, 5000.0])
+@pytest.mark.parametrize("alpha", [0.2, 1.5, 200.0, 5000.0])
 def test_gamma_numbers_move_along_the_distribution_function(
     alpha: float, wrap: Wrap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +112,8 @@ def test_gamma_numbers_move_along_the_distribution_function(
         return x, first, outer.gradient(first, a)
 
     x, first, second = wrap(slopes)(tapec.fill([5], tapec.constant(alpha, tapec.float64)))
-    lower = x.numpy() < alpha
+    x = x.numpy()
+    lower = x < alpha
     place = np.where(lower, special.gammainc(alpha, x), special.gammaincc(alpha, x))
 
     def moved(a: float) -> Any:

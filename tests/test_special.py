@@ -149,6 +149,8 @@ def test_operands_broadcast(wrap: Wrap) -> None:
     found = wrap(math.igamma)(tapec.constant(a), tapec.constant(x))
     np.testing.assert_allclose(found, reference.gammainc(a, x), rtol=1e-14)
     assert math.betainc(1.0, 2.0, [0.0, 0.5]).numpy().tolist() == [0.0, 0.75]
+    wide = math.igamma(2.0, tapec.constant(x))
+    np.testing.assert_allclose(wide, reference.gammainc(2.0, x), rtol=1e-14)
 
 
 def test_orders_without_bound() -> None:

@@ -324,8 +324,8 @@ def igammac(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
 
 
 def _incomplete_gamma(a: TensorLike, x: TensorLike, *, upper: bool) -> Tensor:
-    a, x = broadcast_pair(as_float(a), x)
-    known = a._array
+    a, x = broadcast_pair(a, x)
+    known = as_float(a)._array
     if known is not None and not (known > LARGEST).any():
         small: Tensor = apply("igamma", a, x, order=0, upper=upper)
         return small
