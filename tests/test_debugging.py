@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tapec
-from tapec import errors
+from tapec import debugging, errors
 from tapec.debugging import check_gradients
 from tapec.errors import InvalidArgumentError
 
@@ -33,3 +35,46 @@ def test_assertions() -> None:
         tapec.debugging.assert_shapes([(tapec.ones([2, 3]), "ab"), (tapec.ones([4]), "b")])
     with pytest.raises(InvalidArgumentError, match=r"x < y did not hold.*\[\[1\]\]"):
         tapec.debugging.assert_less([1, 3], [2, 3])
+
+
+def test_assertions_about_kinds() -> None:
+    one, vector = tapec.constant(1.0), tapec.constant([1.0])
+    debugging.assert_integer(tapec.constant([1]))
+    debugging.assert_scalar(one)
+    debugging.assert_rank_in(vector, [0, 1])
+    debugging.assert_rank_at_least(vector, 1)
+    debugging.assert_type(one, "float32")
+    debugging.assert_proper_iterable([1])
+    debugging.assert_none_equal([1, 2], [2, 1])
+    assert debugging.assert_same_float_dtype() == tapec.float32
+    assert debugging.assert_same_float_dtype([one, None], tapec.float32) == tapec.float32
+    numeric = [one, tapec.constant(1j), tapec.constant(True), 1.0, tapec.Variable(1)]
+    assert [*map(debugging.is_numeric_tensor, numeric)] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("check", "kind", "words"),
+    [
+        (lambda: debugging.assert_integer(tapec.constant(1.0)), errors.TypeError, "integer"),
+        (lambda: debugging.assert_scalar([1.0]), errors.ValueError, "must have rank 0"),
+        (lambda: debugging.assert_rank_in(1.0, [1, 2]), errors.ValueError, r"rank in \[1, 2\]"),
+        (lambda: debugging.assert_rank_at_least(1.0, 1), errors.ValueError, "rank at least 1"),
+        (lambda: debugging.assert_type(1.0, tapec.float64), errors.TypeError, "must be of type"),
+        (lambda: debugging.assert_proper_iterable("a"), errors.TypeError, "proper"),
+        (lambda: debugging.assert_proper_iterable(3), errors.TypeError, "proper"),
+        (lambda: debugging.assert_none_equal([1, 2], [2, 2]), InvalidArgumentError, "x != y"),
+        (
+            lambda: debugging.assert_same_float_dtype([tapec.constant(1)]),
+            errors.ValueError,
+            "Expected floating point type",
+        ),
+        (
+            lambda: debugging.assert_same_float_dtype([tapec.constant(1.0)], tapec.float64),
+            errors.ValueError,
+            "must have one dtype",
+        ),
+    ],
+)
+def test_assertions_raise(check: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        check()

@@ -324,13 +324,9 @@ def _assert_rank(
         )
 
 
-def assert_scalar(
-    tensor: TensorLike, message: str | None = None, name: str | None = None
-) -> Tensor:
-    """The tensor; raises ValueError unless it has no axes."""
-    x = as_tensor(tensor)
-    assert_rank(x, 0, message)
-    return x
+def assert_scalar(tensor: TensorLike, message: str | None = None, name: str | None = None) -> None:
+    """Raise ValueError unless the tensor has no axes."""
+    assert_rank(tensor, 0, message)
 
 
 def assert_shapes(
@@ -437,9 +433,10 @@ def assert_same_float_dtype(tensors: Sequence[Any] | None = None, dtype: Any = N
 
 
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether it is a Tensor or Variable of numbers: of any dtype but bool."""
-    known = isinstance(tensor, Tensor) or hasattr(tensor, "read_value")
-    return known and not tensor.dtype.is_bool
+    """Whether it is a Tensor of numbers: floats, integers, complex numbers."""
+    return isinstance(tensor, Tensor) and (
+        tensor.dtype.is_integer or tensor.dtype.is_differentiable
+    )
 
 
 def assert_proper_iterable(values: Any) -> None:
