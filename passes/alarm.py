@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.op import OPS, Elementwise
@@ -65,6 +67,7 @@ class _Watch:
         self.kernel = kernel
         #: What is tested at the end of each block, in order, with how many of its lanes count (None: all).
         self.tests: dict[Block, dict[Value, Value | None]] = {}
+        self._meant: dict[Value, bool] = {}
         scratch: set[Value] = set()
         for block in _blocks(kernel.block):
             for op in block.ops:
@@ -82,12 +85,45 @@ class _Watch:
             value, buffer = op.operands[:2]
             if buffer not in scratch and value.type.dtype.is_floating:
                 active = op.operands[-1] if op.attrs.get("masked") else None
-                self.tests.setdefault(block, {})[value] = active
+                if self._is_meant(value) and isinstance(value.op and value.op.defn, Elementwise):
+                    self._look_into(value)
+                else:
+                    self.tests.setdefault(block, {})[value] = active
         elif isinstance(op.defn, Elementwise) and not _spreads(op):
             for value in op.operands:
-                home = value.op.block if value.op is not None else None
-                if home is not None and value.type.dtype.is_floating and _makes(value):
-                    self.tests.setdefault(home, {}).setdefault(value, _active(home))
+                self._hidden(value)
+
+    def _hidden(self, value: Value) -> None:
+        """Test a value that would be lost."""
+        home = value.op.block if value.op is not None else None
+        if home is None or not value.type.dtype.is_floating:
+            return
+        if self._is_meant(value):
+            self._look_into(value)
+        elif _makes(value):
+            self.tests.setdefault(home, {}).setdefault(value, _active(home))
+
+    def _look_into(self, value: Value) -> None:
+        """Test what an infinity that is meant was put together with."""
+        assert value.op is not None
+        for operand in value.op.operands:
+            self._hidden(operand)
+
+    def _is_meant(self, value: Value) -> bool:
+        """Whether the program itself puts an infinity in here.
+
+        So it is with the scores that a mask takes out, and with a maximum, which starts at -inf.
+        """
+        op = value.op
+        if value not in self._meant:
+            self._meant[value] = False
+            if op is not None and isinstance(op.defn, Elementwise | loop.Splat):
+                self._meant[value] = any(map(self._is_meant, op.operands))
+            elif op is not None and isinstance(op.defn, loop.For):
+                self._meant[value] = self._is_meant(op.operands[2 + value.index])
+            elif op is not None and op.defn is OPS["constant"]:
+                self._meant[value] = not np.isfinite(op.attrs["value"]).all()
+        return self._meant[value] and value.type.dtype.is_floating
 
     def write(self) -> bool:
         """Write the tests; return whether there are any."""

@@ -39,7 +39,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     blamed for them. Variables that the failed call of a compiled function would have updated keep their values.
 
     Values that a compiled function need not compute are not looked at. For all threads. Off by default, as it takes
-    time: up to half of a compiled step's once more; and where infinities are meant, as for masked scores, a compiled
+    time: up to half of a compiled step's once more. Where infinities that are meant are kept in memory, a compiled
     step is evaluated again at each call, which is slow.
 
     Args:

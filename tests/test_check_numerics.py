@@ -243,6 +243,18 @@ def test_infinities_that_the_program_names_are_meant() -> None:
         assert_array_equal(run(tapec.constant([1.0, 2.0]))[0], [0, 1])
 
 
+def test_infinities_that_are_meant_raise_no_alarm() -> None:
+    """Or the program would be evaluated at each call; what they stand beside does."""
+
+    def attention(scores: Any, keep: Any) -> Any:
+        return nn.softmax(tapec.where(keep, scores * 2.0, -np.inf))
+
+    scores, keep = np.ones((3, 5), np.float32), np.tri(3, 5, dtype=bool)
+    assert alarm(attention, scores, keep) == [0, 0]
+    scores[2, 2] = 3e38
+    assert alarm(attention, scores, keep) == [1, 1]
+
+
 def test_what_stays_inside_of_a_derivative_is_not_blamed() -> None:
     """The cotangent of a root at 0 is 0 where nothing comes in, as the rule itself says."""
 
