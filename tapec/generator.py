@@ -221,7 +221,10 @@ class Streams:
     """The global generator, and one for each ``seed`` argument; `set_seed` restarts them all."""
 
     def __init__(self) -> None:
-        self.main = Generator.from_non_deterministic_state()
+        with tracing(
+            None
+        ):  # also where the first name of tapec.random is used in a compiled function
+            self.main = Generator.from_non_deterministic_state()
         self.seed: int | None = None
         self.seeded: dict[int, Generator] = {}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -41,3 +44,14 @@ def test_dropout() -> None:
     assert kept.mean() == pytest.approx(1.0, abs=0.03)
     with pytest.raises(errors.ValueError, match="range"):
         nn.dropout(x, 1.5)
+
+
+def test_the_module_may_be_loaded_while_a_function_is_compiled() -> None:
+    """`tapec.math` loads it too: its first use may be in a compiled function."""
+    program = (
+        "import tapec; print(tapec.compile(lambda x: tapec.math.log(x))(tapec.ones([])).numpy())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("0.0\n", 0), done.stderr
