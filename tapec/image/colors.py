@@ -1,7 +1,7 @@
 """Colours and brightness of images: their last axis is red, green and blue, where a docstring says nothing else.
 
 Integer images use the whole range of their dtype, floats ``[0, 1]``; `convert_image_dtype` goes from one to the other.
-The ``adjust_`` functions compute in float32 and give the dtype that they got, cut off at its bounds.
+The ``adjust_`` functions compute in floats of 32 bits or more and give the dtype that they got, cut off at its bounds.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
 
     def adjusted(x: Tensor) -> Tensor:
         mean = reduce_mean(x, [x.type.rank - 3, x.type.rank - 2], keepdims=True)
-        return add(multiply(subtract(x, mean), contrast_factor), mean)
+        return add(multiply(subtract(x, mean), cast(contrast_factor, x.type.dtype)), mean)
 
     return _in_floats(picture(images, "images"), adjusted)
 
@@ -102,7 +102,12 @@ def adjust_gamma(image: TensorLike, gamma: TensorLike = 1, gain: TensorLike = 1)
     """
     if isinstance(gamma, int | float) and gamma < 0:
         raise ValueError("Gamma should be a non-negative real number.", location=here())
-    return _in_floats(image, lambda x: multiply(gain, pow(x, cast(gamma, x.type.dtype))))
+
+    def adjusted(x: Tensor) -> Tensor:
+        power = pow(x, cast(gamma, x.type.dtype))
+        return multiply(cast(gain, x.type.dtype), power)
+
+    return _in_floats(image, adjusted)
 
 
 def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Tensor:
