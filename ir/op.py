@@ -371,6 +371,17 @@ def require_equal_dims(m: DimLike, n: DimLike, message: Callable[[], str]) -> Di
     return m if isinstance(m, int) else n
 
 
+def require_sizes(name: str, shape: Shape) -> None:
+    """Refuse sizes that are no sizes.
+
+    Raises:
+        ShapeError: one is negative, or no integer.
+    """
+    for n in shape:
+        if isinstance(n, int) and not 0 <= n < 2**63:
+            raise ShapeError(f"{name}: {list(shape)} is no shape: sizes are in [0, 2**63)")
+
+
 def normal_axes(name: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:
     """Check axes against a rank: distinct, in ``[0, rank)``; negative ones are resolved by the public function."""
     for axis in axes:

@@ -195,7 +195,7 @@ def as_dtype(type_value: Any) -> DType:
         return STRING
     try:
         return _BY_NUMPY[np.dtype(type_value)]
-    except (TypeError, KeyError):
+    except (TypeError, ValueError, KeyError):
         raise TypeError(f"{type_value!r} is not a dtype of tapec ({', '.join(_BY_NAME)})") from None
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from tapec.compiler import Executable, compile_module, lowered
 from tapec.derivatives.replay import VARIABLE
 from tapec.effects import Effects
-from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.errors import ResourceExhaustedError, RuntimeError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value, clone_function
@@ -234,7 +234,12 @@ class Program:
             arrays = [x.array for x in inputs]
             if self.captures:
                 arrays += map(_captured_array, self.captures, self._updates)
-            results = self.executable(*arrays)
+            try:
+                results = self.executable(*arrays)
+            except MemoryError as error:
+                raise ResourceExhaustedError(
+                    f"no memory for the results of a compiled function: {error}", location=here()
+                ) from None
         if self._is_single:
             return EagerTensor(results[0], self._output_types[0])
         return self._wrap(

@@ -232,6 +232,7 @@ class Streams:
         """The next key of the stream for a ``seed`` argument."""
         if seed is None:
             return self.main.next_key()
+        seed = _integer(seed, "seed")
         stream = self.seeded.get(seed)
         if stream is None:
             stream = self.seeded[seed] = Generator.from_seed(self._start(seed))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tapec import arguments
 from tapec.absent import names_of
 from tapec.errors import ValueError
 from tapec.frames import here
@@ -201,11 +202,11 @@ class VarianceScaling(_Random):
         input_axes: Any = None,
         output_axes: Any = None,
     ) -> None:
-        if scale <= 0:
+        if arguments.number(scale, "scale") <= 0:
             raise ValueError(
                 f"Argument `scale` must be positive float. Received: scale={scale}", location=here()
             )
-        if mode not in ("fan_in", "fan_out", "fan_avg"):
+        if arguments.text(mode, "mode") not in ("fan_in", "fan_out", "fan_avg"):
             raise ValueError(
                 f"Invalid `mode` argument: {mode}. Please use one of ['fan_in', 'fan_out', 'fan_avg']",
                 location=here(),
@@ -372,7 +373,7 @@ def get(identifier: Any) -> Any:
     name, config = identifier, {}
     if isinstance(identifier, dict):
         name, config = identifier.get("class_name"), identifier.get("config", {})
-    if name not in _BY_NAME:
+    if not isinstance(name, str) or name not in _BY_NAME:
         raise ValueError(
             f"Could not interpret initializer identifier: {identifier}", location=here()
         )
@@ -380,13 +381,25 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(initializer: Initializer) -> dict[str, Any]:
-    """What `deserialize` makes an equal initializer of."""
+    """What `deserialize` makes an equal initializer of.
+
+    Raises:
+        TypeError: it is no initializer.
+    """
+    if not isinstance(initializer, Initializer):
+        raise TypeError(
+            f"expected an initializer, got {arguments.shown(initializer)}", location=here()
+        )
     return {"class_name": type(initializer).__name__, "config": initializer.get_config()}
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """The initializer that `serialize` describes; ``custom_objects`` has further classes by name."""
-    if custom_objects and isinstance(config, dict) and config.get("class_name") in custom_objects:
+    if (
+        isinstance(custom_objects, dict)
+        and isinstance(config, dict)
+        and config.get("class_name") in custom_objects
+    ):
         return custom_objects[config["class_name"]](**config.get("config", {}))
     return get(config)
 

@@ -44,7 +44,7 @@ from tapec.functions.factorization import lu_solve as lu_solve
 from tapec.functions.factorization import matrices, places
 from tapec.functions.factorization import solve as solve
 from tapec.functions.factorization import triangular_solve as triangular_solve
-from tapec.functions.known import static_value
+from tapec.functions.known import static_integer
 from tapec.functions.least_squares import lstsq as lstsq
 from tapec.functions.least_squares import matrix_rank as matrix_rank
 from tapec.functions.least_squares import pinv as pinv
@@ -87,7 +87,7 @@ def band_part(
     Example: ``band_part(x, -1, 0)`` is the lower triangle.
     """
     x = matrices(input)
-    lower, upper = (static_value(v, "a number of diagonals") for v in (num_lower, num_upper))
+    lower, upper = (static_integer(v, "a number of diagonals") for v in (num_lower, num_upper))
     row, column = places(*x.type.shape[-2:])
     distance = subtract(row, column)
     kept = [less_equal(distance, lower)] if lower >= 0 else []

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.scopes import current_name_scope, name_scope
@@ -45,7 +46,7 @@ class Module:
 
     def __init__(self, name: str | None = None) -> None:
         given = _snake(type(self).__name__) if name is None else name
-        if not given.isidentifier():
+        if not arguments.text(given, "the name of a Module").isidentifier():
             raise ValueError(
                 f"{given!r} is not a valid module name. Module names must be valid Python identifiers "
                 "(e.g. a valid class name).",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tapec import arguments
 from tapec.absent import names_of
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -36,7 +37,11 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     Example: ``flatten({"b": [2, 3], "a": 1})`` is ``[1, 2, 3]``.
     """
     if not is_nested(structure):
-        return _components(structure) if expand_composites else [structure]
+        return (
+            _components(structure)
+            if arguments.flag(expand_composites, "expand_composites")
+            else [structure]
+        )
     return [leaf for _, child in _children(structure) for leaf in flatten(child, expand_composites)]
 
 
@@ -110,6 +115,7 @@ def map_structure_up_to(shallow: Any, func: Callable[..., Any], *structure: Any)
     """
     if not structure:
         raise ValueError("Must provide at least one structure", location=here())
+    arguments.function(func, "func")
     rows = zip(*(_cut(shallow, s) for s in structure), strict=True)
     return _packed(shallow, iter([func(*row) for row in rows]), False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
-from tapec import nn_experimental
+from tapec import arguments, nn_experimental
 from tapec.absent import names_of
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
@@ -158,7 +158,7 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
     Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
     """
     x = as_float(features)
-    if approximate:
+    if arguments.flag(approximate, "approximate"):
         inner = multiply(sqrt(2 / pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
         return multiply(multiply(0.5, x), add(1, tanh(inner)))
     return multiply(multiply(0.5, x), add(1, erf(multiply(x, 1 / sqrt(2)))))
@@ -359,7 +359,8 @@ def moments(
     y = cast(x, F32) if dtype in (F16, BF16) else x
     mean = reduce_mean(y, axes, keepdims=True)
     variance = reduce_mean(squared_difference(y, mean), axes, keepdims=True)
-    shape = variance.type.shape if keepdims else reduce_sum(y, axes).type.shape
+    kept = arguments.flag(keepdims, "keepdims")
+    shape = variance.type.shape if kept else reduce_sum(y, axes).type.shape
     return cast(reshape(mean, shape), dtype), cast(reshape(variance, shape), dtype)
 
 
@@ -440,7 +441,8 @@ def bias_add(
     x = as_tensor(value)
     b = like(bias, x.type.dtype)
     if data_format is not None and not (
-        data_format.startswith("NC") or (data_format[:1] == "N" and data_format.endswith("C"))
+        arguments.text(data_format, "data_format").startswith("NC")
+        or (data_format[:1] == "N" and data_format.endswith("C"))
     ):
         raise ValueError(
             f"`data_format` must be N...C or NC..., got {data_format}", location=here()
@@ -489,6 +491,8 @@ def compute_average_loss(
     losses = as_float(per_example_loss)
     if sample_weight is not None:
         losses = multiply(losses, like(sample_weight, losses.type.dtype))
+    if global_batch_size is None and not losses.type.rank:
+        raise misfit("compute_average_loss: losses without a batch axis", "pass global_batch_size")
     size = losses.shape[0] if global_batch_size is None else global_batch_size
     return divide(reduce_sum(losses), size)
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tapec import arguments
 from tapec.absent import names_of
+from tapec.errors import TypeError
+from tapec.frames import here
 from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import cast, divide
 from tapec.functions.broadcasting import binary, misfit
 from tapec.functions.indexing import gather
+from tapec.functions.known import as_dim
 from tapec.functions.ordering import argsort
 from tapec.functions.rearrangement import reshape, stack
 from tapec.generator import Algorithm as Algorithm
@@ -32,7 +36,7 @@ def set_seed(seed: int) -> None:
 
     Example: ``set_seed(1)`` before two equal programs gives them the same numbers.
     """
-    _STREAMS.restart(int(seed))
+    _STREAMS.restart(arguments.integer(seed, "seed"))
 
 
 def get_global_generator() -> Generator:
@@ -42,6 +46,8 @@ def get_global_generator() -> Generator:
 
 def set_global_generator(generator: Generator) -> None:
     """Let another generator take its place; functions compiled before keep the old one."""
+    if not isinstance(generator, Generator):
+        raise TypeError(f"expected a Generator, got {arguments.shown(generator)}", location=here())
     _STREAMS.main = generator
 
 
@@ -306,7 +312,7 @@ def stateless_parameterized_truncated_normal(
 def split(seed: TensorLike, num: int = 2, alg: Any = "auto_select") -> Tensor:
     """``[num, 2]`` seeds from one, of its dtype, as good as independent."""
     key = as_tensor(seed)
-    bits = apply("random_bits", _key(key), type=TensorType(U64, (int(num), 2)))
+    bits = apply("random_bits", _key(key), type=TensorType(U64, (as_dim(num), 2)))
     return cast(bits, key.type.dtype)
 
 

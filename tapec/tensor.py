@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.devices import CPU
-from tapec.errors import InvalidArgumentError, RuntimeError, TypeError, ValueError
+from tapec.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 from tapec.frames import here, origin
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
@@ -162,6 +168,13 @@ class Tensor(Operators):
                 hint="use tapec.cond or tapec.while_loop, or tapec.where to choose between values",
             )
         departs(self, "bool()")
+        if self._array.size != 1:
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all(): "
+                f"this tensor is {self.type}",
+                location=here(),
+                hint="use tapec.reduce_any or tapec.reduce_all",
+            )
         return bool(self._array)
 
     def _scalar(self, how: str) -> Any:
@@ -301,6 +314,8 @@ def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
         results = signature.kernel(*arrays)
     except (ShapeError, DTypeError, CheckError) as error:
         raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
+    except (MemoryError, builtins.ValueError) as error:  # the latter: no such array can be
+        raise _too_large(signature, error) from None
     if signature.single:
         if type(results) is not np.ndarray:
             results = np.asarray(results)
@@ -318,6 +333,19 @@ def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
     if len(bystanders) > len(tapes):
         overhear(signature.defn, inputs, outputs)
     return outputs[0] if signature.single else outputs
+
+
+def _too_large(signature: Signature, error: Exception) -> Exception:
+    """What to raise where NumPy could not make a result: an error that says how large it is, if that is why."""
+    bytes = 0
+    for type in signature.outputs:
+        bytes += type.bytes if isinstance(type.bytes, int) else 0
+    if isinstance(error, MemoryError) or bytes >= 2**47:
+        types = ", ".join(map(str, signature.outputs))
+        return ResourceExhaustedError(
+            f"{signature.defn.name}: no memory for {bytes:,} bytes ({types})", location=here()
+        )
+    return error
 
 
 def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = True) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, SupportsIndex, overload
 
+from tapec import arguments
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import TensorType
@@ -237,7 +239,7 @@ def _dims_of(dims: Any) -> Dims | None:
         return dims._dims
     if isinstance(dims, str) or not isinstance(dims, Iterable):
         return (_dim_of(dims),)
-    return tuple(map(_dim_of, dims))
+    return tuple(map(_dim_of, arguments.items(dims, "a shape")))
 
 
 def _dim_of(dim: Any) -> int | None:
@@ -247,7 +249,7 @@ def _dim_of(dim: Any) -> int | None:
         return None
     try:
         size: int = dim.__index__()
-    except AttributeError:
+    except (AttributeError, builtins.TypeError):
         raise TypeError(
             f"Dimension value must be integer or None or have an __index__ method, got value "
             f"'{dim}' with type '{type(dim)}'",

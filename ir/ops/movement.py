@@ -20,6 +20,7 @@ from tapec.ir.op import (
     Sample,
     normal_axes,
     require_equal_dims,
+    require_sizes,
 )
 from tapec.ir.types import F64, Shape, TensorType
 
@@ -49,6 +50,7 @@ class Broadcast(Movement):
     def infer(self, *types: Any, shape: Shape, axes: tuple[int, ...]) -> TensorType:
         """``shape``; ``axes`` ascend, and the sizes there are the operand's."""
         (x,) = types
+        require_sizes(self.name, shape)
         normal_axes(self.name, axes, len(shape))
         if len(axes) != x.rank or list(axes) != sorted(axes):
             raise ShapeError(

@@ -18,7 +18,7 @@ import numpy as np
 from tapec.ir.composed import QUIET_ARRAYS
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import Index, Kernel, Op, Sample
+from tapec.ir.op import Index, Kernel, Op, Sample, require_sizes
 from tapec.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, DType, TensorType
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class RandomOp(Op):
             raise ShapeError(f"{self.name}: keys {key} do not lead {target}")
         if target.dtype not in self.dtypes:
             raise DTypeError(f"{self.name} does not make {target.dtype}")
+        require_sizes(self.name, target.shape)
         return target
 
     @np.errstate(all="ignore")

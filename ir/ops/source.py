@@ -9,7 +9,7 @@ import numpy as np
 
 from tapec.ir.dims import Dim
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import Index, Kernel, Op, Sample
+from tapec.ir.op import Index, Kernel, Op, Sample, require_sizes
 from tapec.ir.pairs import Pair
 from tapec.ir.types import BOOL, F64, I32, INDEX, TensorType, VectorType
 
@@ -38,6 +38,7 @@ class Constant(Op):
             and len(value) == target.lanes
         ):
             return target
+        require_sizes(self.name, target.shape)
         if isinstance(value, np.ndarray) and value.shape != target.shape:
             raise ShapeError(f"constant: an array of shape {list(value.shape)} is no {target}")
         if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
@@ -87,6 +88,7 @@ class Iota(Op):
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The given type."""
         axis, target = attrs["axis"], attrs["type"]
+        require_sizes(self.name, target.shape)
         if not 0 <= axis < target.rank:
             raise ShapeError(f"iota: axis {axis} is outside of {target}")
         if target.dtype.is_bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import InvalidArgumentError, NotImplementedError
 from tapec.frames import here
 from tapec.recording import current_trace
@@ -33,26 +34,27 @@ def compute_gradient(
             location=here(),
             hint="call it outside, on the compiled function",
         )
-    arguments = [as_tensor(value) for value in x]
-    by_tape = [_jacobian(f, arguments, i) for i in range(len(arguments))]
-    by_differences = [_differences(f, arguments, i, delta) for i in range(len(arguments))]
+    arguments.function(f, "f")
+    tensors = [as_tensor(value) for value in arguments.items(x, "x")]
+    by_tape = [_jacobian(f, tensors, i) for i in range(len(tensors))]
+    by_differences = [_differences(f, tensors, i, delta) for i in range(len(tensors))]
     return by_tape, by_differences
 
 
-def _jacobian(f: Callable[..., Tensor], arguments: list[Tensor], which: int) -> Array:
-    x = arguments[which]
+def _jacobian(f: Callable[..., Tensor], tensors: list[Tensor], which: int) -> Array:
+    x = tensors[which]
     with GradientTape() as tape:
         tape.watch(x)
-        y = as_tensor(f(*arguments))
+        y = as_tensor(f(*tensors))
     found = tape.jacobian(y, x, unconnected_gradients="zero")
     rows: Array = found.array.reshape(y.array.size, x.array.size)
     return rows
 
 
 def _differences(
-    f: Callable[..., Tensor], arguments: list[Tensor], which: int, delta: float | None
+    f: Callable[..., Tensor], tensors: list[Tensor], which: int, delta: float | None
 ) -> Array:
-    x = arguments[which].numpy()
+    x = tensors[which].numpy()
     step = float(np.finfo(x.dtype).eps ** (1 / 3)) if delta is None else delta
     columns = []
     for place in np.ndindex(np.shape(x)):
@@ -60,11 +62,11 @@ def _differences(
         for sign in (1, -1):
             moved = np.array(x)
             moved[place] += sign * step * builtins.max(1.0, abs(float(moved[place])))
-            inputs = [*arguments[:which], as_tensor(moved), *arguments[which + 1 :]]
+            inputs = [*tensors[:which], as_tensor(moved), *tensors[which + 1 :]]
             ends.append((as_tensor(f(*inputs)).array.astype(np.float64), float(moved[place])))
         (high, right), (low, left) = ends
         columns.append((high - low).reshape(-1) / (right - left))
-    return np.stack(columns, 1) if columns else np.zeros((as_tensor(f(*arguments)).array.size, 0))
+    return np.stack(columns, 1) if columns else np.zeros((as_tensor(f(*tensors)).array.size, 0))
 
 
 def check_gradients(
@@ -79,7 +81,7 @@ def check_gradients(
 
     Args:
         f: takes as many tensors as ``x`` has, returns one.
-        x: float arguments, best float64.
+        x: float tensors, best float64.
         delta: see `compute_gradient`.
         rtol: the relative error allowed, of each element of the Jacobian.
         atol: the absolute error allowed beside it.

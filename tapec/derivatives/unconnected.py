@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from enum import Enum
 from typing import Any
 
@@ -23,9 +22,9 @@ class UnconnectedGradients(Enum):
         Raises:
             ValueError: it is none.
         """
-        try:
+        if isinstance(value, cls | str) and value in (*cls, *(member.value for member in cls)):
             return cls(value)
-        except builtins.ValueError:
+        else:
             raise ValueError(
                 f"Unknown value for unconnected_gradients: {value!r}", location=here()
             ) from None

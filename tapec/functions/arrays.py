@@ -7,15 +7,30 @@ compiled, a shape must be known: what comes from `shape` and `size` is (see `tap
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any
 
-import numpy as np
-
+from tapec import arguments
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, cast, divide, equal, less, multiply, subtract, where
-from tapec.functions.broadcasting import axis_of, broadcast, common_shape, has_dtype, like, misfit
-from tapec.functions.known import as_dim, as_shape, dim_tensor, dims_tensor, static_value
+from tapec.functions.broadcasting import (
+    axis_of,
+    broadcast,
+    common_shape,
+    has_dtype,
+    like,
+    misfit,
+    wrong_dtype,
+)
+from tapec.functions.known import (
+    as_dim,
+    as_shape,
+    dim_tensor,
+    dims_tensor,
+    static_integer,
+    static_value,
+)
 from tapec.functions.rearrangement import broadcast_to, expand_dims, reshape
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL, F32, F64, I32, I64, DType, Shape, TensorType, as_dtype
@@ -160,14 +175,22 @@ def range(
     if isinstance(bounds[1], Dim) and bounds[0] == 0 and bounds[2] == 1:
         return counting(target, bounds[1])
     # Converted first, so that float32 bounds step as float32 numbers do.
-    numbers: list[Any] = [as_array(v, target)[()] for v in bounds]
+    numbers: list[Any] = [
+        as_array(arguments.number(v, "a bound of range"), target)[()] for v in bounds
+    ]
     first, last, step = numbers
     if step == 0:
         raise misfit(f"Requires delta != 0: {step}")
+    if not all(math.isfinite(n) for n in numbers):
+        raise misfit(f"range takes finite numbers, got {numbers}")
     if first != last and (last > first) != (step > 0):
         order = "start <= limit when delta > 0" if step > 0 else "start >= limit when delta < 0"
         raise misfit(f"Requires {order}: {first}/{last}")
-    line = counting(target, len(np.arange(first, last, step)))
+    if target.is_integer:
+        count = len(builtins.range(*map(int, numbers)))
+    else:
+        count = builtins.max(0, math.ceil((last - first) / step))
+    line = counting(target, count)
     if step != 1:
         line = multiply(line, step)
     return add(line, first) if first else line
@@ -202,7 +225,7 @@ def linspace(
         first = cast(first, F64 if first.type.dtype.bits > 16 else F32)
     last = like(stop, first.type.dtype)
     last = last if last.type.dtype == first.type.dtype else cast(last, first.type.dtype)
-    count = static_value(num, "the number of linspace")
+    count = static_integer(num, "the number of linspace")
     if count < 1:
         raise misfit(f"Requires num > 0: {count}")
     common = common_shape(first.type.shape, last.type.shape)
@@ -266,6 +289,8 @@ def sequence_mask(
     Without ``maxlen`` the greatest length, which must then be known.
     """
     sizes = as_tensor(lengths)
+    if not sizes.type.dtype.is_integer:
+        raise wrong_dtype(sizes.type.dtype, "integer lengths")
     count = int(sizes.array.max(initial=0)) if maxlen is None else as_dim(maxlen)
     return cast(less(counting(sizes.type.dtype, count), expand_dims(sizes, -1)), dtype)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
@@ -30,7 +31,7 @@ from tapec.functions.arithmetic import (
     subtract,
 )
 from tapec.functions.broadcasting import broadcast_pair, wrong_dtype
-from tapec.functions.known import known_elements
+from tapec.functions.known import known_elements, static_integer, static_value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops.check import Check
@@ -87,7 +88,7 @@ def Assert(
     """
     holds = cast(as_tensor(condition), BOOL)
     texts, shown = [""], []
-    for thing in data:
+    for thing in arguments.items(data, "data"):
         if isinstance(thing, str | bytes):
             texts[-1] += f"{thing if isinstance(thing, str) else thing.decode()} "
         else:
@@ -155,7 +156,7 @@ def _assert_compared(
 ) -> None:
     with tracing(current_trace()):
         first, second = broadcast_pair(x, y)
-        _require(holds(first, second), first, second, sign=sign, message=message or "")
+        _require(holds(first, second), first, second, sign=sign, message=_told(message))
 
 
 def assert_equal(
@@ -280,7 +281,10 @@ def assert_near(
     with tracing(current_trace()):
         first, second = broadcast_pair(x, y)
     ulps = 10 * float(np.finfo(np.float32 if first.dtype.bits <= 32 else np.float64).eps)
-    near, share = ulps if atol is None else atol, ulps if rtol is None else rtol
+    near, share = (
+        ulps if given is None else arguments.number(static_value(given, what), what)
+        for given, what in ((atol, "atol"), (rtol, "rtol"))
+    )
 
     def close(a: Tensor, b: Tensor) -> Tensor:
         return less_equal(absolute(subtract(a, b)), add(near, multiply(share, absolute(b))))
@@ -291,25 +295,32 @@ def assert_near(
 # -- shapes
 
 
+def _told(message: str | None) -> str:
+    """The user's own part of an error."""
+    return "" if message is None else arguments.text(message, "message")
+
+
 def assert_rank(
     x: TensorLike, rank: int, message: str | None = None, name: str | None = None
 ) -> None:
     """Raise ValueError unless the tensor has that many axes."""
-    _assert_rank(as_tensor(x), lambda n: n == rank, f"rank {rank}", message)
+    count = static_integer(rank, "rank")
+    _assert_rank(as_tensor(x), lambda n: n == count, f"rank {count}", message)
 
 
 def assert_rank_at_least(
     x: TensorLike, rank: int, message: str | None = None, name: str | None = None
 ) -> None:
     """Raise ValueError unless the tensor has that many axes or more."""
-    _assert_rank(as_tensor(x), lambda n: n >= rank, f"rank at least {rank}", message)
+    count = static_integer(rank, "rank")
+    _assert_rank(as_tensor(x), lambda n: n >= count, f"rank at least {count}", message)
 
 
 def assert_rank_in(
     x: TensorLike, ranks: Iterable[int], message: str | None = None, name: str | None = None
 ) -> None:
     """Raise ValueError unless the number of the tensor's axes is one of these."""
-    allowed = [int(r) for r in ranks]
+    allowed = [static_integer(r, "a rank") for r in arguments.items(ranks, "ranks")]
     _assert_rank(as_tensor(x), allowed.__contains__, f"a rank in {allowed}", message)
 
 
@@ -318,7 +329,7 @@ def _assert_rank(
 ) -> None:
     if not fits(tensor.ndim):
         raise ValueError(
-            f"{message or ''} Tensor must have {wanted}. Received rank {tensor.ndim}, shape "
+            f"{_told(message)} Tensor must have {wanted}. Received rank {tensor.ndim}, shape "
             f"{tensor.shape}".strip(),
             location=here(),
         )
@@ -347,8 +358,7 @@ def assert_shapes(
         name: ignored.
     """
     found: dict[Any, tuple[int | None, str]] = {}
-    pairs: Iterable[Any] = shapes.items() if isinstance(shapes, dict) else shapes
-    for value, wanted in pairs:
+    for value, wanted in arguments.pairs(shapes, "shapes"):
         tensor = as_tensor(value.deref() if hasattr(value, "deref") else value)
         symbols = list(wanted) if isinstance(wanted, str | list | tuple) else [wanted]
         for symbol, size, axis in _matched(tensor, symbols, message):
@@ -369,7 +379,7 @@ def _matched(
     tensor: Tensor, symbols: list[Any], message: str | None
 ) -> list[tuple[Any, int | None, int]]:
     """Each named size with the symbol for it and its axis."""
-    symbols = [... if s == "..." else s for s in symbols]
+    symbols = [... if isinstance(s, str) and s == "..." else s for s in symbols]
     sizes = list(tensor.shape)
     offset = 0
     if ... in symbols:
@@ -407,7 +417,7 @@ def assert_integer(x: TensorLike, message: str | None = None, name: str | None =
     dtype = as_tensor(x).dtype
     if not dtype.is_integer:
         raise TypeError(
-            f"{message or ''} Expected x to be an integer tensor, got {dtype!r}".strip(),
+            f"{_told(message)} Expected x to be an integer tensor, got {dtype!r}".strip(),
             location=here(),
         )
 
@@ -418,7 +428,8 @@ def assert_same_float_dtype(tensors: Sequence[Any] | None = None, dtype: Any = N
     Raises:
         ValueError: they have different dtypes, or no float dtype.
     """
-    found = [as_tensor(t).dtype for t in tensors or () if t is not None]
+    given = [] if tensors is None else arguments.items(tensors, "tensors")
+    found = [as_tensor(t).dtype for t in given if t is not None]
     if dtype is not None:
         found.insert(0, as_dtype(dtype))
     for first, other in pairwise(found):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import UnimplementedError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj, greater, less_equal, logical_and
@@ -119,7 +120,7 @@ def tridiagonal_solve(
 
 def _tridiagonal(diagonals: Any, form: str) -> Tensor:
     """The matrices ``[..., n, n]``."""
-    if form == "compact":
+    if arguments.text(form, "diagonals_format") == "compact":
         return diag(matrices(diagonals), k=(-1, 1), align=_PACKING)
     if form == "matrix":
         x = matrices(diagonals)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import (
     InvalidArgumentError,
     NotImplementedError,
@@ -26,7 +27,7 @@ from tapec.frames import here
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import DType, Shape, TensorType
 from tapec.recording import current_trace
-from tapec.tensor import EagerTensor, Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import EagerTensor, Tensor, TensorLike, apply, as_array, as_tensor
 
 
 def misfit(message: str, hint: str | None = None) -> TapecError:
@@ -233,7 +234,7 @@ def axis_of(axis: object, rank: int, what: str = "axis") -> int:
     Raises:
         InvalidArgumentError: outside of the rank (ValueError while a function is compiled).
     """
-    number = int(axis)  # type: ignore[call-overload]
+    number = arguments.integer(axis, what)
     if not -rank <= number < rank:
         raise misfit(f"Invalid {what} ({number} for input with {rank} dimension(s))")
     return int(number % rank)
@@ -254,7 +255,7 @@ def axes_of(axes: object, rank: int, what: str = "reduction dimension") -> tuple
     if isinstance(axes, list | tuple):
         numbers = axes
     else:
-        numbers = np.atleast_1d(np.asarray(axes)).tolist()
+        numbers = np.atleast_1d(as_array(axes)).tolist()
     found = sorted(axis_of(a, rank, what) for a in numbers)
     if len(set(found)) != len(found):
         raise misfit(f"Invalid reduction arguments: Axes contains duplicate dimension: {found}")

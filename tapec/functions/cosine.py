@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import NotImplementedError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import multiply, real
@@ -42,10 +43,10 @@ def dct(
         ValueError: an argument has another value.
         NotImplementedError: another axis.
     """
-    if axis != -1:
+    if arguments.integer(axis, "axis") != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}", location=here())
     x = as_real(input, 1)
-    if type not in (1, 2, 3, 4):
+    if arguments.integer(type, "type") not in (1, 2, 3, 4):
         raise ValueError("Types I, II, III and IV (I)DCT are supported.", location=here())
     if norm not in (None, "ortho"):
         raise ValueError(
@@ -75,7 +76,7 @@ def idct(
     name: str | None = None,
 ) -> Tensor:
     """The inverse of `dct`; without ``norm`` times 2N, for type 1 times 2(N-1)."""
-    return dct(input, {2: 3, 3: 2}.get(type, type), n, axis, norm)
+    return dct(input, {2: 3, 3: 2}.get(arguments.integer(type, "type"), type), n, axis, norm)
 
 
 def _turned(x: Tensor, angles: Any) -> Tensor:

@@ -18,12 +18,12 @@ from tapec.functions.arithmetic import equal, where
 from tapec.functions.broadcasting import like, misfit
 from tapec.functions.factorization import matrices, places
 from tapec.functions.indexing import entries
-from tapec.functions.known import static_value
+from tapec.functions.known import static_integer
 from tapec.functions.products import main_diagonal
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import I32
-from tapec.tensor import Array, Tensor, TensorLike, as_tensor
+from tapec.tensor import Array, Tensor, TensorLike, as_array, as_tensor
 
 
 def diag(
@@ -54,7 +54,7 @@ def diag(
     if not x.type.rank:
         raise misfit("diag: expected at least a vector, got a scalar")
     lower, upper = _band(k)
-    rows, columns = (int(static_value(n, "a size of diag")) for n in (num_rows, num_cols))
+    rows, columns = (static_integer(n, "a size of diag") for n in (num_rows, num_cols))
     padding = as_tensor(padding_value, x.type.dtype)
     if lower == upper == 0 and rows == columns == -1 and _is_single(k):
         n = x.type.shape[-1]
@@ -143,8 +143,8 @@ def _is_single(k: Any) -> bool:
 
 def _band(k: Any) -> tuple[int, int]:
     """The lowest and the highest diagonal."""
-    known = k if isinstance(k, Sequence) else np.atleast_1d(np.asarray(k)).tolist()
-    numbers = [int(static_value(v, "a diagonal")) for v in known]
+    known = k if isinstance(k, list | tuple) else np.atleast_1d(as_array(k)).tolist()
+    numbers = [static_integer(v, "a diagonal") for v in known]
     if len(numbers) not in (1, 2):
         raise misfit(f"k must be one diagonal, or the lowest and the highest, got {k}")
     if numbers[0] > numbers[-1]:
@@ -156,6 +156,8 @@ def _band(k: Any) -> tuple[int, int]:
 
 def _fixed(shape: Sequence[DimLike], what: str) -> tuple[int, int]:
     """The sizes of a matrix whose diagonals are looked up in a table."""
+    if len(shape) < 2:
+        raise misfit(f"{what}: expected matrices, got {len(shape)} axes")
     if any(isinstance(n, Dim) for n in shape):
         raise misfit(
             f"{what}: the size of the matrices must be known for other than the main diagonal"

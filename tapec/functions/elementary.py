@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log as _log
 
+from tapec import arguments
 from tapec.functions.arithmetic import (
     add,
     divide,
@@ -172,7 +173,7 @@ def polyval(coeffs: Sequence[TensorLike], x: TensorLike, name: str | None = None
     """
     x = as_tensor(x)
     value = multiply(x, 0)
-    for coefficient in coeffs:
+    for coefficient in arguments.items(coeffs, "coeffs"):
         value = add(multiply(value, x), coefficient)
     return value
 

@@ -185,6 +185,8 @@ def fitted(x: Tensor, axis: int, size: DimLike) -> Tensor:
 
 def _rfft(x: Tensor, lengths: Sequence[DimLike | None]) -> Tensor:
     rank, count = x.type.rank, len(lengths)
+    if not 0 < count <= rank:
+        raise misfit(f"a transform along {count} axes of a tensor with {rank}")
     for axis, length in zip(range(rank - count, rank), lengths, strict=True):
         x = x if length is None else fitted(x, axis, length)
     size = x.type.shape[-1]
@@ -197,6 +199,8 @@ def _rfft(x: Tensor, lengths: Sequence[DimLike | None]) -> Tensor:
 
 def _irfft(x: Tensor, lengths: Sequence[DimLike | None]) -> Tensor:
     rank, count = x.type.rank, len(lengths)
+    if not 0 < count <= rank:
+        raise misfit(f"a transform along {count} axes of a tensor with {rank}")
     for axis, length in zip(range(rank - count, rank - 1), lengths[:-1], strict=True):
         x = x if length is None else fitted(x, axis, length)
         x = _along(x, axis, inverse=True)

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.effects import tell
 from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
 from tapec.frames import here, origin
@@ -43,6 +44,7 @@ def py_function(
     """
     if func is None:
         return _decorator(py_function, inp, Tout)
+    arguments.function(func, "func")
     inputs = _inputs(inp)
     types = [as_dtype(t) for t in _listed(Tout)]
     if current_trace() is not None:
@@ -89,6 +91,7 @@ def numpy_function(
     """
     if func is None:
         return _decorator(numpy_function, inp, Tout)
+    arguments.function(func, "func")
     inputs = _inputs(inp)
     if current_trace() is not None:
         _later("numpy_function", func, inputs, _listed(Tout), lambda a: a.copy()[()])

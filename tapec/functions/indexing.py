@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, less, less_equal, multiply, where
@@ -25,7 +26,7 @@ from tapec.functions.broadcasting import (
     refuse_outside,
     wrong_dtype,
 )
-from tapec.functions.known import dim_tensor, dims_tensor, static_value
+from tapec.functions.known import dim_tensor, dims_tensor, static_integer, static_value
 from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import expand_dims, part, reshape, reverse, unstack
 from tapec.functions.reductions import reduce_all
@@ -197,6 +198,13 @@ def strided_slice(
     starts, stops = (static_values(bounds) for bounds in (begin, end))
     steps = [1] * len(starts) if strides is None else static_values(strides)
     items: list[Any] = []
+    if not len(starts) == len(stops) == len(steps):
+        lengths = [len(starts), len(stops), len(steps)]
+        raise misfit(f"Expected begin, end, and strides to be of equal length, got {lengths}")
+    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask = (
+        arguments.integer(mask, "a mask of strided_slice") for mask in masks
+    )
     for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
         bit = 1 << i
         if ellipsis_mask & bit:
@@ -215,7 +223,7 @@ def static_values(values: Any) -> list[Any]:
     """Python numbers from a sequence or vector that must be known."""
     if has_dtype(values):
         values = unstack(as_tensor(values))
-    return [static_value(v, "a bound of a slice") for v in values]
+    return [static_value(v, "a bound of a slice") for v in arguments.items(values, "bounds")]
 
 
 # -- lists of indices
@@ -251,7 +259,7 @@ def gather(
     positions = as_tensor(indices)
     if not positions.type.dtype.is_integer:
         raise wrong_dtype(positions.type.dtype, "integer indices")
-    shared = static_value(batch_dims, "batch_dims")
+    shared = static_integer(batch_dims, "batch_dims")
     shared = shared if shared >= 0 else shared + positions.type.rank
     place = axis_of(shared if axis is None else static_value(axis, "axis"), x.type.rank)
     require_inside(positions, x.type.shape[place])
@@ -289,7 +297,7 @@ def gather_nd(
     Example: ``gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]])`` is ``[2, 3]``.
     """
     x, places = as_tensor(params), as_tensor(indices)
-    valid = None
+    valid, batch_dims = None, static_integer(batch_dims, "batch_dims")
     if ignores(bad_indices_policy):
         places, valid = valid_indices(places, x.type.shape[batch_dims:])
     flat, count = linear_index(places, x.type.shape[batch_dims:])
@@ -306,7 +314,12 @@ def ignores(bad_indices_policy: str) -> bool:
     Raises:
         ValueError: no such policy.
     """
-    if bad_indices_policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+    if arguments.text(bad_indices_policy, "bad_indices_policy") not in (
+        "",
+        "DEFAULT",
+        "ERROR",
+        "IGNORE",
+    ):
         raise ValueError(
             f"bad_indices_policy must be '', 'DEFAULT', 'ERROR' or 'IGNORE', got "
             f"{bad_indices_policy!r}",
@@ -317,6 +330,8 @@ def ignores(bad_indices_policy: str) -> bool:
 
 def valid_indices(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, Tensor]:
     """Tuples of indices ``[..., k]`` with 0 for one out of range, and whether each is within range."""
+    if not indices.type.rank:
+        raise misfit("indices are tuples [..., k], got a scalar")
     count = indices.type.shape[-1]
     extents = dims_tensor(shape[: builtins.int(count)], indices.type.dtype)  # type: ignore[arg-type]
     valid = reduce_all(logical_and(less_equal(0, indices), less(indices, extents)), -1)
@@ -334,6 +349,8 @@ def linear_index(indices: Tensor, shape: Sequence[DimLike]) -> tuple[Tensor, int
     Raises:
         InvalidArgumentError: an index out of range; see `gather`.
     """
+    if not indices.type.rank:
+        raise misfit("indices are tuples [..., k], got a scalar")
     count = indices.type.shape[-1]
     if isinstance(count, Dim) or count > len(shape):
         raise misfit(f"index innermost dimension length must be <= params rank; saw {count}")

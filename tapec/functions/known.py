@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import TypeError
+from tapec import arguments
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Value
 from tapec.ir.dims import Dim, DimLike
@@ -44,12 +45,7 @@ def as_shape(shape: Any) -> Shape:
         return tuple(as_dim(d) for d in elements.reshape(-1).tolist())
     if isinstance(shape, np.ndarray):
         shape = shape.reshape(-1).tolist()
-    try:
-        return tuple([as_dim(d) for d in shape])
-    except builtins.TypeError as error:
-        if isinstance(error, TypeError):
-            raise
-        raise TypeError(f"expected a shape, got {shape!r}", location=here()) from None
+    return tuple([as_dim(d) for d in arguments.items(shape, "a shape")])
 
 
 def as_dim(size: Any) -> DimLike:
@@ -58,6 +54,8 @@ def as_dim(size: Any) -> DimLike:
     Raises:
         TypeError: it is no integer, or not known while a function is compiled.
     """
+    if isinstance(size, builtins.int) and not -(2**63) <= size < 2**63:
+        raise ValueError(f"{size} is too large for a size", location=here())
     if isinstance(size, builtins.int | Dim):
         return size
     if isinstance(size, Tensor) or hasattr(size, "read_value"):
@@ -65,10 +63,10 @@ def as_dim(size: Any) -> DimLike:
         return as_dim(found.reshape(()).item() if found.size == 1 else found.tolist())
     try:
         return size.__index__()  # type: ignore[no-any-return]
-    except AttributeError:
+    except (AttributeError, builtins.TypeError):
         hint = "a size that changes from call to call is None in x.shape: use tapec.shape(x)"
         raise TypeError(
-            f"expected an integer size, got {size!r}",
+            f"expected an integer size, got {arguments.shown(size)}",
             location=here(),
             hint=hint if size is None else None,
         ) from None
@@ -190,5 +188,21 @@ def static_value(value: TensorLike, what: str) -> Any:
                 location=here(),
                 hint="pass a Python number",
             )
-        return found.reshape(()).item()
-    return value.item() if isinstance(value, np.generic | np.ndarray) else value
+        value = found
+    if isinstance(value, np.generic | np.ndarray):
+        if value.size != 1:
+            raise TypeError(
+                f"{what} must be one number, got {arguments.shown(value)}", location=here()
+            )
+        return value.reshape(()).item()
+    return value
+
+
+def static_integer(value: TensorLike, what: str) -> Any:
+    """A Python integer, or a dim that a call will know, from an argument that must be known.
+
+    Raises:
+        TypeError: it is not known while a function is compiled, or no integer.
+    """
+    found = static_value(value, what)
+    return found if isinstance(found, Dim) else arguments.integer(found, what)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import InvalidArgumentError
 from tapec.frames import here
 from tapec.functions.arithmetic import add_n, identity, multiply, subtract, truncatediv
@@ -21,21 +22,21 @@ from tapec.tensor_shape import TensorShape
 
 def identity_n(input: Sequence[TensorLike], name: str | None = None) -> list[Tensor]:
     """`tapec.identity` of each."""
-    return [identity(x) for x in input]
+    return [identity(x) for x in arguments.items(input, "input")]
 
 
 def shape_n(
     input: Sequence[TensorLike], out_type: Any = I32, name: str | None = None
 ) -> list[Tensor]:
     """`tapec.shape` of each."""
-    return [shape(x, out_type) for x in input]
+    return [shape(x, out_type) for x in arguments.items(input, "input")]
 
 
 def tuple(
     tensors: Sequence[TensorLike | None], control_inputs: Any = None, name: str | None = None
 ) -> list[Tensor | None]:
     """Each tensor, or None where None stands; ``control_inputs`` are computed in the order of the program anyway."""
-    return [None if x is None else identity(x) for x in tensors]
+    return [None if x is None else identity(x) for x in arguments.items(tensors, "tensors")]
 
 
 def parallel_stack(values: Sequence[TensorLike], name: str | None = None) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.derivatives.subprogram import map_rows
 from tapec.errors import ValueError
 from tapec.frames import here
@@ -41,6 +42,7 @@ def vectorized_map(
         ValueError: ``elems`` are empty, or their leading axes differ.
         RuntimeError: ``fn`` assigns or makes a Variable.
     """
+    arguments.function(fn, "fn")
     leaves, spec = flatten(elems)
     rows = [as_tensor(leaf) for leaf in leaves]
     if not rows or any(not r.type.rank or r.type.shape[0] != rows[0].type.shape[0] for r in rows):

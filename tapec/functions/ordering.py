@@ -9,10 +9,11 @@ from tapec.frames import here
 from tapec.functions.arithmetic import cast, less, where
 from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.indexing import entries
-from tapec.functions.known import static_value
+from tapec.functions.known import static_integer, static_value
 from tapec.functions.logic import logical_not
 from tapec.functions.rearrangement import expand_dims, part, transpose
 from tapec.functions.reductions import reduce_logsumexp
+from tapec.ir.dims import Dim
 from tapec.ir.types import I32, TensorType
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
@@ -106,7 +107,9 @@ def top_k(
         InvalidArgumentError: there are less than ``k`` entries.
     """
     x = as_tensor(input)
-    count = static_value(k, "k")
+    count = static_integer(k, "k")
+    if not isinstance(count, Dim) and count < 0:
+        raise misfit(f"Need k >= 0, got {count}")
     if not x.type.rank or (isinstance(n := x.type.shape[-1], int) and n < count):
         raise misfit(f"input must have at least k={count} columns, got shape {x.shape}")
     order = part(argsort(x, -1, "DESCENDING"), x.type.rank - 1, 0, count)

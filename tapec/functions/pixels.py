@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tapec.functions.broadcasting import misfit
-from tapec.functions.known import static_value
+from tapec.functions.known import static_integer
 from tapec.functions.rearrangement import reshape, transpose
 from tapec.functions.windows import require_channels_last
 from tapec.ir.dims import Dim
@@ -51,7 +51,7 @@ def depth_to_space(
 
 def _image(input: TensorLike, block_size: int, data_format: str | None) -> tuple[Tensor, int]:
     require_channels_last(data_format, 2)
-    x, size = as_tensor(input), int(static_value(block_size, "block_size"))
+    x, size = as_tensor(input), static_integer(block_size, "block_size")
     if x.type.rank != 4 or size < 1:
         raise misfit(f"expected [batch, H, W, C] and a positive size, got {x.shape} and {size}")
     return x, size

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, conj, multiply
@@ -62,8 +63,8 @@ def matmul(
             ValueError.
         ValueError: transpose and adjoint of one operand.
     """
-    if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
-        raise ValueError("Only one of transpose and adjoint can be True.", location=here())
+    _require_one(transpose_a, adjoint_a)
+    _require_one(transpose_b, adjoint_b)
     x, y = converted(a, b)
     if output_type is not None:
         x, y = cast(x, output_type), cast(y, output_type)
@@ -93,6 +94,11 @@ def _rows_times_matrix(x: Tensor, y: Tensor, transpose_b: bool) -> Tensor:
     rows = reshape(x, (prod(lead), width))
     product = apply("matmul", rows, y, transpose_a=False, transpose_b=transpose_b)
     return reshape(product, (*lead, product.type.shape[1]))
+
+
+def _require_one(transpose: Any, adjoint: Any) -> None:
+    if arguments.flag(transpose, "transpose") and arguments.flag(adjoint, "adjoint"):
+        raise ValueError("Only one of transpose and adjoint can be True.", location=here())
 
 
 def matvec(
@@ -131,7 +137,10 @@ def tensordot(a: TensorLike, b: TensorLike, axes: Any, name: str | None = None) 
             raise misfit(f"tensordot: {axes} axes of operands with {m} and {n}")
         first, second = list(range(m - axes, m)), list(range(axes))
     else:
-        pair = [list(p) if isinstance(p, Sequence) else [p] for p in axes]
+        sides = arguments.items(axes, "axes")
+        if len(sides) != 2:
+            raise misfit(f"tensordot: axes are for two operands, got {arguments.shown(axes)}")
+        pair = [list(p) if isinstance(p, Sequence) else [p] for p in sides]
         first, second = [axis_of(i, m) for i in pair[0]], [axis_of(i, n) for i in pair[1]]
     sizes = [x.type.shape[i] for i in first], [y.type.shape[i] for i in second]
     if not may_equal(*map(tuple, sizes)):
@@ -181,7 +190,7 @@ def einsum(equation: str, *inputs: TensorLike) -> Tensor:
 
 def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     """The letters of the operands and of the result; ``...`` becomes Greek letters."""
-    text = equation.replace(" ", "")
+    text = arguments.text(equation, "the equation of einsum").replace(" ", "")
     left, arrow, result = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):

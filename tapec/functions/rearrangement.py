@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj
@@ -29,7 +30,7 @@ from tapec.functions.broadcasting import (
     misfit,
     shape_text,
 )
-from tapec.functions.known import as_shape, static_value
+from tapec.functions.known import as_dim, as_shape, static_integer, static_value
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import Shape
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -98,7 +99,7 @@ def _list(values: Any) -> list[Any]:
     """A list of numbers from a list, an array or a tensor that is known."""
     if has_dtype(values):
         return list(as_shape(values))
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return [n.item() if isinstance(n, np.generic) else n for n in arguments.items(values, "a list")]
 
 
 def expand_dims(input: TensorLike, axis: Any, name: str | None = None) -> Tensor:
@@ -115,7 +116,7 @@ def squeeze(input: TensorLike, axis: Any = None, name: str | None = None) -> Ten
     x = as_tensor(input)
     shape = x.type.shape
     axes: Sequence[int] = [a for a, n in enumerate(shape) if n == 1]
-    if axis is not None and axis != []:
+    if axis is not None and not (isinstance(axis, list) and not axis):
         axes = axes_of(axis, len(shape), "squeeze dimension")
         for a in axes:
             if shape[a] != 1:
@@ -135,9 +136,10 @@ def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Tens
 def ensure_shape(x: TensorLike, shape: Sequence[Any], name: str | None = None) -> Tensor:
     """``x`` itself, whose shape must be ``shape``; None stands for any size."""
     tensor = as_tensor(x)
-    fits = len(shape) == tensor.type.rank and all(
+    sizes = [None if n is None else as_dim(n) for n in arguments.items(shape, "a shape")]
+    fits = len(sizes) == tensor.type.rank and all(
         wanted is None or isinstance(n, Dim) or wanted == n
-        for wanted, n in zip(shape, tensor.type.shape, strict=True)
+        for wanted, n in zip(sizes, tensor.type.shape, strict=True)
     )
     if not fits:
         raise misfit(
@@ -152,7 +154,11 @@ def ensure_shape(x: TensorLike, shape: Sequence[Any], name: str | None = None) -
 def _tensors(values: Any, name: str) -> list[Tensor]:
     """Tensors of one dtype from a list; numbers take the dtype of the first tensor in it."""
     if not isinstance(values, list | tuple):
-        values = list(as_tensor(values)) if has_dtype(values) else list(values)
+        values = (
+            list(as_tensor(values))
+            if has_dtype(values)
+            else arguments.items(values, f"the tensors of {name}")
+        )
     if not values:
         raise ValueError(f"{name} needs at least one tensor", location=here())
     first = next((as_tensor(v) for v in values if has_dtype(v)), None)
@@ -244,7 +250,9 @@ def split(
         rest = extent - sum(n for n in sizes if n != -1)
         sizes = [rest if n == -1 else n for n in sizes]
     else:
-        count = static_value(num_or_size_splits, "the number of parts")
+        count = static_integer(num_or_size_splits, "the number of parts")
+        if count < 1:
+            raise misfit(f"split: the number of parts must be positive, got {count}")
         sizes = [extent // count] * count
     if sum(sizes) != extent or any(not isinstance(n, Dim) and n < 0 for n in sizes):
         raise misfit(f"split: {num_or_size_splits} does not divide axis {place} of size {extent}")
@@ -297,6 +305,8 @@ def repeat(
     place = axis_of(axis, x.type.rank)
     shape = x.type.shape
     counts = as_shape(repeats)
+    if any(not isinstance(n, Dim) and n < 0 for n in counts):
+        raise misfit(f"repeats must not be negative, got {list(counts)}")
     if len(counts) == 1:
         wide = (*shape[: place + 1], counts[0], *shape[place + 1 :])
         axes = (*builtins.range(place + 1), *builtins.range(place + 2, len(wide)))
@@ -333,9 +343,12 @@ def pad(
         flat = as_shape(paddings)
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
     else:
-        pairs = [as_shape(pair) for pair in paddings]  # type: ignore[misc]
+        pairs = [as_shape(pair) for pair in arguments.items(paddings, "paddings")]  # type: ignore[misc]
+    if any(len(pair) != 2 for pair in pairs):
+        raise misfit(f"pad: paddings must be pairs, got {arguments.shown(paddings)}")
     if len(pairs) != x.type.rank:
         raise misfit(f"pad: paddings for {len(pairs)} axes, the tensor has {x.type.rank}")
+    mode = arguments.text(mode, "mode")
     if mode.upper() == "CONSTANT":
         low, high = (tuple(p[i] for p in pairs) for i in (0, 1))
         value = static_value(constant_values, "constant_values")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tapec.errors import ValueError
+from tapec import arguments
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
@@ -44,7 +45,7 @@ def _reduce(op: str, input_tensor: TensorLike, axis: Any, keepdims: bool) -> Ten
     if not axes:
         return x
     result: Tensor = apply(op, x, axes=axes)
-    return _kept(result, x, axes) if keepdims else result
+    return _kept(result, x, axes) if arguments.flag(keepdims, "keepdims") else result
 
 
 def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -189,7 +190,11 @@ def count_nonzero(
     name: str | None = None,
 ) -> Tensor:
     """How many elements are not 0."""
-    return reduce_sum(cast(not_equal(input, 0), dtype), axis, bool(keepdims))
+    return reduce_sum(
+        cast(not_equal(input, 0), dtype),
+        axis,
+        keepdims is not None and arguments.flag(keepdims, "keepdims"),
+    )
 
 
 def norm(
@@ -213,10 +218,12 @@ def norm(
     Raises:
         ValueError: ``ord`` is not supported, for these axes.
     """
-    x, keepdims = as_float(tensor), bool(keepdims)
+    x, keepdims = as_float(tensor), keepdims is not None and arguments.flag(keepdims, "keepdims")
     matrix = isinstance(axis, list | tuple) and len(axis) == 2
     if not isinstance(ord, str | int | float):
-        raise ValueError(f"'ord' must be a name or a number, got {ord!r}", location=here())
+        raise TypeError(
+            f"'ord' must be a number or a name, got {arguments.shown(ord)}", location=here()
+        )
     if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
         return reduce_euclidean_norm(x, axis, keepdims)
     if matrix:

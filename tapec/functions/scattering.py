@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tapec import arguments
 from tapec.functions.arithmetic import (
     cast,
     divide,
@@ -28,6 +29,7 @@ from tapec.functions.broadcasting import (
     may_equal,
     misfit,
     refuse_in_trace,
+    wrong_dtype,
 )
 from tapec.functions.elementary import rsqrt
 from tapec.functions.indexing import expand_to, ignores, linear_index, valid_indices
@@ -204,6 +206,8 @@ def _segments(
     data: TensorLike, segment_ids: TensorLike, num_segments: Any
 ) -> tuple[Tensor, Tensor, DimLike]:
     x, ids = as_tensor(data), as_tensor(segment_ids)
+    if not ids.type.dtype.is_integer:
+        raise wrong_dtype(ids.type.dtype, "integer segment_ids")
     count = as_dim(num_segments)
     if not may_equal(x.type.shape[: ids.type.rank], ids.type.shape):
         raise misfit(f"data.shape = {x.shape} does not start with segment_ids.shape = {ids.shape}")
@@ -326,6 +330,8 @@ def _or_zero(result: Tensor, ids: Tensor, count: int) -> Tensor:
 def _ascending(segment_ids: TensorLike) -> tuple[Tensor, int]:
     """The ids, and how many segments there are, which must be known."""
     ids = as_tensor(segment_ids)
+    if not ids.type.dtype.is_integer:
+        raise wrong_dtype(ids.type.dtype, "integer segment_ids")
     array = get_static_value(ids)
     if array is None:
         refuse_in_trace("a segment function", "use the unsorted one, and say how many segments")
@@ -380,5 +386,5 @@ def searchsorted(
         out_type: of the result ``[..., m]``.
     """
     row, wanted = converted(sorted_sequence, values)
-    compare = less if side == "left" else less_equal
+    compare = less if arguments.text(side, "side") == "left" else less_equal
     return reduce_sum(cast(compare(expand_dims(row, -2), expand_dims(wanted, -1)), out_type), -1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapec import arguments
 from tapec.functions.arithmetic import (
     cast,
     equal,
@@ -243,8 +244,10 @@ def dynamic_stitch(
         NotImplementedError: while a function is compiled: the size depends on values.
     """
     refuse_in_trace("dynamic_stitch", "use tapec.scatter_nd, which is told the shape")
-    places = [as_tensor(i, I32) for i in indices]
-    values = [as_tensor(v) for v in data]
+    places = [as_tensor(i, I32) for i in arguments.items(indices, "indices")]
+    values = [as_tensor(v) for v in arguments.items(data, "data")]
+    if not places or len(places) != len(values):
+        raise misfit(f"dynamic_stitch: {len(places)} indices for {len(values)} pieces of data")
     rest = values[0].type.shape[places[0].type.rank :]
     flat = concat([reshape(i, (-1,)) for i in places], 0)
     entries = concat([reshape(v, (-1, *rest)) for v in values], 0)

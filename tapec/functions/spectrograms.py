@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, divide, multiply, square, subtract
@@ -14,10 +15,11 @@ from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.cosine import dct, idct
 from tapec.functions.fourier import fitted, irfft, rfft
 from tapec.functions.indexing import gather
-from tapec.functions.known import static_value
+from tapec.functions.known import static_integer, static_value
 from tapec.functions.rearrangement import concat, pad, part, reshape, reverse, split, tile
 from tapec.functions.reductions import reduce_sum
 from tapec.functions.tapers import hann_window, vorbis_window
+from tapec.ir.dims import Dim
 from tapec.ir.types import F32, I32, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
@@ -184,7 +186,14 @@ def _transform_length(fft_length: Any, frame_length: int) -> int:
 
 
 def _number(value: Any, what: str) -> int:
-    return int(static_value(value, what))
+    number = static_integer(value, what)
+    if isinstance(number, Dim) or not 0 <= number < 2**31:
+        raise misfit(f"{what} must be a number in [0, 2**31) that is known, got {number}")
+    return int(number)
+
+
+def _real(value: Any, what: str) -> float:
+    return float(arguments.number(static_value(value, what), what))
 
 
 # -- lapped cosine transforms
@@ -232,8 +241,8 @@ def inverse_mdct(
 ) -> Tensor:
     """The inverse of `mdct`, but for the first and last half of a frame."""
     x = as_tensor(mdcts)
-    half = x.type.shape[-1]
-    if not isinstance(half, int) or half % 2:
+    half = x.type.shape[-1] if x.type.rank else 0
+    if not isinstance(half, int) or half % 2 or not half:
         raise misfit(f"inverse_mdct needs a size that is known and even, got {half}")
     unfolded = idct(x, type=4, norm=norm)
     if norm is None:
@@ -274,9 +283,9 @@ def linear_to_mel_weight_matrix(
         ValueError: numbers that make no bands.
     """
     bins, lines = _number(num_mel_bins, "num_mel_bins"), _number(num_spectrogram_bins, "bins")
-    rate = float(static_value(sample_rate, "sample_rate"))
-    lower = float(static_value(lower_edge_hertz, "lower_edge_hertz"))
-    upper = float(static_value(upper_edge_hertz, "upper_edge_hertz"))
+    rate = _real(sample_rate, "sample_rate")
+    lower = _real(lower_edge_hertz, "lower_edge_hertz")
+    upper = _real(upper_edge_hertz, "upper_edge_hertz")
     _require_bands(bins, rate, lower, upper, dtype)
     edges = np.linspace(_mel(lower), _mel(upper), bins + 2)
     low, middle, high = edges[:-2], edges[1:-1], edges[2:]

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast
-from tapec.functions.known import static_value
+from tapec.functions.broadcasting import misfit
+from tapec.functions.known import static_integer, static_value
+from tapec.ir.dims import Dim
 from tapec.ir.types import F32, as_dtype
 from tapec.tensor import Tensor, as_tensor
 
@@ -42,14 +45,23 @@ def kaiser_window(
     window_length: Any, beta: Any = 12.0, dtype: Any = F32, name: str | None = None
 ) -> Tensor:
     """``I0(beta sqrt(1 - (2 n / (N - 1) - 1)²)) / I0(beta)``, with the modified Bessel function ``I0``."""
-    return _weights(np.kaiser(_length(window_length), static_value(beta, "beta")), dtype)
+    return _weights(
+        np.kaiser(_length(window_length), arguments.number(static_value(beta, "beta"), "beta")),
+        dtype,
+    )
 
 
 def kaiser_bessel_derived_window(
     window_length: Any, beta: Any = 12.0, dtype: Any = F32, name: str | None = None
 ) -> Tensor:
     """The roots of the running sums of a `kaiser_window` of half the length, up and down again."""
-    sums = np.cumsum(np.kaiser(_length(window_length) // 2 + 1, static_value(beta, "beta")))
+    if not _length(window_length):
+        return _weights(np.zeros(0), dtype)
+    sums = np.cumsum(
+        np.kaiser(
+            _length(window_length) // 2 + 1, arguments.number(static_value(beta, "beta"), "beta")
+        )
+    )
     rising = np.sqrt(sums[:-1] / sums[-1])
     return _weights(np.concatenate([rising, rising[::-1]]), dtype)
 
@@ -73,7 +85,10 @@ def _raised_cosine(
 
 
 def _length(window_length: Any) -> int:
-    return int(static_value(window_length, "window_length"))
+    length = static_integer(window_length, "window_length")
+    if isinstance(length, Dim) or not 0 <= length < 2**31:
+        raise misfit(f"window_length must be a number in [0, 2**31) that is known, got {length}")
+    return int(length)
 
 
 def _weights(values: Any, dtype: Any) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, cast, floordiv, floormod, maximum, multiply, negative
@@ -49,7 +50,7 @@ def pool(
         ValueError: another type of pooling, or strides or padding with dilations.
     """
     kinds = {"MAX": max_pool, "AVG": avg_pool}
-    if pooling_type not in kinds:
+    if arguments.text(pooling_type, "pooling_type") not in kinds:
         raise ValueError(f"pooling_type must be MAX or AVG, got {pooling_type!r}", location=here())
     count = as_tensor(input).type.rank - 2
     gaps = per_axis(dilations, count, "dilations")

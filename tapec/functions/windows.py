@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import NotImplementedError, UnimplementedError, ValueError
 from tapec.frames import here
 from tapec.functions.broadcasting import misfit
@@ -32,7 +33,7 @@ def require_channels_last(data_format: str | None, count: int) -> None:
     Raises:
         UnimplementedError: one of them.
     """
-    if data_format not in (None, FORMATS[count]):
+    if data_format is not None and arguments.text(data_format, "data_format") != FORMATS[count]:
         raise UnimplementedError(
             f"data_format {data_format!r} is not supported, only {FORMATS[count]!r}",
             location=here(),
@@ -73,7 +74,7 @@ def layout(data_format: str | None, count: int) -> Layout:
     """
     last = FORMATS[count]
     first = f"NC{last[1:-1]}"
-    if data_format not in (None, last, first):
+    if data_format is not None and arguments.text(data_format, "data_format") not in (last, first):
         message = f"data_format {data_format!r} is not supported, only {last!r} and {first!r}"
         raise UnimplementedError(message, location=here())
     return Layout(count, data_format == first)
@@ -123,7 +124,7 @@ def paddings(
         if mode == "VALID":
             return [(0, 0)] * len(sizes)
         return [_same(*each) for each in zip(sizes, reaches, strides, strict=True)]
-    pairs = [as_shape(pair) for pair in padding]
+    pairs = [as_shape(pair) for pair in arguments.items(padding, "padding")]
     if len(pairs) == len(sizes) + 2 and pairs[0] == pairs[-1] == (0, 0):
         pairs = pairs[1:-1]
     if len(pairs) != len(sizes) or any(len(pair) != 2 for pair in pairs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, less, where
@@ -36,7 +37,7 @@ def _key(seed: TensorLike) -> Draw:
 
 
 def _factor(draw: Draw, lower: float, upper: float, what: str) -> Tensor:
-    if upper <= lower:
+    if arguments.number(upper, "upper") <= arguments.number(lower, "lower"):
         raise ValueError("upper must be > lower.", location=here())
     if lower < 0:
         raise ValueError(f"lower must be non-negative for {what}.", location=here())
@@ -44,7 +45,7 @@ def _factor(draw: Draw, lower: float, upper: float, what: str) -> Tensor:
 
 
 def _shift(draw: Draw, most: float, limit: float = float("inf")) -> Tensor:
-    if not 0 <= most <= limit:
+    if not 0 <= arguments.number(most, "the greatest change") <= limit:
         raise ValueError(
             f"max_delta must be {'non-negative' if limit == float('inf') else f'in [0, {limit}]'}.",
             location=here(),

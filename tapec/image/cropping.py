@@ -6,7 +6,7 @@ from typing import Any
 
 from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.functions.known import static_value
+from tapec.functions.known import static_integer, static_value
 from tapec.functions.rearrangement import pad, part, reverse
 from tapec.functions.rearrangement import transpose as permuted
 from tapec.image.pictures import extent, picture
@@ -33,7 +33,7 @@ def transpose(image: TensorLike, name: str | None = None) -> Tensor:
 
 def rot90(image: TensorLike, k: Any = 1, name: str | None = None) -> Tensor:
     """The image turned ``k`` times by a right angle, counter-clockwise."""
-    turns = int(static_value(k, "k")) % 4
+    turns = static_integer(k, "k") % 4
     if turns == 0:
         return picture(image)
     if turns == 1:
@@ -95,7 +95,7 @@ def pad_to_bounding_box(
 
 def _box(*numbers: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     """The offset and the size of a part."""
-    top, left, height, width = (int(static_value(n, "a size of an image")) for n in numbers)
+    top, left, height, width = (static_integer(n, "a size of an image") for n in numbers)
     if min(top, left) < 0:
         raise ValueError(f"offsets must be >= 0, got {(top, left)}", location=here())
     if min(height, width) <= 0:
