@@ -359,8 +359,7 @@ def moments(
     y = cast(x, F32) if dtype in (F16, BF16) else x
     mean = reduce_mean(y, axes, keepdims=True)
     variance = reduce_mean(squared_difference(y, mean), axes, keepdims=True)
-    kept = arguments.flag(keepdims, "keepdims")
-    shape = variance.type.shape if kept else reduce_sum(y, axes).type.shape
+    shape = reduce_sum(y, axes, keepdims).type.shape
     return cast(reshape(mean, shape), dtype), cast(reshape(variance, shape), dtype)
 
 
