@@ -93,6 +93,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.variable_policies import *  # noqa: F403
 
     function = compile
+    matrix_square_root = linalg.sqrtm
     __version__: str
 
 #: Where each public name lives. ``name=other`` is a name for what its module calls otherwise.
@@ -139,6 +140,7 @@ _TABLE = {
         tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update""",
     "initializers": """constant_initializer ones_initializer=Ones random_normal_initializer=RandomNormal
         random_uniform_initializer=RandomUniform zeros_initializer=Zeros""",
+    "linalg": "matrix_square_root=sqrtm",
     "module": "Module",
     "recording": "executing_eagerly",
     "scopes": """control_dependencies device get_current_name_scope init_scope inside_function

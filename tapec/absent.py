@@ -123,8 +123,6 @@ ADVICE: dict[str, str] = {
     "linalg.LinearOperator*": "multiply and solve with the matrix itself: tapec.linalg",
     "linalg.eig*": "tapec.linalg.eigh is for symmetric matrices; for others use numpy.linalg.eig, without gradients",
     "eig*": "tapec.linalg.eigh is for symmetric matrices; for others use numpy.linalg.eig, without gradients",
-    "linalg.*sqrtm": "for a symmetric matrix: eigenvectors times roots of eigenvalues, from tapec.linalg.eigh",
-    "matrix_square_root": "for a symmetric matrix: eigenvectors times roots of eigenvalues, from tapec.linalg.eigh",
     "linalg.logm": "for a symmetric matrix: eigenvectors times logarithms of eigenvalues, from tapec.linalg.eigh",
     "linalg.*diag*": "use the full matrix: tapec.linalg.diag, tapec.linalg.solve",
     "linalg.banded*": "use the full matrix: tapec.linalg.diag, tapec.linalg.triangular_solve",

@@ -84,7 +84,7 @@ tf.linalg.eigvalsh(s); tf.linalg.einsum('ij->ji', m); tf.linalg.expm(w[:, :2]); 
 tf.linalg.logdet(s); tf.linalg.lstsq(m, r); tf.linalg.matmul(m, r); tf.linalg.matrix_transpose(m); tf.linalg.matvec(m, x[0]); tf.linalg.norm(m); tf.linalg.normalize(x)
 tf.linalg.pinv(r); tf.linalg.slogdet(m); tf.linalg.solve(m, r); tf.linalg.svd(m, compute_uv=False); tf.linalg.tensordot(m, r, 1); tf.linalg.trace(m)
 tf.linalg.triangular_solve(m, r); tf.linalg.tensor_diag(v); tf.linalg.tensor_diag_part(m)
-tf.linalg.lu_solve(*tf.linalg.lu(m), r); tf.linalg.lu_reconstruct(*tf.linalg.lu(m)); tf.linalg.lu_matrix_inverse(*tf.linalg.lu(m)); tf.abs(tf.linalg.qr(m)[1]); tf.linalg.eigh(s)[0]
+tf.linalg.lu_solve(*tf.linalg.lu(m), r); tf.linalg.lu_reconstruct(*tf.linalg.lu(m)); tf.linalg.lu_matrix_inverse(*tf.linalg.lu(m)); tf.abs(tf.linalg.qr(m)[1]); tf.linalg.eigh(s)[0]; tf.linalg.sqrtm(s)
 tf.linalg.tridiagonal_solve([v[:3], p[0] + 4.0, v[1:]], r, 'sequence'); tf.linalg.tridiagonal_matmul([v[:3], v[:3], v[1:]], r, 'sequence'); tf.linalg.eigh_tridiagonal(p[0], q[0, :2])
 tf.linalg.banded_triangular_solve(tf.stack([p[0] + 2.0, y[0]]), r); tf.linalg.tensor_diag(v); tf.linalg.tensor_diag_part(m)
 tf.signal.dct(x); tf.signal.idct(x); tf.signal.frame(v, 2, 1); tf.signal.overlap_and_add(x, 2); tf.math.real(tf.signal.rfft(x)); tf.abs(tf.signal.rfft2d(m)); tf.math.imag(tf.signal.rfft(v, [6]))
