@@ -116,7 +116,6 @@ COMPILED = """
         "sum of nothing": (tapec.reduce_max, np.zeros((0, 2), np.float32)),
         "x[i]": (lambda x, i: x[i], floats, np.int32(9)),
         "a huge tensor": (lambda x: tapec.ones([10**6] * 3) + x, np.float32(1)),
-        "a huge range": (lambda x: tapec.reduce_sum(tapec.range(10**14)) + x, np.int32(1)),
     }
     for name, (function, *arguments) in calls.items():
         print(name, *tried(function, *arguments), flush=True)
@@ -129,10 +128,10 @@ def test_native_code_stands_bad_input() -> None:
         [sys.executable, "-c", textwrap.dedent(COMPILED)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 18, done.stdout
+    assert len(done.stdout.splitlines()) == 17, done.stdout
 
 
 @given(st.lists(st.integers(-3, 5), min_size=1, max_size=4), st.integers(-2, 3))
