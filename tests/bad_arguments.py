@@ -21,8 +21,8 @@ ROOT = Path(tapec.__file__).resolve().parents[1]
 NAMESPACES = """autodiff debugging image initializers linalg math nest nn random signal sets bitwise strings
     audio""".split()
 
-#: They are tested with functions to compile.
-LEFT_OUT = {"compile", "function"}
+#: Two are tested with functions to compile; explanations are made by tapec alone.
+LEFT_OUT = {"compile", "function", "debugging.Explanations"}
 #: They change what lasts: a mode, the streams of random numbers.
 LASTING = ("set_", "enable_", "disable_", "run_functions_eagerly")
 
