@@ -21,6 +21,7 @@ from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop
 from tapec.ir.ops.arith import Max, Min
 from tapec.ir.ops.compare import Cast
+from tapec.ir.ops.source import Constant
 from tapec.ir.types import I32, INDEX, BufferType, TensorType, VectorType
 
 _STATUS = BufferType(I32, ())
@@ -121,7 +122,7 @@ class _Watch:
                 self._meant[value] = any(map(self._is_meant, op.operands))
             elif op is not None and isinstance(op.defn, loop.For):
                 self._meant[value] = self._is_meant(op.operands[2 + value.index])
-            elif op is not None and op.defn is OPS["constant"]:
+            elif op is not None and isinstance(op.defn, Constant):
                 self._meant[value] = not np.isfinite(op.attrs["value"]).all()
         return self._meant[value] and value.type.dtype.is_floating
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import bitwise as bitwise
     from tapec import config as config
     from tapec import debugging as debugging
+    from tapec import dtypes as dtypes
     from tapec import errors as errors
     from tapec import experimental as experimental
     from tapec import image as image
@@ -33,6 +34,8 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import nn as nn
     from tapec import optimizers as optimizers
     from tapec import random as random
+    from tapec import signal as signal
+    from tapec import train as train
     from tapec.compiled import compile as compile
     from tapec.control.branches import case as case
     from tapec.control.branches import cond as cond

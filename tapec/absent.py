@@ -70,13 +70,8 @@ ADVICE: dict[str, str] = {
     "test": "compare with numpy.testing; tapec.debugging.check_gradients replaces compute_gradient",
     "types": "use tapec.Tensor, tapec.Variable and tapec.TensorShape",
     "xla": "every tapec.compile function is compiled whole",
-    "random.*gamma*": "draw with numpy.random outside of compiled functions",
-    "random.*poisson*": "draw with numpy.random outside of compiled functions",
-    "random.*parameterized*": "tapec.random.stateless_truncated_normal has fixed bounds",
-    "random.Algorithm": "there is one algorithm, Philox; tapec.random.Generator.from_seed takes a seed alone",
-    "random.create_rng_state": "tapec.random.Generator.from_seed takes a seed alone",
     "random.experimental": "use the same names in tapec.random",
-    "lite": "tapec build makes code for small devices",
+    "lite": "tapec makes code for this machine alone",
     "mlir": "tapec has its own compiler: tapec ir shows programs",
     "security": "tapec has nothing of that kind",
     "tools": "tapec has nothing of that kind",
@@ -124,8 +119,6 @@ ADVICE: dict[str, str] = {
     "linalg.eig*": "tapec.linalg.eigh is for symmetric matrices; for others use numpy.linalg.eig, without gradients",
     "eig*": "tapec.linalg.eigh is for symmetric matrices; for others use numpy.linalg.eig, without gradients",
     "linalg.logm": "for a symmetric matrix: eigenvectors times logarithms of eigenvalues, from tapec.linalg.eigh",
-    "linalg.*diag*": "use the full matrix: tapec.linalg.diag, tapec.linalg.solve",
-    "linalg.banded*": "use the full matrix: tapec.linalg.diag, tapec.linalg.triangular_solve",
     "linalg.experimental": "use tapec.linalg.solve, or write the iteration with tapec.while_loop",
     "nn.RNNCell*": "write the step as a function, and the loop with tapec.scan",
     "nn.ctc_*": "tapec has no connectionist temporal classification; write its recursion with tapec.scan",
@@ -144,7 +137,6 @@ ADVICE: dict[str, str] = {
     "approx_top_k": "use tapec.math.top_k, which is exact",
     "guarantee_const": "use tapec.constant",
     "hessians": "take it with two tapes: jacobian of a gradient",
-    "*fftnd": "apply tapec.signal.fft along one axis after the other",
 }
 
 _OTHER_HOMES = ("math", "nn", "linalg", "random", "signal", "image", "debugging")

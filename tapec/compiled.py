@@ -89,9 +89,8 @@ class CompiledFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is not None or plain_calls:
-            return self.python_function(
-                *args, **kwargs
-            )  # part of the outer program, or for debugging
+            # Part of the outer program, or for debugging.
+            return self.python_function(*args, **kwargs)
         if not kwargs:
             # The common case, fast: all arguments are tensors.
             key: Any = tuple([a.type if type(a) is EagerTensor else None for a in args])

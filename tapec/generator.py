@@ -221,9 +221,8 @@ class Streams:
     """The global generator, and one for each ``seed`` argument; `set_seed` restarts them all."""
 
     def __init__(self) -> None:
-        with tracing(
-            None
-        ):  # also where the first name of tapec.random is used in a compiled function
+        # Eagerly, also where the first name of tapec.random is used in a compiled function.
+        with tracing(None):
             self.main = Generator.from_non_deterministic_state()
         self.seed: int | None = None
         self.seeded: dict[int, Generator] = {}

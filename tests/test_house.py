@@ -293,7 +293,9 @@ def test_no_module_is_named_like_a_public_name() -> None:
 
 def test_passes_know_no_op_by_name() -> None:
     """A pass asks the op's class; a name in a pass is an op that the next author will forget."""
-    asks = re.compile(r"\bop(?:eration)?\.name\s*(?:[=!]=|(?:not )?in\b)|\bmatch \w*op\w*\.name\b")
+    asks = re.compile(
+        r"\bop(?:eration)?\.name\s*(?:[=!]=|(?:not )?in\b)|\bmatch \w*op\w*\.name\b|\bdefn (?:is|==|!=)(?: not)? OPS\["
+    )
     complain(
         [
             f"{short(path)}:{number}: {line.strip()}"

@@ -12,7 +12,13 @@ def test_averages_follow_their_variables(wrap: Wrap) -> None:
     v = tapec.Variable(1.0, name="v")
     ema = tapec.train.ExponentialMovingAverage(0.9)
     ema.apply([v])
-    step = wrap(lambda: (v.assign_add(2.0), ema.apply([v]))[0].read_value())
+
+    def move() -> tapec.Tensor:
+        v.assign_add(2.0)
+        ema.apply([v])
+        return v.read_value()
+
+    step = wrap(move)
     step()
     average = ema.average(v)
     assert average is not None
@@ -51,7 +57,7 @@ def test_a_smaller_decay_at_the_beginning() -> None:
 def test_mistakes() -> None:
     ema = tapec.train.ExponentialMovingAverage(0.9)
     with pytest.raises(TypeError, match=r"takes tapec\.Variables, got EagerTensor"):
-        ema.apply([tapec.constant(1.0)])
+        ema.apply([tapec.constant(1.0)])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="int32"):
         ema.apply([tapec.Variable(1)])
     with pytest.raises(ValueError, match="needs the Variables"):

@@ -38,7 +38,8 @@ class Constant(Op):
             and len(value) == target.lanes
         ):
             return target
-        require_sizes(self.name, target.shape)
+        if not isinstance(target, VectorType):
+            require_sizes(self.name, target.shape)
         if isinstance(value, np.ndarray) and value.shape != target.shape:
             raise ShapeError(f"constant: an array of shape {list(value.shape)} is no {target}")
         if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):

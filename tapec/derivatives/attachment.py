@@ -38,9 +38,8 @@ def attach(
         ]
         if size is None:
             return pull(cotangents)
-        from tapec.derivatives.subprogram import (
-            map_rows,
-        )  # which comes here for derivatives in what is mapped
+        # Not at the top: it comes here for derivatives in what is mapped.
+        from tapec.derivatives.subprogram import map_rows
 
         rows: list[Tensor | None] = map_rows("gradient", pull, cotangents, size)
         return rows

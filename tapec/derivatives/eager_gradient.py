@@ -1,8 +1,8 @@
 """Gradients of an eager tape: its records become a program, the program is differentiated once, then only run.
 
 Programs are kept by structure (operations, types, how they hang together), so a loop that repeats itself builds its
-gradient once, and from a set repetition on runs it as native code. The program holds no forward operation: what the
-adjoint reads of them, the records saved.
+gradient once, and from the turn that `config.native_turn` tells on runs it as native code. The program holds no
+forward operation: what the adjoint reads of them, the records saved.
 """
 
 from __future__ import annotations
@@ -249,10 +249,8 @@ class GradientProgram:
             found = builder.emit("gradient", *ends, *weights, *wanted, segments=segments, **rows)
         builder.emit("return", *(found if isinstance(found, tuple) else (found,)))
         numbers: dict[Value, int] = {}
-        for (
-            id,
-            v,
-        ) in values.items():  # a program may return what it was given: the first id is the input's
+        # A program may return what it was given: the first id is the input's.
+        for id, v in values.items():
             numbers.setdefault(v, numbering[id])
         #: Of which operation one is the derivative, in a plain program.
         self.origins = expand(function)

@@ -1,7 +1,7 @@
 """Factorisations of matrices into triangles, and what they solve: systems, inverses.
 
-A matrix is the last two axes of a tensor; the axes in front are a batch. Everything takes float32
-and float64, and all but ``lu`` complex numbers; other dtypes are refused. All of it is composed of the
+A matrix is the last two axes of a tensor; the axes in front are a batch. Everything takes float32,
+float64 and complex numbers; other dtypes are refused. All of it is composed of the
 operations ``cholesky``, ``lu`` and ``triangular_solve``, so derivatives of any order follow.
 
 A singular matrix is an error, also in a compiled function; there, inside of what is mapped or repeated, it gives

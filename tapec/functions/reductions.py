@@ -216,6 +216,7 @@ def norm(
     The gradient of the Euclidean norm at 0 is NaN, as in TensorFlow.
 
     Raises:
+        TypeError: ``ord`` is neither a number nor a name.
         ValueError: ``ord`` is not supported, for these axes.
     """
     x, keepdims = as_float(tensor), keepdims is not None and arguments.flag(keepdims, "keepdims")
