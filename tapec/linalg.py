@@ -15,41 +15,41 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import eye as eye
-from tapec.functions.banded import banded_triangular_solve as banded_triangular_solve
-from tapec.functions.banded import eigh_tridiagonal as eigh_tridiagonal
-from tapec.functions.banded import tensor_diag as tensor_diag
-from tapec.functions.banded import tensor_diag_part as tensor_diag_part
-from tapec.functions.banded import tridiagonal_matmul as tridiagonal_matmul
-from tapec.functions.banded import tridiagonal_solve as tridiagonal_solve
 from tapec.functions.broadcasting import like, misfit
 from tapec.functions.clipping import global_norm as global_norm
-from tapec.functions.decompositions import eigh as eigh
-from tapec.functions.decompositions import eigvalsh as eigvalsh
-from tapec.functions.decompositions import expm as expm
-from tapec.functions.decompositions import qr as qr
-from tapec.functions.decompositions import svd as svd
-from tapec.functions.determinants import det as det
-from tapec.functions.determinants import logdet as logdet
-from tapec.functions.determinants import slogdet as slogdet
-from tapec.functions.diagonals import diag as diag
-from tapec.functions.diagonals import diag_part as diag_part
-from tapec.functions.diagonals import set_diag as set_diag
-from tapec.functions.factorization import cholesky as cholesky
-from tapec.functions.factorization import cholesky_solve as cholesky_solve
-from tapec.functions.factorization import inv as inv
-from tapec.functions.factorization import lu as lu
-from tapec.functions.factorization import lu_matrix_inverse as lu_matrix_inverse
-from tapec.functions.factorization import lu_reconstruct as lu_reconstruct
-from tapec.functions.factorization import lu_solve as lu_solve
-from tapec.functions.factorization import matrices, places
-from tapec.functions.factorization import solve as solve
-from tapec.functions.factorization import triangular_solve as triangular_solve
 from tapec.functions.known import static_integer
-from tapec.functions.least_squares import lstsq as lstsq
-from tapec.functions.least_squares import matrix_rank as matrix_rank
-from tapec.functions.least_squares import pinv as pinv
 from tapec.functions.logic import logical_and
-from tapec.functions.matrix_roots import sqrtm as sqrtm
+from tapec.functions.matrices.banded import banded_triangular_solve as banded_triangular_solve
+from tapec.functions.matrices.banded import eigh_tridiagonal as eigh_tridiagonal
+from tapec.functions.matrices.banded import tensor_diag as tensor_diag
+from tapec.functions.matrices.banded import tensor_diag_part as tensor_diag_part
+from tapec.functions.matrices.banded import tridiagonal_matmul as tridiagonal_matmul
+from tapec.functions.matrices.banded import tridiagonal_solve as tridiagonal_solve
+from tapec.functions.matrices.decompositions import eigh as eigh
+from tapec.functions.matrices.decompositions import eigvalsh as eigvalsh
+from tapec.functions.matrices.decompositions import expm as expm
+from tapec.functions.matrices.decompositions import qr as qr
+from tapec.functions.matrices.decompositions import svd as svd
+from tapec.functions.matrices.determinants import det as det
+from tapec.functions.matrices.determinants import logdet as logdet
+from tapec.functions.matrices.determinants import slogdet as slogdet
+from tapec.functions.matrices.diagonals import diag as diag
+from tapec.functions.matrices.diagonals import diag_part as diag_part
+from tapec.functions.matrices.diagonals import set_diag as set_diag
+from tapec.functions.matrices.factorization import cholesky as cholesky
+from tapec.functions.matrices.factorization import cholesky_solve as cholesky_solve
+from tapec.functions.matrices.factorization import inv as inv
+from tapec.functions.matrices.factorization import lu as lu
+from tapec.functions.matrices.factorization import lu_matrix_inverse as lu_matrix_inverse
+from tapec.functions.matrices.factorization import lu_reconstruct as lu_reconstruct
+from tapec.functions.matrices.factorization import lu_solve as lu_solve
+from tapec.functions.matrices.factorization import matrices, places
+from tapec.functions.matrices.factorization import solve as solve
+from tapec.functions.matrices.factorization import triangular_solve as triangular_solve
+from tapec.functions.matrices.least_squares import lstsq as lstsq
+from tapec.functions.matrices.least_squares import matrix_rank as matrix_rank
+from tapec.functions.matrices.least_squares import pinv as pinv
+from tapec.functions.matrices.roots import sqrtm as sqrtm
 from tapec.functions.products import einsum as einsum
 from tapec.functions.products import matmul as matmul
 from tapec.functions.products import matvec as matvec

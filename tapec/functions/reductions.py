@@ -30,9 +30,9 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arithmetic import pow as power
 from tapec.functions.broadcasting import as_float, axes_of, axis_of, like, misfit
-from tapec.functions.complex_matrices import doubled
 from tapec.functions.elementary import exp, lgamma, log, sqrt
 from tapec.functions.known import dim_tensor, static_value
+from tapec.functions.matrices.doubled import doubled
 from tapec.functions.rearrangement import reshape
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U8, as_dtype

@@ -10,11 +10,11 @@ from tapec.errors import UnimplementedError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj, greater, less_equal, logical_and
 from tapec.functions.broadcasting import misfit, refuse_in_trace
-from tapec.functions.decompositions import eigh
-from tapec.functions.diagonals import diag, diag_part
-from tapec.functions.factorization import matrices, solve, transposed, triangular_solve
 from tapec.functions.indexing import boolean_mask
 from tapec.functions.known import static_value
+from tapec.functions.matrices.decompositions import eigh
+from tapec.functions.matrices.diagonals import diag, diag_part
+from tapec.functions.matrices.factorization import matrices, solve, transposed, triangular_solve
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import expand_dims, part, reshape, squeeze
 from tapec.tensor import Tensor, TensorLike, as_tensor

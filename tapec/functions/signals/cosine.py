@@ -12,9 +12,9 @@ from tapec.errors import NotImplementedError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import multiply, real
 from tapec.functions.broadcasting import misfit
-from tapec.functions.fourier import as_complex, as_real, fitted, rfft
 from tapec.functions.known import as_dim
 from tapec.functions.rearrangement import concat, part, reverse
+from tapec.functions.signals.fourier import as_complex, as_real, fitted, rfft
 from tapec.tensor import Tensor, TensorLike, apply
 
 

@@ -12,13 +12,13 @@ from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, divide, multiply, square, subtract
 from tapec.functions.broadcasting import axis_of, misfit
-from tapec.functions.cosine import dct, idct
-from tapec.functions.fourier import fitted, irfft, rfft
 from tapec.functions.indexing import gather
 from tapec.functions.known import static_integer, static_value
 from tapec.functions.rearrangement import concat, pad, part, reshape, reverse, split, tile
 from tapec.functions.reductions import reduce_sum
-from tapec.functions.tapers import hann_window, vorbis_window
+from tapec.functions.signals.cosine import dct, idct
+from tapec.functions.signals.fourier import fitted, irfft, rfft
+from tapec.functions.signals.windows import hann_window, vorbis_window
 from tapec.ir.dims import Dim
 from tapec.ir.types import F32, I32, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor

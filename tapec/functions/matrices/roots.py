@@ -13,8 +13,8 @@ from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import add, greater, multiply, stop_gradient, subtract
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import misfit
-from tapec.functions.complex_matrices import doubled, halved, is_complex
-from tapec.functions.factorization import inv, matrices, solve, transposed
+from tapec.functions.matrices.doubled import doubled, halved, is_complex
+from tapec.functions.matrices.factorization import inv, matrices, solve, transposed
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import expand_dims, reshape
 from tapec.functions.reductions import reduce_max

@@ -23,9 +23,9 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
-from tapec.functions.decompositions import svd
 from tapec.functions.elementary import log
-from tapec.functions.factorization import (
+from tapec.functions.matrices.decompositions import svd
+from tapec.functions.matrices.factorization import (
     cholesky,
     diagonal,
     lu,

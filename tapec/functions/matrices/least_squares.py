@@ -19,9 +19,11 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import like, misfit
-from tapec.functions.complex_matrices import doubled, halved, is_complex
-from tapec.functions.decompositions import svd
-from tapec.functions.factorization import (
+from tapec.functions.known import static_value
+from tapec.functions.logic import logical_not
+from tapec.functions.matrices.decompositions import svd
+from tapec.functions.matrices.doubled import doubled, halved, is_complex
+from tapec.functions.matrices.factorization import (
     cholesky,
     cholesky_solve,
     matrices,
@@ -30,8 +32,6 @@ from tapec.functions.factorization import (
     system,
     transposed,
 )
-from tapec.functions.known import static_value
-from tapec.functions.logic import logical_not
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import expand_dims
 from tapec.functions.reductions import reduce_max, reduce_sum

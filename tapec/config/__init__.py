@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tapec import config_experimental
-from tapec import config_threading as threading
 from tapec.absent import names_of
+from tapec.config import experimental as experimental
+from tapec.config import threading as threading
 from tapec.devices import LogicalDevice as LogicalDevice
 from tapec.devices import PhysicalDevice as PhysicalDevice
 from tapec.devices import get_soft_device_placement as get_soft_device_placement
@@ -23,8 +23,6 @@ from tapec.devices import set_soft_device_placement as set_soft_device_placement
 from tapec.devices import set_visible_devices as set_visible_devices
 from tapec.recording import functions_run_eagerly as functions_run_eagerly
 from tapec.recording import run_functions_eagerly as run_functions_eagerly
-
-experimental = config_experimental
 
 
 @dataclass(frozen=True)

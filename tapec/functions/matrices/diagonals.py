@@ -16,9 +16,9 @@ from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import equal, where
 from tapec.functions.broadcasting import like, misfit
-from tapec.functions.factorization import matrices, places
 from tapec.functions.indexing import entries
 from tapec.functions.known import static_integer
+from tapec.functions.matrices.factorization import matrices, places
 from tapec.functions.products import main_diagonal
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.ir.dims import Dim, DimLike

@@ -23,7 +23,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import eye, zeros
 from tapec.functions.broadcasting import like, misfit
-from tapec.functions.factorization import adjoint, matrices, places, solve, transposed
+from tapec.functions.matrices.factorization import adjoint, matrices, places, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import concat, expand_dims, part, reshape, reverse
 from tapec.functions.reductions import reduce_mean

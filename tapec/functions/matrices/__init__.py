@@ -1,0 +1,1 @@
+"""Matrices: factorisations, systems, determinants, spectra, bands and diagonals."""

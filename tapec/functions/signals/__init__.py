@@ -1,0 +1,1 @@
+"""Signals: Fourier and cosine transforms, windows, spectrograms."""
