@@ -135,7 +135,7 @@ def test_native_code_stands_bad_input() -> None:
 
 
 @given(st.lists(st.integers(-3, 5), min_size=1, max_size=4), st.integers(-2, 3))
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 6)
 def test_compiled_calls_refuse_what_eager_ones_do(shape: list[int], axis: int) -> None:
     """Shapes and axes are known when a function is compiled: both say no, or give the same."""
 

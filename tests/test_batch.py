@@ -41,7 +41,7 @@ def check_is_a_loop(module: Module, mask: list[bool], size: int) -> None:
         np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(module=programs(), data=st.data())
 def test_random_programs(module: Module, data: st.DataObject) -> None:
     count = len(module.entry.args)

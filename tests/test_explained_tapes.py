@@ -41,7 +41,7 @@ def explained(
 
 @pytest.mark.parametrize("compiled", ["nothing", "calls", "function", "step"])
 @given(steps=programs(depth=1, most=30))
-@settings(max_examples=5)
+@settings(max_examples=settings().max_examples // 20)
 def test_an_explanation_says_what_happens(steps: tuple[Step, ...], compiled: str) -> None:
     for before, gradient, after in explained(steps, compiled):
         assert (before.cause == "connected") == (gradient is not None), before

@@ -97,7 +97,7 @@ def close(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-11)
 
 
-@settings(max_examples=12)
+@settings(max_examples=settings().max_examples // 8)
 @given(TREES)
 def test_any_program(tree: Tree) -> None:
     loss = loss_of(tree)

@@ -47,14 +47,14 @@ def check(program: Program, pipeline: str) -> None:
 
 
 @pytest.mark.parametrize("pipeline", ["canonicalize", "cse", "canonicalize,cse,dce"])
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(program=op_programs(ops_without_loops()))
 def test_simpler_programs_mean_the_same(pipeline: str, program: Program) -> None:
     check(program, pipeline)
 
 
 @pytest.mark.parametrize("pipeline", ["fuse", "fuse,schedule,plan,lower"])
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(program=op_programs())
 def test_loops_mean_the_same(pipeline: str, program: Program) -> None:
     check(program, pipeline)

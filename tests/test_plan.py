@@ -53,7 +53,7 @@ def test_no_two_share_bytes(found: list[Interval]) -> None:
             assert apart or not together or 0 in (a.bytes, b.bytes)
 
 
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(intervals())
 def test_nested_lifetimes_waste_nothing(found: list[Interval]) -> None:
     """A forward pass and its adjoint: what is made first is needed longest."""

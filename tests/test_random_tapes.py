@@ -21,7 +21,7 @@ def assert_equal(found: Outcome, wanted: Outcome, steps: tuple[Step, ...]) -> No
 
 
 @given(programs(), st.integers(0, 2**31))
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples * 2 // 5)
 def test_eager_gradient_agrees_with_differences(steps: tuple[Step, ...], seed: int) -> None:
     outcome = gradients(steps)
     rng = np.random.default_rng(seed)
@@ -37,6 +37,6 @@ def test_eager_gradient_agrees_with_differences(steps: tuple[Step, ...], seed: i
 
 @pytest.mark.parametrize("compiled", ["calls", "function", "step"])
 @given(steps=programs())
-@settings(max_examples=8)
+@settings(max_examples=settings().max_examples // 12)
 def test_compiled_gradient_is_the_eager_one(steps: tuple[Step, ...], compiled: str) -> None:
     assert_equal(gradients(steps, compiled), gradients(steps), steps)

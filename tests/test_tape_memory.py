@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import io
 import resource
+import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -287,7 +288,15 @@ def test_memory_shows_itself() -> None:
     assert "derivative of tanh" in console.export_text()
 
 
-def main(steps: int = 20_000) -> None:
+def test_the_process_does_not_grow() -> None:
+    """In a process of its own: the most memory that one ever had is told, and here others had more."""
+    run = subprocess.run(
+        [sys.executable, __file__, "2000"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def main(steps: int) -> None:
     """Print how much the process grows in so many steps of each kind, after warm-up."""
     for _ in range(200):
         for program in PROGRAMS:
@@ -302,4 +311,4 @@ def main(steps: int = 20_000) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)

@@ -21,6 +21,7 @@ from tapec.functions.broadcasting import (
     has_dtype,
     like,
     misfit,
+    refuse_in_trace,
     wrong_dtype,
 )
 from tapec.functions.known import (
@@ -286,8 +287,13 @@ def sequence_mask(
 ) -> Tensor:
     """``[..., maxlen]``: true at the first ``lengths`` places of each row.
 
-    Without ``maxlen`` the greatest length, which must then be known.
+    Without ``maxlen`` the greatest length; a compiled function needs it given.
+
+    Raises:
+        NotImplementedError: a function is compiled, and ``maxlen`` is not given.
     """
+    if maxlen is None:
+        refuse_in_trace("sequence_mask without maxlen", "pass maxlen")
     sizes = as_tensor(lengths)
     if not sizes.type.dtype.is_integer:
         raise wrong_dtype(sizes.type.dtype, "integer lengths")

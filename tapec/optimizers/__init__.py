@@ -9,8 +9,9 @@ number of the update, from 1 on.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent import names_of
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.optimizers import schedules as schedules
@@ -51,3 +52,7 @@ def get(identifier: Any, **options: Any) -> Any:
     if found is None:
         raise ValueError(f"no optimizer is called {identifier!r}", location=here())
     return found(**options)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__ = names_of("optimizers")

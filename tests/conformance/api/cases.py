@@ -80,7 +80,7 @@ tf.math.approx_max_k(x, 2); tf.nn.approx_max_k(x, 2); tf.math.l2_normalize(x, 1)
 tf.linalg.adjoint(m); tf.linalg.band_part(m, 1, 0); tf.linalg.cholesky(s); tf.linalg.cholesky_solve(tf.linalg.cholesky(s), r)
 tf.linalg.cross(x, y); tf.linalg.det(m); tf.linalg.diag(x); tf.linalg.diag(x, k=1); tf.linalg.diag(m, k=(-1, 1)); tf.linalg.diag_part(m)
 tf.linalg.diag_part(m, k=-1); tf.linalg.diag_part(t, k=(-1, 2), align='LEFT_LEFT'); tf.linalg.set_diag(m, v[:3]); tf.linalg.set_diag(t, x, k=1)
-tf.linalg.eigvalsh(s); tf.linalg.einsum('ij->ji', m); tf.linalg.expm(w[:, :2]); tf.linalg.sqrtm(s); tf.linalg.global_norm([x, y]); tf.linalg.inv(m); tf.linalg.l2_normalize(x, 1)
+tf.linalg.eigvalsh(s); tf.linalg.einsum('ij->ji', m); tf.linalg.expm(w[:, :2]); tf.linalg.global_norm([x, y]); tf.linalg.inv(m); tf.linalg.l2_normalize(x, 1)
 tf.linalg.logdet(s); tf.linalg.lstsq(m, r); tf.linalg.matmul(m, r); tf.linalg.matrix_transpose(m); tf.linalg.matvec(m, x[0]); tf.linalg.norm(m); tf.linalg.normalize(x)
 tf.linalg.pinv(r); tf.linalg.slogdet(m); tf.linalg.solve(m, r); tf.linalg.svd(m, compute_uv=False); tf.linalg.tensordot(m, r, 1); tf.linalg.trace(m)
 tf.linalg.triangular_solve(m, r); tf.linalg.tensor_diag(v); tf.linalg.tensor_diag_part(m)
@@ -140,7 +140,7 @@ tf.broadcast_static_shape(tf.TensorShape([2, 1]), tf.TensorShape([3])).as_list()
 """
 
 EAGER = """
-tf.unique([1, 2, 1, 5]); tf.unique_with_counts([3, 2, 3]); tf.boolean_mask(x, b); tf.where(b); tf.dynamic_partition(v, [0, 1, 0, 1], 2)
+tf.sequence_mask(j); tf.unique([1, 2, 1, 5]); tf.unique_with_counts([3, 2, 3]); tf.boolean_mask(x, b); tf.where(b); tf.dynamic_partition(v, [0, 1, 0, 1], 2)
 tf.dynamic_stitch([[0, 2], [1, 3]], [[1.0, 2.0], [3.0, 4.0]]); tf.dynamic_stitch([1, [0, 1]], [[9.0, 9.0], [[1.0, 1.0], [2.0, 2.0]]]); tf.math.bincount([1, 1, 5])
 tf.math.bincount([1, 1, 5], maxlength=3); tf.math.bincount([1, 1], minlength=4)
 """
