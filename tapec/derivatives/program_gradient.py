@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapec.derivatives.arguments import checked
 from tapec.derivatives.cotangents import given_cotangents, total
 from tapec.derivatives.unconnected import UnconnectedGradients
-from tapec.errors import RuntimeError, TypeError
+from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.recording import current_trace
 from tapec.structure import flatten
@@ -71,10 +72,4 @@ def gradients(
 
 
 def _tensors(structure: Any, what: str) -> list[Tensor | Variable]:
-    leaves, _ = flatten(structure)
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor | Variable):
-            raise TypeError(
-                f"{what} must be Tensors or Variables, got {type(leaf).__name__}", location=here()
-            )
-    return list(leaves)
+    return [checked(leaf, what) for leaf in flatten(structure)[0]]
