@@ -17,7 +17,6 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.op import OPS, Elementwise, Op
 from tapec.ir.types import (
     BF16,
-    BOOL,
     C64,
     C128,
     DTYPES,
@@ -25,8 +24,6 @@ from tapec.ir.types import (
     F32,
     F64,
     I32,
-    I64,
-    U8,
     DType,
     TensorType,
     as_dtype,
@@ -90,7 +87,7 @@ def assert_close(found: Any, expected: Any, ulps: int) -> None:
 def test_samples(defn: Op) -> None:
     program = Program()
     for sample in defn.samples():
-        for dtype in (F64, F32, F16, BF16, C128, C64, I64, U8, BOOL):
+        for dtype in DTYPES:
             variant = retyped(defn, sample, dtype)
             if variant is not None:
                 program.add(defn, arrays(variant), variant.attrs)
