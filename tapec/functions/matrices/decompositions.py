@@ -14,15 +14,14 @@ from tapec.functions.arithmetic import (
     cast,
     equal,
     greater,
-    imag,
     multiply,
-    negative,
     real,
     subtract,
     where,
 )
 from tapec.functions.arrays import eye, zeros
 from tapec.functions.broadcasting import like, misfit
+from tapec.functions.matrices.doubled import doubled
 from tapec.functions.matrices.factorization import adjoint, matrices, places, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import concat, expand_dims, part, reshape, reverse
@@ -117,8 +116,7 @@ def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
     below = where(greater(rows, columns), x, 0)
     middle = where(equal(rows, columns), cast(real(x), x.type.dtype), 0)
     whole = add(add(below, middle), adjoint(below))
-    re, im = real(whole), imag(whole)
-    twice = eigh(concat([concat([re, negative(im)], -1), concat([im, re], -1)], -2))[0]
+    twice = eigh(doubled(whole))[0]
     # Each is there twice; the gradient of their mean does not depend on the choice of vectors.
     pairs = reshape(twice, (*x.type.shape[:-1], 2))
     return cast(reduce_mean(pairs, -1), x.type.dtype)

@@ -11,11 +11,6 @@ from tapec.functions.rearrangement import reshape, stack
 from tapec.tensor import Tensor
 
 
-def is_complex(x: Tensor) -> bool:
-    """Whether a tensor holds complex numbers."""
-    return x.type.dtype.is_complex
-
-
 def doubled(x: Tensor) -> Tensor:
     """``[..., 2 m, 2 n]`` from ``[..., m, n]``."""
     *lead, m, n = x.type.shape

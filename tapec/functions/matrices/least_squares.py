@@ -22,7 +22,7 @@ from tapec.functions.broadcasting import like, misfit
 from tapec.functions.known import static_value
 from tapec.functions.logic import logical_not
 from tapec.functions.matrices.decompositions import svd
-from tapec.functions.matrices.doubled import doubled, halved, is_complex
+from tapec.functions.matrices.doubled import doubled, halved
 from tapec.functions.matrices.factorization import (
     cholesky,
     cholesky_solve,
@@ -101,7 +101,7 @@ def pinv(
     factorisation of full rank.
     """
     x = matrices(a)
-    if is_complex(x):
+    if x.type.dtype.is_complex:
         return halved(pinv(doubled(x), 10 * _tolerance(x) if rcond is None else rcond))
     share = like(10 * _tolerance(x) if rcond is None else rcond, x.type.dtype)
     s, u, v = svd(stop_gradient(x))

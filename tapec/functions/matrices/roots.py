@@ -13,7 +13,7 @@ from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import add, greater, multiply, stop_gradient, subtract
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import misfit
-from tapec.functions.matrices.doubled import doubled, halved, is_complex
+from tapec.functions.matrices.doubled import doubled, halved
 from tapec.functions.matrices.factorization import inv, matrices, solve, transposed
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import expand_dims, reshape
@@ -43,7 +43,7 @@ def sqrtm(input: TensorLike, name: str | None = None) -> Tensor:
     x = matrices(input)
     if x.type.shape[-1] != x.type.shape[-2] or not x.type.dtype.is_differentiable:
         raise misfit(f"sqrtm: expected square matrices of floats, got {x.type}")
-    if is_complex(x):
+    if x.type.dtype.is_complex:
         return halved(sqrtm(doubled(x)))
     result: Any = _rooted(x, _root(stop_gradient(x)))
     return result  # type: ignore[no-any-return]
