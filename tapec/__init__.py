@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import random as random
     from tapec import signal as signal
     from tapec import train as train
-    from tapec.compiled import compile as compile
+    from tapec.compiled.function import compile as compile
     from tapec.control.branches import case as case
     from tapec.control.branches import cond as cond
     from tapec.control.branches import group as group
@@ -111,7 +111,7 @@ _TABLE = {
     "functions.blocks": """batch_to_space broadcast_dynamic_shape broadcast_static_shape
         required_space_to_batch_paddings space_to_batch space_to_batch_nd=space_to_batch""",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
-    "compiled": "compile function=compile",
+    "compiled.function": "compile function=compile",
     "control.branches": "case cond group no_op switch_case",
     "control.folds": "foldl foldr map_fn scan",
     "control.loops": "while_loop",

@@ -412,6 +412,21 @@ def test_a_compiled_function_that_returns_its_argument() -> None:
     assert float(tape.gradient([same, product], x)) == 7.0
 
 
+def test_an_assigned_argument_is_read_from_the_variable(wrap: Wrap) -> None:
+    v, x = tapec.Variable(2.0), tapec.constant(3.0)
+
+    def function(x: tapec.Tensor) -> tapec.Tensor:
+        v.assign(x)
+        return v * v
+
+    run = wrap(function)
+    with tapec.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = run(x)
+    assert tape.gradient(y, x) is None
+    assert float(tape.gradient(y, v)) == 6.0
+
+
 def test_variables_read_after_they_were_assigned(wrap: Wrap) -> None:
     """Each read is a source; an assignment alone is no read."""
     v, only_written = tapec.Variable(2.0, name="v"), tapec.Variable(0.0)

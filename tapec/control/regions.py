@@ -12,6 +12,7 @@ from typing import Any
 
 from tapec.control.structures import tensors_in
 from tapec.control.tensor_array import TensorArray
+from tapec.derivatives.replay import watch_reads
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast
@@ -21,7 +22,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Region, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
-from tapec.ir.ops.control import Gradient, Read
+from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import copied_into, new_region
 from tapec.ir.ops.repetition_rules import ENDLESS, most_turns
 from tapec.ir.types import BOOL, TensorType
@@ -329,12 +330,10 @@ def _let_gradients_out(variable: Variable, parts: Sequence[_Part]) -> None:
 
 
 def _watch_reads(part: _Part, states: set[int]) -> None:
-    """Let gradients out to Variables that are read in front of the operation: here their values come in."""
+    """Let gradients out to Variables that are read in front of the operation, and not assigned in it."""
     args = part.function.args[part.inputs :]
     only_read = {a for a, t in zip(args, part.captures, strict=True) if id(t) not in states}
-    for op in part.function.block.ops:
-        if isinstance(op.defn, Read) and op.operands[0] in only_read:
-            op.defn = OPS["watch"]
+    watch_reads(part.function.block.ops, only_read)
 
 
 def _check_types(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from tapec.derivatives.attachment import attach
 from tapec.frames import origin, resolve
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Operation, clone_operation
+from tapec.ir.core import Block, Function, Operation, Value, clone_operation
 from tapec.ir.evaluator import evaluate_function
+from tapec.ir.op import OPS
 from tapec.ir.ops.control import Read
 from tapec.ir.ops.custom import Custom
 from tapec.ir.ops.source import Constant
@@ -23,6 +24,22 @@ from tapec.variable import Variable
 
 #: The attr of a `read` that a tape around the program counts as a source: which of the Variables it reads.
 VARIABLE = "variable"
+
+
+def watch_reads(ops: Iterable[Operation], arguments: Container[Value]) -> bool:
+    """Let gradients out to Variables that are read in front of a program, whose values come in here.
+
+    Args:
+        ops: the program's operations, or some; reads of these arguments become sources of gradients.
+        arguments: those that hold Variables' values.
+
+    Returns:
+        Whether there was one.
+    """
+    reads = [op for op in ops if isinstance(op.defn, Read) and op.operands[0] in arguments]
+    for op in reads:
+        op.defn = OPS["watch"]
+    return bool(reads)
 
 
 def replay(

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tapec.derivatives.replay import replay
+from tapec.derivatives.replay import replay, watch_reads
 from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.ir.core import Function, Module
 from tapec.ir.dims import DimLike
-from tapec.ir.op import OPS
-from tapec.ir.ops.control import Read
 from tapec.ir.types import TensorType
 from tapec.passes.batch import batch_function
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
@@ -72,10 +70,7 @@ def trace_subprogram(
         thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
         for thing in trace.captures
     ]
-    for op in trace.function.block.ops:
-        # The Variable was read outside, just now: here its value comes in and gradients go out.
-        if isinstance(op.defn, Read) and op.operands[0] in trace.function.args:
-            op.defn = OPS["watch"]
+    watch_reads(trace.function.block.ops, trace.function.args)  # read outside, just now
     return Subprogram(trace.function, captures, list(leaves), spec)
 
 
