@@ -61,28 +61,30 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.assertions import assert_greater as assert_greater
     from tapec.functions.assertions import assert_less as assert_less
     from tapec.functions.assertions import assert_rank as assert_rank
-    from tapec.functions.blocks import *  # noqa: F403
     from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.functions.clipping import clip_by_norm as clip_by_norm
     from tapec.functions.counts import histogram_fixed_width as histogram_fixed_width
     from tapec.functions.counts import histogram_fixed_width_bins as histogram_fixed_width_bins
+    from tapec.functions.counts import unique as unique
+    from tapec.functions.counts import unique_with_counts as unique_with_counts
     from tapec.functions.elementary import *  # noqa: F403
     from tapec.functions.host import numpy_function as numpy_function
     from tapec.functions.host import py_function as py_function
+    from tapec.functions.host import timestamp as timestamp
     from tapec.functions.indexing import *  # noqa: F403
     from tapec.functions.known import get_static_value as get_static_value
     from tapec.functions.known import is_symbolic_tensor as is_symbolic_tensor
-    from tapec.functions.lists import *  # noqa: F403
     from tapec.functions.logic import *  # noqa: F403
     from tapec.functions.mapping import vectorized_map as vectorized_map
     from tapec.functions.ordering import argsort as argsort
     from tapec.functions.ordering import sort as sort
+    from tapec.functions.partition import *  # noqa: F403
     from tapec.functions.printing import print as print
     from tapec.functions.products import *  # noqa: F403
     from tapec.functions.rearrangement import *  # noqa: F403
     from tapec.functions.reductions import *  # noqa: F403
     from tapec.functions.scattering import *  # noqa: F403
-    from tapec.functions.sets import *  # noqa: F403
+    from tapec.functions.windows.blocks import *  # noqa: F403
     from tapec.indexed_slices import IndexedSlices as IndexedSlices
     from tapec.initializers import constant_initializer as constant_initializer
     from tapec.module import Module as Module
@@ -105,14 +107,13 @@ _TABLE = {
         floordiv floormod greater greater_equal identity less less_equal maximum minimum
         multiply negative not_equal pow realdiv=truediv round saturate_cast sign square
         stop_gradient subtract truediv truncatediv where""",
-    "functions.arrays": """constant convert_to_tensor eye fill is_tensor linspace one_hot ones
-        ones_like range rank sequence_mask shape size zeros zeros_like""",
+    "functions.arrays": """broadcast_dynamic_shape broadcast_static_shape constant convert_to_tensor
+        eye fill identity_n is_tensor linspace one_hot ones ones_like range rank sequence_mask shape
+        shape_n size zeros zeros_like""",
     "functions.assertions": "Assert assert_equal assert_greater assert_less assert_rank",
-    "functions.blocks": """batch_to_space broadcast_dynamic_shape broadcast_static_shape
-        required_space_to_batch_paddings space_to_batch space_to_batch_nd=space_to_batch""",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled.function": "compile function=compile",
-    "control.branches": "case cond group no_op switch_case",
+    "control.branches": "case cond group no_op switch_case tuple=tuple_of",
     "control.folds": "foldl foldr map_fn scan",
     "control.loops": "while_loop",
     "control.tensor_array": "TensorArray",
@@ -120,23 +121,21 @@ _TABLE = {
     "dtypes": """DType as_dtype bfloat16 bool complex128 complex64 double float16 float32
         float64 half int16 int32 int64 int8 string uint16 uint32 uint64 uint8""",
     "functions.elementary": """acos acosh asin asinh atan atan2 atanh cos cosh exp sigmoid sin
-        sinh sqrt tan tanh""",
-    "functions.host": "numpy_function py_function",
-    "functions.indexing": "boolean_mask gather gather_nd strided_slice",
+        sinh sqrt tan tanh truncatemod""",
+    "functions.host": "numpy_function py_function timestamp",
+    "functions.indexing": "boolean_mask gather gather_nd strided_slice unravel_index",
     "functions.known": "get_static_value is_symbolic_tensor",
-    "functions.counts": "histogram_fixed_width histogram_fixed_width_bins",
-    "functions.lists": """identity_n parallel_stack scalar_mul shape_n timestamp truncatemod
-        tuple""",
-    "functions.sets": """dynamic_partition dynamic_stitch reverse_sequence unique
-        unique_with_counts unravel_index""",
+    "functions.counts": """histogram_fixed_width histogram_fixed_width_bins unique
+        unique_with_counts""",
+    "functions.partition": "dynamic_partition dynamic_stitch reverse_sequence",
     "functions.logic": "logical_and logical_not logical_or logical_xor",
     "functions.mapping": "vectorized_map",
     "functions.ordering": "argsort sort",
     "functions.printing": "print",
-    "functions.products": "einsum matmul tensordot",
+    "functions.products": "einsum matmul scalar_mul tensordot",
     "derivatives.program_gradient": "gradients",
     "functions.rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad
-        repeat reshape reverse roll slice split squeeze stack tile transpose unstack""",
+        parallel_stack repeat reshape reverse roll slice split squeeze stack tile transpose unstack""",
     "functions.reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp
         reduce_max reduce_mean reduce_min reduce_prod reduce_sum""",
     "functions.scattering": """scatter_nd searchsorted tensor_scatter_nd_add
@@ -149,6 +148,8 @@ _TABLE = {
     "scopes": """control_dependencies device get_current_name_scope init_scope inside_function
         name_scope""",
     "type_spec": "TensorSpec TypeSpec type_spec_from_value",
+    "functions.windows.blocks": """batch_to_space required_space_to_batch_paddings space_to_batch
+        space_to_batch_nd=space_to_batch""",
     "indexed_slices": "IndexedSlices",
     "tape": "GradientTape",
     "tensor": "Tensor",

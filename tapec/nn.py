@@ -35,7 +35,6 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
-from tapec.functions.blocks import space_to_batch as space_to_batch
 from tapec.functions.broadcasting import (
     as_float,
     axis_of,
@@ -46,15 +45,6 @@ from tapec.functions.broadcasting import (
     wrong_dtype,
 )
 from tapec.functions.clipping import clip_by_norm
-from tapec.functions.convolution import conv1d as conv1d
-from tapec.functions.convolution import conv1d_transpose as conv1d_transpose
-from tapec.functions.convolution import conv2d as conv2d
-from tapec.functions.convolution import conv2d_transpose as conv2d_transpose
-from tapec.functions.convolution import conv3d as conv3d
-from tapec.functions.convolution import conv3d_transpose as conv3d_transpose
-from tapec.functions.convolution import convolution as convolution
-from tapec.functions.convolution import depthwise_conv2d as depthwise_conv2d
-from tapec.functions.convolution import separable_conv2d as separable_conv2d
 from tapec.functions.counts import in_top_k as in_top_k
 from tapec.functions.counts import zero_fraction as zero_fraction
 from tapec.functions.elementary import erf, exp, expm1, log, log1p, rsqrt
@@ -64,21 +54,11 @@ from tapec.functions.elementary import tanh as tanh
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape, dim_tensor
 from tapec.functions.logic import logical_and
+from tapec.functions.ordering import approx_max_k as approx_max_k
+from tapec.functions.ordering import approx_min_k as approx_min_k
 from tapec.functions.ordering import top_k as top_k
-from tapec.functions.pixels import depth_to_space as depth_to_space
-from tapec.functions.pixels import space_to_depth as space_to_depth
-from tapec.functions.pooling import avg_pool as avg_pool
-from tapec.functions.pooling import avg_pool1d as avg_pool1d
-from tapec.functions.pooling import avg_pool2d as avg_pool2d
-from tapec.functions.pooling import avg_pool3d as avg_pool3d
-from tapec.functions.pooling import max_pool as max_pool
-from tapec.functions.pooling import max_pool1d as max_pool1d
-from tapec.functions.pooling import max_pool2d as max_pool2d
-from tapec.functions.pooling import max_pool3d as max_pool3d
 from tapec.functions.rearrangement import concat, reshape
 from tapec.functions.reductions import norm, reduce_max, reduce_mean, reduce_sum, restored
-from tapec.functions.sets import approx_max_k as approx_max_k
-from tapec.functions.sets import approx_min_k as approx_min_k
 from tapec.functions.statistics import (
     batch_norm_with_global_normalization as batch_norm_with_global_normalization,
 )
@@ -87,13 +67,33 @@ from tapec.functions.statistics import log_poisson_loss as log_poisson_loss
 from tapec.functions.statistics import normalize_moments as normalize_moments
 from tapec.functions.statistics import sufficient_statistics as sufficient_statistics
 from tapec.functions.statistics import weighted_moments as weighted_moments
-from tapec.functions.windowed import atrous_conv2d as atrous_conv2d
-from tapec.functions.windowed import atrous_conv2d_transpose as atrous_conv2d_transpose
-from tapec.functions.windowed import conv_transpose as conv_transpose
-from tapec.functions.windowed import dilation2d as dilation2d
-from tapec.functions.windowed import erosion2d as erosion2d
-from tapec.functions.windowed import max_pool_with_argmax as max_pool_with_argmax
-from tapec.functions.windowed import pool as pool
+from tapec.functions.windows.blocks import depth_to_space as depth_to_space
+from tapec.functions.windows.blocks import space_to_batch as space_to_batch
+from tapec.functions.windows.blocks import space_to_depth as space_to_depth
+from tapec.functions.windows.convolution import atrous_conv2d as atrous_conv2d
+from tapec.functions.windows.convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
+from tapec.functions.windows.convolution import conv1d as conv1d
+from tapec.functions.windows.convolution import conv1d_transpose as conv1d_transpose
+from tapec.functions.windows.convolution import conv2d as conv2d
+from tapec.functions.windows.convolution import conv2d_transpose as conv2d_transpose
+from tapec.functions.windows.convolution import conv3d as conv3d
+from tapec.functions.windows.convolution import conv3d_transpose as conv3d_transpose
+from tapec.functions.windows.convolution import conv_transpose as conv_transpose
+from tapec.functions.windows.convolution import convolution as convolution
+from tapec.functions.windows.convolution import depthwise_conv2d as depthwise_conv2d
+from tapec.functions.windows.convolution import separable_conv2d as separable_conv2d
+from tapec.functions.windows.morphology import dilation2d as dilation2d
+from tapec.functions.windows.morphology import erosion2d as erosion2d
+from tapec.functions.windows.pooling import avg_pool as avg_pool
+from tapec.functions.windows.pooling import avg_pool1d as avg_pool1d
+from tapec.functions.windows.pooling import avg_pool2d as avg_pool2d
+from tapec.functions.windows.pooling import avg_pool3d as avg_pool3d
+from tapec.functions.windows.pooling import max_pool as max_pool
+from tapec.functions.windows.pooling import max_pool1d as max_pool1d
+from tapec.functions.windows.pooling import max_pool2d as max_pool2d
+from tapec.functions.windows.pooling import max_pool3d as max_pool3d
+from tapec.functions.windows.pooling import max_pool_with_argmax as max_pool_with_argmax
+from tapec.functions.windows.pooling import pool as pool
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, I32, I64, TensorType
 from tapec.random import uniform

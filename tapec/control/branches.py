@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.control.arguments import pairs_of
 from tapec.control.regions import branch, truth
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import add_n, cast, equal
+from tapec.functions.arithmetic import add_n, cast, equal, identity
 from tapec.functions.arrays import constant
 from tapec.functions.assertions import assert_less_equal, assert_positive
 from tapec.ir.types import I32
@@ -166,6 +167,13 @@ def group(*inputs: Any, **kwargs: Any) -> None:
         *inputs: anything.
         **kwargs: ``name``, without effect.
     """
+
+
+def tuple_of(
+    tensors: Sequence[TensorLike | None], control_inputs: Any = None, name: str | None = None
+) -> list[Tensor | None]:
+    """Each tensor, or None where None stands; ``control_inputs`` are computed in the order of the program anyway."""
+    return [None if x is None else identity(x) for x in arguments.items(tensors, "tensors")]
 
 
 def no_op(name: str | None = None) -> None:

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tapec import arguments
 from tapec.errors import TypeError
 from tapec.frames import here
-from tapec.functions.arithmetic import add, cast, divide, equal, less, multiply, subtract, where
+from tapec.functions.arithmetic import (
+    add,
+    cast,
+    divide,
+    equal,
+    identity,
+    less,
+    multiply,
+    subtract,
+    where,
+)
 from tapec.functions.broadcasting import (
     axis_of,
     broadcast,
@@ -32,10 +43,15 @@ from tapec.functions.known import (
     static_integer,
     static_value,
 )
-from tapec.functions.rearrangement import broadcast_to, expand_dims, reshape
+from tapec.functions.rearrangement import (
+    broadcast_to,
+    expand_dims,
+    reshape,
+)
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL, F32, F64, I32, I64, DType, Shape, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_array, as_tensor
+from tapec.tensor_shape import TensorShape
 
 
 def convert_to_tensor(
@@ -317,3 +333,42 @@ def size(input: TensorLike, out_type: Any = None, name: str | None = None) -> Te
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """The number of axes as an int32 scalar."""
     return dim_tensor(as_tensor(input).type.rank, I32)
+
+
+def identity_n(input: Sequence[TensorLike], name: str | None = None) -> list[Tensor]:
+    """`tapec.identity` of each."""
+    return [identity(x) for x in arguments.items(input, "input")]
+
+
+def shape_n(
+    input: Sequence[TensorLike], out_type: Any = I32, name: str | None = None
+) -> list[Tensor]:
+    """`tapec.shape` of each."""
+    return [shape(x, out_type) for x in arguments.items(input, "input")]
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The shape that two shapes broadcast to; a size that is not known stays unknown beside 1 and itself.
+
+    Raises:
+        InvalidArgumentError: they do not broadcast (ValueError while a function is compiled).
+    """
+    x, y = TensorShape(shape_x), TensorShape(shape_y)
+    if x.rank is None or y.rank is None:
+        return TensorShape(None)
+    rank = max(x.rank, y.rank)
+    rows = zip(*([1] * (rank - len(s)) + s.as_list() for s in (x, y)), strict=True)
+    return TensorShape([_wider(m, n, x, y) for m, n in rows])
+
+
+def _wider(m: int | None, n: int | None, x: TensorShape, y: TensorShape) -> int | None:
+    if 1 in (m, n) or m == n:
+        return n if m == 1 else m
+    if None in (m, n):
+        return n if m is None else m
+    raise misfit(f"Incompatible shapes for broadcasting: {x} and {y}.")
+
+
+def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
+    """The shape that two shapes broadcast to, as an integer tensor."""
+    return dims_tensor(common_shape(as_shape(shape_x), as_shape(shape_y)), I32)

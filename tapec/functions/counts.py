@@ -1,8 +1,11 @@
-"""Entries counted: by value, by range, among the greatest."""
+"""Distinct entries, and entries counted: by value, by range, among the greatest.
+
+Where the number of results depends on values a function is eager-only, and says so while another is compiled.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -175,3 +178,60 @@ def histogram_fixed_width(
     ones = as_tensor(np.array(1), as_dtype(dtype))
     amount = add(cast(multiply(place, 0), dtype), ones)
     return unsorted_segment_sum(amount, place, nbins)
+
+
+class Unique(NamedTuple):
+    """The distinct entries, and which of them each entry is."""
+
+    y: Tensor
+    idx: Tensor
+
+
+class UniqueWithCounts(NamedTuple):
+    """The distinct entries, which of them each entry is, and how often each occurs."""
+
+    y: Tensor
+    idx: Tensor
+    count: Tensor  # type: ignore[assignment]  # not the method of tuples
+
+
+def unique(x: TensorLike, out_idx: Any = I32, name: str | None = None) -> Unique:
+    """The distinct entries of a vector, in the order in which they come first.
+
+    Args:
+        x: ``[n]``.
+        out_idx: the dtype of indices.
+
+    Returns:
+        ``y`` with ``x[i] == y[idx[i]]``, and ``idx``.
+
+    Raises:
+        NotImplementedError: while a function is compiled: the number of distinct entries depends on values.
+    """
+    values, _, which, _ = _distinct(x, "unique")
+    return Unique(values, cast(as_tensor(which), out_idx))
+
+
+def unique_with_counts(
+    x: TensorLike, out_idx: Any = I32, name: str | None = None
+) -> UniqueWithCounts:
+    """The distinct entries of a vector and how often each occurs; see `unique`."""
+    values, _, which, counts = _distinct(x, "unique_with_counts")
+    return UniqueWithCounts(
+        values, cast(as_tensor(which), out_idx), cast(as_tensor(counts), out_idx)
+    )
+
+
+def _distinct(x: TensorLike, what: str) -> tuple[Tensor, Any, Any, Any]:
+    values = as_tensor(x)
+    refuse_in_trace(what, "sort, and compare neighbours")
+    if values.type.rank != 1:
+        raise misfit(f"{what} expects a 1D vector, got shape {values.shape}")
+    _, first, which, counts = np.unique(
+        values.array, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    places = first[order].astype(np.int32)
+    return gather(values, places), places, rank[which.reshape(-1)].astype(np.int32), counts[order]

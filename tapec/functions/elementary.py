@@ -19,6 +19,7 @@ from tapec.functions.arithmetic import (
     negative,
     not_equal,
     subtract,
+    truncatediv,
     where,
 )
 from tapec.functions.broadcasting import binary, broadcast_pair, unary
@@ -226,3 +227,13 @@ def log2(x: TensorLike) -> Tensor:
 def log10(x: TensorLike) -> Tensor:
     """The logarithm to base 10."""
     return multiply(log(x), 1 / _log(10))
+
+
+def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
+    """``x - truncatediv(x, y) * y``: the remainder has the sign of ``x``, as in C.
+
+    Raises:
+        InvalidArgumentError: eager, an integer is taken modulo 0.
+    """
+    x, y = broadcast_pair(x, y)
+    return subtract(x, multiply(truncatediv(x, y), y))

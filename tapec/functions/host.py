@@ -7,14 +7,18 @@ function of Python returns has no shape that a program could be made for, so tha
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from tapec import arguments
 from tapec.effects import tell
 from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
 from tapec.frames import here, origin
-from tapec.ir.types import as_dtype
+from tapec.functions.broadcasting import refuse_in_trace
+from tapec.ir.types import F64, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear
 from tapec.signatures import signature_of
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor, type_of
@@ -151,3 +155,13 @@ def _later(
             hint="call it outside of the compiled function; what uses operations of tapec alone, call directly",
         )
     tell(lambda *arrays: func(*map(given, arrays)), inputs, what)
+
+
+def timestamp(name: str | None = None) -> Tensor:
+    """Seconds since 1970, as float64; eager only.
+
+    Raises:
+        NotImplementedError: while a function is compiled, which would keep the time of the trace.
+    """
+    refuse_in_trace("timestamp", "take the time outside, and pass it as an argument")
+    return as_tensor(np.array(time.time()), F64)

@@ -16,7 +16,15 @@ import numpy as np
 from tapec import arguments
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import add, less, less_equal, multiply, where
+from tapec.functions.arithmetic import (
+    add,
+    floordiv,
+    floormod,
+    less,
+    less_equal,
+    multiply,
+    where,
+)
 from tapec.functions.assertions import require_inside
 from tapec.functions.broadcasting import (
     axis_of,
@@ -26,9 +34,16 @@ from tapec.functions.broadcasting import (
     refuse_outside,
     wrong_dtype,
 )
-from tapec.functions.known import dim_tensor, dims_tensor, static_integer, static_value
+from tapec.functions.known import as_shape, dim_tensor, dims_tensor, static_integer, static_value
 from tapec.functions.logic import logical_and
-from tapec.functions.rearrangement import expand_dims, part, reshape, reverse, unstack
+from tapec.functions.rearrangement import (
+    expand_dims,
+    part,
+    reshape,
+    reverse,
+    stack,
+    unstack,
+)
 from tapec.functions.reductions import reduce_all
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL
@@ -391,3 +406,17 @@ def boolean_mask(
     rows = np.flatnonzero(condition.array)
     dtype = np.int32 if flat.type.shape[place] < 2**31 else np.int64  # type: ignore[operator]
     return entries(flat, as_tensor(rows.astype(dtype)), place)
+
+
+def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Tensor:
+    """Tuples of indices, along the first axis, from row-major positions in a tensor of a shape.
+
+    Example: ``unravel_index([7, 3], [3, 4])`` is ``[[1, 0], [3, 3]]``.
+    """
+    rest = as_tensor(indices)
+    found: list[Tensor] = []
+    for n in reversed(as_shape(dims)):
+        size = dim_tensor(n, rest.type.dtype)
+        found.append(floormod(rest, size))
+        rest = floordiv(rest, size)
+    return stack(found[::-1])

@@ -1,18 +1,26 @@
-"""Sorting along an axis. The order carries no gradient, the sorted values do."""
+"""Sorting along an axis, and orders: the order carries no gradient, the sorted values do."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast, less, where
+from tapec.functions.arithmetic import (
+    cast,
+    less,
+    less_equal,
+    negative,
+    where,
+)
 from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.indexing import entries
 from tapec.functions.known import static_integer, static_value
 from tapec.functions.logic import logical_not
-from tapec.functions.rearrangement import expand_dims, part, transpose
-from tapec.functions.reductions import reduce_logsumexp
+from tapec.functions.rearrangement import expand_dims, part, reshape, transpose
+from tapec.functions.reductions import reduce_all, reduce_logsumexp
 from tapec.ir.dims import Dim
 from tapec.ir.types import I32, TensorType
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -138,3 +146,73 @@ def cumulative_logsumexp(
     used = less(other, mine) if exclusive else logical_not(less(mine, other))
     masked = where(used, expand_dims(rows, -2), float("-inf"))
     return _swapped(reduce_logsumexp(masked, axis=-1), place)
+
+
+def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
+    """Where 0, 1, 2, … stand in a permutation of them.
+
+    Example: ``invert_permutation([2, 0, 1])`` is ``[1, 2, 0]``.
+
+    Raises:
+        InvalidArgumentError: eager, something else than a permutation.
+    """
+    order = as_tensor(x)
+    if order.type.rank != 1:
+        raise misfit(f"invert_permutation expects a 1D vector, got shape {order.shape}")
+    array = order._array
+    if array is not None and not np.array_equal(np.sort(array), np.arange(len(array))):
+        raise misfit(f"not a permutation of 0 to {len(array) - 1}: {array.tolist()[:20]}")
+    return cast(argsort(order), order.type.dtype)
+
+
+def is_non_decreasing(x: TensorLike, name: str | None = None) -> Tensor:
+    """Whether no element is less than the one before it, in row-major order."""
+    line = reshape(as_tensor(x), (-1,))
+    n = line.type.shape[0]
+    return reduce_all(less_equal(part(line, 0, 0, n - 1), part(line, 0, 1, n - 1)))
+
+
+def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Tensor:
+    """Whether each element is greater than the one before it, in row-major order."""
+    line = reshape(as_tensor(x), (-1,))
+    n = line.type.shape[0]
+    return reduce_all(less(part(line, 0, 0, n - 1), part(line, 0, 1, n - 1)))
+
+
+class ApproxTopK(NamedTuple):
+    """The greatest or least entries and where they stand."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def approx_max_k(
+    operand: TensorLike,
+    k: Any,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> ApproxTopK:
+    """The ``k`` greatest entries along an axis, exactly: whatever recall is asked for is met."""
+    x = as_tensor(operand)
+    axis = axis_of(reduction_dimension, x.type.rank)
+    order = [a for a in range(x.type.rank) if a != axis] + [axis]
+    found = top_k(transpose(x, order), k)
+    back = [order.index(a) for a in range(x.type.rank)]
+    return ApproxTopK(transpose(found.values, back), transpose(found.indices, back))
+
+
+def approx_min_k(
+    operand: TensorLike,
+    k: Any,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> ApproxTopK:
+    """The ``k`` least entries along an axis; see `approx_max_k`."""
+    found = approx_max_k(negative(as_tensor(operand)), k, reduction_dimension)
+    return ApproxTopK(negative(found.values), found.indices)

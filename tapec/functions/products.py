@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tapec import arguments
-from tapec.errors import ValueError
+from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, conj, multiply
 from tapec.functions.broadcasting import (
@@ -16,6 +16,7 @@ from tapec.functions.broadcasting import (
     broadcast,
     common_shape,
     converted,
+    like,
     may_equal,
     misfit,
     shape_text,
@@ -284,3 +285,18 @@ def _contract(x: Tensor, s: str, y: Tensor, t: str, later: str) -> tuple[Tensor,
     product = matmul(arranged(x, s, stacked, rows, inner), arranged(y, t, stacked, inner, columns))
     result = [*stacked, *rows, *columns]
     return reshape(product, tuple(sizes[c] for c in result)), "".join(result)
+
+
+def scalar_mul(scalar: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
+    """``scalar * x`` for a scalar of the dtype of ``x``.
+
+    Raises:
+        InvalidArgumentError: ``scalar`` is no scalar.
+    """
+    values = as_tensor(x)
+    factor = like(scalar, values.type.dtype)
+    if factor.type.rank:
+        raise InvalidArgumentError(
+            f"Only scalar multiply works, got shape {factor.shape}", location=here()
+        )
+    return multiply(factor, values)

@@ -423,3 +423,8 @@ def meshgrid(*args: TensorLike, indexing: str = "xy") -> list[Tensor]:
     return [
         apply("broadcast", v, shape=shape, axes=(order.index(i),)) for i, v in enumerate(vectors)
     ]
+
+
+def parallel_stack(values: Sequence[TensorLike], name: str | None = None) -> Tensor:
+    """`tapec.stack` along a new first axis."""
+    return stack(values)

@@ -8,14 +8,16 @@ TypeError.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tapec import arguments
-from tapec.errors import TypeError, ValueError
+from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
+    add_n,
     cast,
     conj,
     divide,
@@ -29,7 +31,13 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arithmetic import pow as power
-from tapec.functions.broadcasting import as_float, axes_of, axis_of, like, misfit
+from tapec.functions.broadcasting import (
+    as_float,
+    axes_of,
+    axis_of,
+    like,
+    misfit,
+)
 from tapec.functions.elementary import exp, lgamma, log, sqrt
 from tapec.functions.known import dim_tensor, static_value
 from tapec.functions.matrices.doubled import doubled
@@ -37,6 +45,7 @@ from tapec.functions.rearrangement import reshape
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U8, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensor_shape import TensorShape
 
 
 def _reduce(op: str, input_tensor: TensorLike, axis: Any, keepdims: bool) -> Tensor:
@@ -332,3 +341,24 @@ def _running(op: str, x: TensorLike, axis: Any, exclusive: bool, reverse: bool) 
     place = axis_of(static_value(axis, "axis"), tensor.type.rank)
     result: Tensor = apply(op, tensor, axis=place, exclusive=exclusive, reverse=reverse)
     return result
+
+
+def accumulate_n(
+    inputs: Sequence[TensorLike],
+    shape: Any = None,
+    tensor_dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """`tapec.add_n`, with a check of the shape and the dtype if they are given.
+
+    Raises:
+        InvalidArgumentError: they are others.
+    """
+    total = add_n(inputs)
+    if shape is not None and not TensorShape(shape).is_compatible_with(total.shape):
+        raise InvalidArgumentError(f"inputs have shape {total.shape}, not {shape}", location=here())
+    if tensor_dtype is not None and total.dtype != tensor_dtype:
+        raise InvalidArgumentError(
+            f"inputs are {total.dtype.name}, not {tensor_dtype}", location=here()
+        )
+    return total

@@ -21,11 +21,11 @@ from tapec.functions.arithmetic import (
     subtract,
 )
 from tapec.functions.broadcasting import as_float, may_equal, misfit
-from tapec.functions.convolution import depthwise_conv2d
 from tapec.functions.elementary import log
-from tapec.functions.pooling import avg_pool2d
 from tapec.functions.rearrangement import pad, part, reshape, stack, tile
 from tapec.functions.reductions import reduce_mean, reduce_prod, reduce_sum
+from tapec.functions.windows.convolution import depthwise_conv2d
+from tapec.functions.windows.pooling import avg_pool2d
 from tapec.image.colors import convert_image_dtype
 from tapec.image.pictures import extent, picture
 from tapec.ir.types import F32

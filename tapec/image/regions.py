@@ -23,7 +23,7 @@ from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape
 from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import concat, expand_dims, pad, part, reshape
-from tapec.functions.windows import per_axis
+from tapec.functions.windows.arguments import per_axis
 from tapec.image.pictures import extent
 from tapec.ir.types import F32, I32
 from tapec.tensor import Tensor, TensorLike, as_tensor

@@ -8,13 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
-from tapec.functions.arithmetic import cast, divide, maximum, minimum, multiply, subtract
+from tapec import arguments
+from tapec.errors import ValueError
+from tapec.frames import here
+from tapec.functions.arithmetic import (
+    add,
+    cast,
+    divide,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from tapec.functions.arrays import counting
 from tapec.functions.broadcasting import as_float, misfit
+from tapec.functions.indexing import gather
 from tapec.functions.known import dim_tensor
-from tapec.functions.rearrangement import part, reshape
-from tapec.functions.windows import (
+from tapec.functions.rearrangement import expand_dims, pad, part, reshape, stack
+from tapec.functions.reductions import argmax
+from tapec.functions.windows.arguments import (
     Padding,
     as_batches,
     as_one_batch,
@@ -23,9 +39,10 @@ from tapec.functions.windows import (
     paddings,
     per_axis,
     reach,
+    require_channels_last,
 )
 from tapec.ir.dims import DimLike
-from tapec.ir.types import BF16, F16, F32, I32, TensorType
+from tapec.ir.types import BF16, F16, F32, I32, I64, TensorType
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
@@ -237,3 +254,111 @@ def _counts(
 def _range(n: DimLike) -> Tensor:
     result: Tensor = apply("iota", axis=0, type=TensorType(I32, (n,)))
     return result
+
+
+def pool(
+    input: TensorLike,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """`tapec.nn.max_pool` or `tapec.nn.avg_pool`.
+
+    Args:
+        input: ``[batch, spatial axes..., channels]``, up to three spatial axes.
+        window_shape: a number for each spatial axis.
+        pooling_type: ``"MAX"`` or ``"AVG"``.
+        strides: 1 if None.
+        padding: ``"VALID"`` or ``"SAME"``.
+        data_format: None, or one with the channels last or behind the batch.
+        dilations: distances between a window's entries; other than 1 only without strides and padding.
+
+    Raises:
+        ValueError: another type of pooling, or strides or padding with dilations.
+    """
+    kinds = {"MAX": max_pool, "AVG": avg_pool}
+    if arguments.text(pooling_type, "pooling_type") not in kinds:
+        raise ValueError(f"pooling_type must be MAX or AVG, got {pooling_type!r}", location=here())
+    count = as_tensor(input).type.rank - 2
+    gaps = per_axis(dilations, count, "dilations")
+    steps = [1] * count if strides is None else strides
+    if gaps == (1,) * count:
+        return kinds[pooling_type](input, window_shape, steps, padding, data_format)
+    if per_axis(steps, count, "strides") != (1,) * count:
+        message = "strides > 1 not supported in conjunction with dilations > 1"
+        raise ValueError(message, location=here())
+    if not isinstance(padding, str) or padding.upper() != "VALID":
+        message = f"pooling with padding {padding!r} is not implemented for dilations > 1"
+        raise ValueError(message, location=here())
+    order = layout(data_format, count)
+    x = order.moved(as_tensor(input))
+    sizes = per_axis(window_shape, count, "window_shape")
+    return order.back(dilated_pool(x, sizes, gaps, mean=pooling_type == "AVG"))
+
+
+class MaxPoolWithArgmax(NamedTuple):
+    """The greatest entries of windows and where they stand."""
+
+    output: Tensor
+    argmax: Tensor
+
+
+def max_pool_with_argmax(
+    input: TensorLike,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NHWC",
+    output_dtype: Any = I64,
+    include_batch_in_index: bool = False,
+    name: str | None = None,
+) -> MaxPoolWithArgmax:
+    """The greatest entry of each window, and its position ``(row * W + column) * C + channel`` in its image.
+
+    Args:
+        input: ``[batch, H, W, C]``.
+        ksize: the size of a window.
+        strides: distances between windows.
+        padding: ``"VALID"`` or ``"SAME"``.
+        data_format: ``"NHWC"``.
+        output_dtype: of the positions: int32 or int64.
+        include_batch_in_index: whether positions count from the first image on.
+    """
+    require_channels_last(data_format, 2)
+    x = as_tensor(input)
+    if x.type.rank != 4:
+        raise misfit(f"max_pool_with_argmax: expected [batch, H, W, C], got {x.shape}")
+    size, steps = per_axis(ksize, 2, "ksize"), per_axis(strides, 2, "strides")
+    batch, height, width, channels = x.type.shape
+    margins = paddings(padding, (height, width), size, steps)
+    wide = pad(x, [[0, 0], *map(list, margins), [0, 0]], constant_values=x.dtype.min)
+    counts = [(n - k) // s + 1 for n, k, s in zip(wide.type.shape[1:3], size, steps, strict=True)]
+    shifted = [
+        part(part(wide, 1, i, counts[0], steps[0]), 2, j, counts[1], steps[1])
+        for i in range(size[0])
+        for j in range(size[1])
+    ]
+    entries = stack(shifted, -1)
+    which = argmax(entries, -1)
+    rank = entries.type.rank - 1
+    greatest = reshape(
+        gather(entries, expand_dims(which, -1), axis=rank, batch_dims=rank), which.type.shape
+    )
+
+    def line(count: Any, step: int, before: Any, inner: Tensor, axis: int) -> Tensor:
+        first = add(multiply(counting(I64, count), step), -before)
+        shape = [1, 1, 1, 1]
+        shape[axis] = count
+        return add(reshape(first, shape), inner)
+
+    row = line(counts[0], steps[0], margins[0][0], floordiv(which, size[1]), 1)
+    column = line(counts[1], steps[1], margins[1][0], floormod(which, size[1]), 2)
+    place = add(multiply(add(multiply(row, width), column), channels), counting(I64, channels))
+    if include_batch_in_index:
+        images = reshape(counting(I64, batch), (batch, 1, 1, 1))
+        place = add(place, multiply(images, height * width * channels))
+    return MaxPoolWithArgmax(greatest, cast(place, output_dtype))

@@ -1,4 +1,4 @@
-"""Blocks of pixels moved into the batch, and back; and shapes without tensors."""
+"""Blocks of pixels moved into the batch or the channels of an image ``[batch, H, W, C]``, and back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapec.functions.broadcasting import common_shape, misfit
-from tapec.functions.known import as_shape, dims_tensor, get_static_value
+from tapec.functions.broadcasting import misfit
+from tapec.functions.known import as_shape, get_static_value, static_integer
 from tapec.functions.rearrangement import pad, part, reshape, transpose
+from tapec.functions.windows.arguments import require_channels_last
 from tapec.ir.dims import Dim
 from tapec.ir.types import I32
 from tapec.tensor import Tensor, TensorLike, as_tensor
-from tapec.tensor_shape import TensorShape
 
 
 def space_to_batch(
@@ -99,28 +99,48 @@ def required_space_to_batch_paddings(
     return BlockPaddings(as_tensor(paddings, I32), as_tensor([[0, extra] for extra in more], I32))
 
 
-def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape that two shapes broadcast to; a size that is not known stays unknown beside 1 and itself.
+def space_to_depth(
+    input: TensorLike, block_size: int, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
+    """``[batch, H / b, W / b, b * b * C]``: each block of ``b`` by ``b`` pixels, row by row, is one.
 
     Raises:
-        InvalidArgumentError: they do not broadcast (ValueError while a function is compiled).
+        InvalidArgumentError: the blocks do not fill the image (ValueError while a function is
+            compiled).
+        UnimplementedError: another data format.
     """
-    x, y = TensorShape(shape_x), TensorShape(shape_y)
-    if x.rank is None or y.rank is None:
-        return TensorShape(None)
-    rank = max(x.rank, y.rank)
-    rows = zip(*([1] * (rank - len(s)) + s.as_list() for s in (x, y)), strict=True)
-    return TensorShape([_wider(m, n, x, y) for m, n in rows])
+    x, size = _image(input, block_size, data_format)
+    batch, height, width, channels = x.type.shape
+    for n in (height, width):
+        if not isinstance(n, Dim) and n % size:
+            raise misfit(f"blocks of {size} by {size} do not fill an image {x.shape}")
+    x = reshape(x, (batch, height // size, size, width // size, size, channels))
+    x = transpose(x, [0, 1, 3, 2, 4, 5])
+    return reshape(x, (*x.type.shape[:3], size * size * channels))
 
 
-def _wider(m: int | None, n: int | None, x: TensorShape, y: TensorShape) -> int | None:
-    if 1 in (m, n) or m == n:
-        return n if m == 1 else m
-    if None in (m, n):
-        return n if m is None else m
-    raise misfit(f"Incompatible shapes for broadcasting: {x} and {y}.")
+def depth_to_space(
+    input: TensorLike, block_size: int, data_format: str | None = "NHWC", name: str | None = None
+) -> Tensor:
+    """``[batch, H * b, W * b, C]`` from ``[batch, H, W, b * b * C]``; undoes `space_to_depth`.
+
+    Raises:
+        InvalidArgumentError: the channels do not make up blocks (ValueError while a function is
+            compiled).
+        UnimplementedError: another data format.
+    """
+    x, size = _image(input, block_size, data_format)
+    batch, height, width, channels = x.type.shape
+    if not isinstance(channels, Dim) and channels % size**2:
+        raise misfit(f"the channels of {x.shape} do not make up blocks of {size} by {size}")
+    x = reshape(x, (batch, height, width, size, size, channels // size**2))
+    x = transpose(x, [0, 1, 3, 2, 4, 5])
+    return reshape(x, (batch, height * size, width * size, x.type.shape[-1]))
 
 
-def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
-    """The shape that two shapes broadcast to, as an integer tensor."""
-    return dims_tensor(common_shape(as_shape(shape_x), as_shape(shape_y)), I32)
+def _image(input: TensorLike, block_size: int, data_format: str | None) -> tuple[Tensor, int]:
+    require_channels_last(data_format, 2)
+    x, size = as_tensor(input), static_integer(block_size, "block_size")
+    if x.type.rank != 4 or size < 1:
+        raise misfit(f"expected [batch, H, W, C] and a positive size, got {x.shape} and {size}")
+    return x, size

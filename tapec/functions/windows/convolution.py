@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapec.errors import ValueError
+from tapec.frames import here
 from tapec.functions.broadcasting import converted, may_equal, misfit
 from tapec.functions.known import as_shape
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import part, reshape
-from tapec.functions.windows import (
+from tapec.functions.windows.arguments import (
     Padding,
     as_batches,
     as_one_batch,
@@ -24,7 +26,7 @@ from tapec.functions.windows import (
 )
 from tapec.ir.dims import DimLike
 from tapec.ir.types import Shape
-from tapec.tensor import Tensor, TensorLike, apply
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
 def conv1d(
@@ -372,3 +374,44 @@ def _check_transposed(
         channels, (*w.type.shape[-2:-1], *y.type.shape[-1:])
     ):
         raise misfit(f"filters {w.shape} do not make an image {y.shape} of one {list(shape)}")
+
+
+def conv_transpose(
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """`tapec.nn.conv2d_transpose` in one to three dimensions, by the rank of ``input``."""
+    kinds = {3: conv1d_transpose, 4: conv2d_transpose, 5: conv3d_transpose}
+    rank = as_tensor(input).type.rank
+    if rank not in kinds:
+        raise ValueError(
+            f"`input` must have one to three spatial axes, got {rank} axes", location=here()
+        )
+    if data_format is None:
+        return kinds[rank](input, filters, output_shape, strides, padding, dilations=dilations)
+    return kinds[rank](input, filters, output_shape, strides, padding, data_format, dilations)
+
+
+def atrous_conv2d(
+    value: TensorLike, filters: TensorLike, rate: int, padding: Any, name: str | None = None
+) -> Tensor:
+    """`tapec.nn.conv2d` with ``rate`` as its dilation."""
+    return conv2d(value, filters, 1, padding, dilations=rate)
+
+
+def atrous_conv2d_transpose(
+    value: TensorLike,
+    filters: TensorLike,
+    output_shape: Any,
+    rate: int,
+    padding: Any,
+    name: str | None = None,
+) -> Tensor:
+    """`tapec.nn.conv2d_transpose` with ``rate`` as its dilation."""
+    return conv2d_transpose(value, filters, output_shape, 1, padding, dilations=rate)
