@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
 import sys
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 #: Advice by the name below ``tapec``; a star stands for anything. The first that fits is given.
 ADVICE: dict[str, str] = {
@@ -184,12 +187,36 @@ def _has(home: str, name: str) -> bool:
     return name in vars(import_module(f"tapec.{home}"))
 
 
-def names_of(namespace: str) -> Callable[[str], Any]:
-    """A module's ``__getattr__``, which explains what its namespace does not have."""
+def namespace(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A module's ``__getattr__``, which explains what its namespace does not have, and its ``__dir__``."""
 
-    def absent(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module 'tapec.{namespace}' has no attribute {name!r}")
-        raise missing(namespace, name)
+    def absent(attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(f"module 'tapec.{name}' has no attribute {attribute!r}")
+        raise missing(name, attribute)
 
-    return absent
+    def listed() -> list[str]:
+        home = _MODULES.get(name, name)
+        return sorted(_exported(import_module(f"tapec.{home}")))
+
+    return absent, listed
+
+
+#: The modules of namespaces that are not called like them.
+_MODULES = {"nn.experimental": "nn_experimental"}
+
+
+def _exported(module: ModuleType) -> set[str]:
+    """The names that a module is there for: what it defines, and imports ``as`` itself (PEP 484), but no others."""
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    found: set[str] = set()
+    for node in ast.parse(inspect.getsource(module)).body:
+        match node:
+            case ast.ImportFrom(names=names):
+                found.update(a.name for a in names if a.asname == a.name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Assign(targets=targets):
+                found.update(t.id for t in targets if isinstance(t, ast.Name))
+    return {n for n in found if n[0] != "_" and not isinstance(getattr(module, n, None), TypeVar)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
@@ -125,4 +125,4 @@ class ForwardAccumulator:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("autodiff")
+    __getattr__, __dir__ = namespace("autodiff")

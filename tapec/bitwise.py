@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.functions.broadcasting import binary, unary
 from tapec.tensor import Tensor, TensorLike
 
@@ -40,4 +40,4 @@ def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("bitwise")
+    __getattr__, __dir__ = namespace("bitwise")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.derivatives.differences import check_gradients as check_gradients
 from tapec.derivatives.differences import compute_gradient as compute_gradient
 from tapec.devices import get_log_device_placement as get_log_device_placement
@@ -39,4 +39,4 @@ from tapec.numerics import disable_check_numerics as disable_check_numerics
 from tapec.numerics import enable_check_numerics as enable_check_numerics
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("debugging")
+    __getattr__, __dir__ = namespace("debugging")

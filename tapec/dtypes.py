@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.functions.arithmetic import cast as cast
 from tapec.functions.arithmetic import complex as complex
 from tapec.functions.arithmetic import saturate_cast as saturate_cast
@@ -53,4 +53,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("dtypes")
+    __getattr__, __dir__ = namespace("dtypes")

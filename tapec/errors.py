@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.ir.errors import (
     DTypeError,
     NotDifferentiableError,
@@ -227,4 +227,4 @@ class NotImplementedError(TapecError, builtins.NotImplementedError):
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("errors")
+    __getattr__, __dir__ = namespace("errors")

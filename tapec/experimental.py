@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.interchange import dlpack as dlpack
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("experimental")
+    __getattr__, __dir__ = namespace("experimental")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
+from functools import lru_cache
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 from tapec.ir.location import Location
 
@@ -51,6 +54,60 @@ def _is_ours(frame: FrameType) -> bool:
 def is_ours(module: str) -> bool:
     """Whether a module is part of tapec."""
     return module == "tapec" or module.startswith("tapec.")
+
+
+class Visit(NamedTuple):
+    """How an installed package comes to ask for something.
+
+    Attributes:
+        origin: the line outside of all installed packages that led here.
+        function: what that line called, ``scipy.special.softmax``; empty if the line itself asks.
+    """
+
+    origin: Origin | None
+    function: str
+
+
+def visit() -> Visit:
+    """The line of the user's own code that led here through other packages, and the function of theirs that it called.
+
+    Code that is itself installed has no other line than its nearest one.
+    """
+    nearest, function = origin(), ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if is_ours(frame.f_globals.get("__name__", "")):
+            pass
+        elif not _is_installed(code.co_filename):
+            return Visit((code, frame.f_lasti, ""), function) if function else Visit(nearest, "")
+        else:
+            function = _public_name(frame) or function
+        frame = frame.f_back
+    return Visit(nearest, "")
+
+
+@lru_cache(maxsize=_FILES)
+def _is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package or to Python."""
+    parts = ("/site-packages/", "/dist-packages/", sysconfig.get_path("stdlib") + "/", "<frozen ")
+    return any(part in file for part in parts)
+
+
+def _public_name(frame: FrameType) -> str:
+    """``scipy.linalg.inv`` of the frame of its code in ``scipy.linalg._basic``; empty for what has no public name."""
+    code = frame.f_code
+    module, name = frame.f_globals.get("__name__", ""), code.co_qualname
+    if "<locals>" in name:  # a decorator's wrapper: what it wraps is in its closure
+        wrapped = [frame.f_locals.get(v) for v in code.co_freevars]
+        named = [f for f in wrapped if callable(f) and hasattr(f, "__qualname__")]
+        if not named:
+            return ""
+        module, name = getattr(named[0], "__module__", module), named[0].__qualname__
+    if name.rpartition(".")[2].startswith(("_", "<")):
+        return ""
+    public = [part for part in module.split(".") if not part.startswith("_")]
+    return ".".join([*public, name])
 
 
 def resolve(origin: Origin | None) -> Location | None:

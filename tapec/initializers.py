@@ -12,7 +12,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tapec import arguments
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import greater_equal, multiply, where
@@ -405,4 +405,4 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("initializers")
+    __getattr__, __dir__ = namespace("initializers")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.functions.arithmetic import (
     greater_equal,
     less_equal,
@@ -110,4 +110,4 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("linalg")
+    __getattr__, __dir__ = namespace("linalg")

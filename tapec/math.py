@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tapec import special as special
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.functions.arithmetic import abs as abs
 from tapec.functions.arithmetic import add as add
 from tapec.functions.arithmetic import add_n as add_n
@@ -137,4 +137,4 @@ from tapec.nn import softsign as softsign
 mod = floormod
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("math")
+    __getattr__, __dir__ = namespace("math")

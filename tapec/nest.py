@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 
@@ -233,4 +233,4 @@ def _cut(shallow: Any, structure: Any) -> list[Any]:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("nest")
+    __getattr__, __dir__ = namespace("nest")

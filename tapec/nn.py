@@ -10,8 +10,8 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments, nn_experimental
-from tapec.absent import names_of
-from tapec.errors import InvalidArgumentError, ValueError
+from tapec.absent import namespace
+from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
@@ -19,46 +19,56 @@ from tapec.functions.arithmetic import (
     cast,
     conj,
     divide,
-    equal,
     greater,
     less,
     less_equal,
     maximum,
     minimum,
     multiply,
-    multiply_no_nan,
     negative,
     real,
-    square,
     squared_difference,
-    stop_gradient,
     subtract,
     where,
 )
 from tapec.functions.broadcasting import (
     as_float,
     axis_of,
-    converted,
     like,
     may_equal,
     misfit,
-    wrong_dtype,
 )
 from tapec.functions.clipping import clip_by_norm
 from tapec.functions.counts import in_top_k as in_top_k
 from tapec.functions.counts import zero_fraction as zero_fraction
-from tapec.functions.elementary import erf, exp, expm1, log, log1p, rsqrt
+from tapec.functions.elementary import erf, expm1, rsqrt
 from tapec.functions.elementary import sigmoid as sigmoid
 from tapec.functions.elementary import softplus as softplus
 from tapec.functions.elementary import tanh as tanh
 from tapec.functions.indexing import gather
-from tapec.functions.known import as_shape, dim_tensor
-from tapec.functions.logic import logical_and
+from tapec.functions.known import as_shape
+from tapec.functions.losses import compute_average_loss as compute_average_loss
+from tapec.functions.losses import l2_loss as l2_loss
+from tapec.functions.losses import log_softmax as log_softmax
+from tapec.functions.losses import scale_regularization_loss as scale_regularization_loss
+from tapec.functions.losses import (
+    sigmoid_cross_entropy_with_logits as sigmoid_cross_entropy_with_logits,
+)
+from tapec.functions.losses import softmax as softmax
+from tapec.functions.losses import (
+    softmax_cross_entropy_with_logits as softmax_cross_entropy_with_logits,
+)
+from tapec.functions.losses import (
+    sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,
+)
+from tapec.functions.losses import (
+    weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
+)
 from tapec.functions.ordering import approx_max_k as approx_max_k
 from tapec.functions.ordering import approx_min_k as approx_min_k
 from tapec.functions.ordering import top_k as top_k
 from tapec.functions.rearrangement import concat, reshape
-from tapec.functions.reductions import norm, reduce_max, reduce_mean, reduce_sum, restored
+from tapec.functions.reductions import norm, reduce_mean, reduce_sum
 from tapec.functions.statistics import (
     batch_norm_with_global_normalization as batch_norm_with_global_normalization,
 )
@@ -95,9 +105,8 @@ from tapec.functions.windows.pooling import max_pool3d as max_pool3d
 from tapec.functions.windows.pooling import max_pool_with_argmax as max_pool_with_argmax
 from tapec.functions.windows.pooling import pool as pool
 from tapec.ir.dims import DimLike
-from tapec.ir.types import BF16, F16, F32, I32, I64, TensorType
+from tapec.ir.types import BF16, F16, F32, I32, I64
 from tapec.random import uniform
-from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 experimental = nn_experimental
@@ -177,140 +186,6 @@ def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """``x / (1 + |x|)``."""
     x = as_float(features)
     return divide(x, add(1, absolute(x)))
-
-
-def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
-    """``e ** x / sum(e ** x)`` along an axis (the last by default), without overflow."""
-    axis = -1 if axis is None else axis
-    powers = exp(_shifted(logits, axis))
-    return divide(powers, restored(reduce_sum(powers, axis), powers, axis))
-
-
-def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
-    """The logarithm of `softmax`, without overflow or underflow."""
-    axis = -1 if axis is None else axis
-    x = _shifted(logits, axis)
-    return subtract(x, restored(log(reduce_sum(exp(x), axis)), x, axis))
-
-
-def _shifted(logits: TensorLike, axis: int) -> Tensor:
-    """Logits less their maximum, which is a constant for derivatives: what it would add cancels."""
-    x = as_float(logits)
-    if not x.type.rank:
-        raise misfit("softmax of a scalar", "it takes at least one axis")
-    return subtract(x, restored(stop_gradient(reduce_max(x, axis)), x, axis))
-
-
-# -- losses
-
-
-def sparse_softmax_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, name: str | None = None
-) -> Tensor:
-    """``-log_softmax(logits)`` at the label, for each example.
-
-    Args:
-        labels: integers ``[...]`` in ``[0, classes)``.
-        logits: floats ``[..., classes]``.
-
-    Returns:
-        Losses ``[...]`` in the dtype of the logits. Their gradient is softmax less one-hot.
-
-    Raises:
-        InvalidArgumentError: eager, a label out of range; a compiled function gives NaN for it.
-        ValueError: the shapes do not fit.
-    """
-    x, y = as_float(logits), as_tensor(labels)
-    if not y.type.dtype.is_integer:
-        raise wrong_dtype(y.type.dtype, "integer labels")
-    if x.type.rank != y.type.rank + 1:
-        raise ValueError(
-            f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: "
-            f"labels.shape={y.shape} and logits.shape={x.shape}",
-            location=here(),
-        )
-    count = x.type.shape[-1]
-    if y._array is not None and y._array.size:
-        outside = y._array[(y._array < 0) | (y._array >= count)]
-        if outside.size:
-            raise InvalidArgumentError(
-                f"Received a label value of {outside[0]} which is outside the valid range of "
-                f"[0, {count}). Label values: {' '.join(map(str, y._array.reshape(-1)[:20]))}",
-                location=here(),
-            )
-    shifted = _shifted(x, -1)
-    classes = apply("iota", axis=y.type.rank, type=TensorType(y.type.dtype, x.type.shape))
-    # A masked sum rather than a gather: its gradient is a selection, not a scattered addition.
-    at_label = equal(restored(y, x, -1), classes)
-    chosen = reduce_sum(where(at_label, shifted, 0), -1)
-    losses = subtract(log(reduce_sum(exp(shifted), -1)), chosen)
-    if current_trace() is None:
-        return losses
-    valid = logical_and(less_equal(0, y), less(y, dim_tensor(count, y.type.dtype)))
-    return where(valid, losses, float("nan"))
-
-
-def softmax_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, axis: int = -1, name: str | None = None
-) -> Tensor:
-    """``-sum(labels * log_softmax(logits))`` along an axis.
-
-    Args:
-        labels: probabilities in the shape of the logits; gradients flow to them too.
-        logits: floats ``[..., classes]``.
-        axis: of the classes.
-
-    A class of probability 0 adds nothing, even if its logit is ``-inf``.
-    """
-    p, x = converted(labels, logits)
-    return negative(reduce_sum(multiply_no_nan(log_softmax(x, axis), p), axis))
-
-
-def sigmoid_cross_entropy_with_logits(
-    labels: TensorLike = None, logits: TensorLike = None, name: str | None = None
-) -> Tensor:
-    """``-z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x))`` for labels ``z`` and logits ``x``.
-
-    Formula: ``max(x, 0) - x z + log1p(e ** -|x|)``; see `tapec.functions.elementary.softplus`.
-
-    Raises:
-        ValueError: the shapes differ.
-    """
-    z, x = converted(labels, logits)
-    _require_same_shape(z, x)
-    below = less(x, 0)
-    linear = subtract(where(below, 0, x), multiply(x, z))
-    return add(linear, log1p(exp(where(below, x, negative(x)))))
-
-
-def weighted_cross_entropy_with_logits(
-    labels: TensorLike, logits: TensorLike, pos_weight: TensorLike, name: str | None = None
-) -> Tensor:
-    """The sigmoid cross-entropy with ``pos_weight`` times the loss of positive labels.
-
-    Formula: ``(1 - z) x + (1 + (pos_weight - 1) z) softplus(-x)``.
-
-    Raises:
-        ValueError: the shapes differ.
-    """
-    z, x = converted(labels, logits)
-    _require_same_shape(z, x)
-    weight = add(1, multiply(subtract(like(pos_weight, x.type.dtype), 1), z))
-    return add(multiply(subtract(1, z), x), multiply(weight, softplus(negative(x))))
-
-
-def _require_same_shape(labels: Tensor, logits: Tensor) -> None:
-    if not may_equal(labels.type.shape, logits.type.shape):
-        raise ValueError(
-            f"`logits` and `labels` must have the same shape, received ({logits.shape} vs "
-            f"{labels.shape})",
-            location=here(),
-        )
-
-
-def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
-    """``sum(t ** 2) / 2``."""
-    return multiply(reduce_sum(square(as_float(t))), 0.5)
 
 
 # -- normalisation
@@ -470,31 +345,5 @@ def embedding_lookup(
     return clip_by_norm(rows, max_norm, axes=list(range(lead, rows.type.rank)))
 
 
-def scale_regularization_loss(regularization_loss: TensorLike) -> Tensor:
-    """The sum of a regularisation loss: tapec runs on one device."""
-    return reduce_sum(regularization_loss)
-
-
-def compute_average_loss(
-    per_example_loss: TensorLike,
-    sample_weight: TensorLike = None,
-    global_batch_size: int | None = None,
-) -> Tensor:
-    """The sum of weighted losses divided by the batch size.
-
-    Args:
-        per_example_loss: losses, the batch first.
-        sample_weight: factors that broadcast to the losses.
-        global_batch_size: the divisor; the size of the first axis if None.
-    """
-    losses = as_float(per_example_loss)
-    if sample_weight is not None:
-        losses = multiply(losses, like(sample_weight, losses.type.dtype))
-    if global_batch_size is None and not losses.type.rank:
-        raise misfit("compute_average_loss: losses without a batch axis", "pass global_batch_size")
-    size = losses.shape[0] if global_batch_size is None else global_batch_size
-    return divide(reduce_sum(losses), size)
-
-
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("nn")
+    __getattr__, __dir__ = namespace("nn")

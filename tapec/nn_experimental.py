@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.functions.statistics import general_dropout as general_dropout
 from tapec.functions.statistics import stateless_dropout as stateless_dropout
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("nn.experimental")
+    __getattr__, __dir__ = namespace("nn.experimental")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent_attributes import missing_attribute
 from tapec.functions import arithmetic, indexing, products
 from tapec.functions.broadcasting import binary, unary
 from tapec.indexed_slices import IndexedSlices
@@ -155,6 +156,11 @@ class Operators:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.DEVICE
+
+    if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
 
 @cache

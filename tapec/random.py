@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
@@ -332,4 +332,4 @@ def _key(seed: TensorLike) -> Tensor:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("random")
+    __getattr__, __dir__ = namespace("random")

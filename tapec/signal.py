@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.functions.signals.cosine import dct as dct
 from tapec.functions.signals.cosine import idct as idct
 from tapec.functions.signals.fourier import fft as fft
@@ -45,4 +45,4 @@ from tapec.functions.signals.windows import kaiser_window as kaiser_window
 from tapec.functions.signals.windows import vorbis_window as vorbis_window
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("signal")
+    __getattr__, __dir__ = namespace("signal")

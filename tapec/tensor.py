@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.counterparts import counterpart, require_none
 from tapec.devices import CPU
 from tapec.errors import (
     InvalidArgumentError,
@@ -22,7 +23,7 @@ from tapec.errors import (
     TypeError,
     ValueError,
 )
-from tapec.frames import here, origin
+from tapec.frames import here, origin, resolve, visit
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
 from tapec.ir.types import F32, I32, STRING, DType, TensorType, as_dtype
@@ -85,10 +86,13 @@ class Tensor(Operators):
             RuntimeError: the tensor belongs to a function that is being compiled, so it has no value yet.
         """
         if self._array is None:
+            by = visit()
+            instead = counterpart(by.function)
             raise RuntimeError(
-                f"this tensor ({self.type}) is a value of a compiled function and has no elements here",
-                location=here(),
-                hint="return it from the function",
+                f"this tensor ({self.type}) is a value of a compiled function and has no elements here"
+                + (f", which {by.function} asks for" if by.function else ""),
+                location=resolve(by.origin),
+                hint="return it from the function" if instead is None else f"use {instead}",
             )
         return self._array
 
@@ -248,10 +252,20 @@ def as_numpy(array: Array, dtype: Any, copy: bool | None) -> Array:
     return view
 
 
-def departs(tensor: Tensor, how: str) -> None:
-    """Tell the tapes that Python or NumPy gets elements: no gradient flows through what it makes of them."""
-    for tape in active_tapes():
-        tape.trail.depart(tensor, how)
+def departs(thing: Tensor | Variable, how: str) -> None:
+    """Tell the tapes that Python or NumPy gets elements: no gradient flows through what it makes of them.
+
+    Raises:
+        TypeError: a function of SciPy asks for them that tapec can replace, and a tape follows the tensor.
+    """
+    tapes = active_tapes()
+    if not tapes:
+        return
+    by = visit()
+    if by.function and any(tape.follows(thing) for tape in tapes):
+        require_none(by)
+    for tape in tapes:
+        tape.trail.depart(thing, by.function or how, by.origin)
 
 
 class EagerTensor(Tensor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, divide, minimum, multiply, pow, subtract
@@ -131,4 +131,4 @@ class ExponentialMovingAverage:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("train")
+    __getattr__, __dir__ = namespace("train")

@@ -30,6 +30,7 @@ from tapec.tensor import (
     as_array,
     as_numpy,
     as_tensor,
+    departs,
     next_id,
     type_of,
 )
@@ -200,20 +201,15 @@ class Variable(VariableUpdates, Operators):
         trace = current_trace()
         if trace is not None:
             return trace.read(self).numpy()  # which says that there is no value yet
-        self._departs(".numpy()")
+        departs(self, ".numpy()")
         return self._array.copy() if self._array.ndim else self._array[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         trace = current_trace()
         if trace is not None:
             return np.asarray(trace.read(self), dtype=dtype)  # which says the same
-        self._departs("NumPy (__array__)")
+        departs(self, "NumPy (__array__)")
         return as_numpy(self._array, dtype, copy)
-
-    def _departs(self, how: str) -> None:
-        """Tell the tapes that NumPy gets elements: no gradient flows through what it makes of them."""
-        for tape in active_tapes():
-            tape.trail.depart(self, how)
 
     def __float__(self) -> float:
         return float(self.read_value())

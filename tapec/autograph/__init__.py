@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.autograph import experimental as experimental
 from tapec.errors import TypeError
 from tapec.frames import here
@@ -51,4 +51,4 @@ def trace(*args: Any) -> None:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("autograph")
+    __getattr__, __dir__ = namespace("autograph")

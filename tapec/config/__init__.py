@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.config import experimental as experimental
 from tapec.config import threading as threading
 from tapec.devices import LogicalDevice as LogicalDevice
@@ -93,4 +93,4 @@ def native_turn() -> int:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("config")
+    __getattr__, __dir__ = namespace("config")

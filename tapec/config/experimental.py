@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.devices import PhysicalDevice, enable_op_determinism
 from tapec.devices import get_visible_devices as get_visible_devices
 from tapec.devices import list_logical_devices as list_logical_devices
@@ -56,4 +56,4 @@ def tensor_float_32_execution_enabled() -> bool:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("config.experimental")
+    __getattr__, __dir__ = namespace("config.experimental")

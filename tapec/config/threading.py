@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.errors import RuntimeError
 from tapec.frames import here
 
@@ -41,4 +41,4 @@ def get_inter_op_parallelism_threads() -> int:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("config.threading")
+    __getattr__, __dir__ = namespace("config.threading")

@@ -216,11 +216,11 @@ class Trail:
             if any(key in r.inputs and r.operation is None for r in recording.records):
                 self.late[key] = self.watches[key].time
 
-    def depart(self, thing: Tensor | Variable, how: str) -> None:
+    def depart(self, thing: Tensor | Variable, how: str, where: Origin | None) -> None:
         """Remember that elements were taken off the tape."""
         key = thing.id if isinstance(thing, Tensor) else thing
         if len(self.departures) < CAPACITY:
-            self.departures.append(Departure(key, how, next_id(), origin()))
+            self.departures.append(Departure(key, how, next_id(), where))
 
     def assign(self, variable: Variable, value: Tensor) -> None:
         """Remember that a Variable got a value."""

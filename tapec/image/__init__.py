@@ -6,7 +6,7 @@ derivatives of any order and may be compiled; the height and width of an image m
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.image.chance import random_brightness as random_brightness
 from tapec.image.chance import random_contrast as random_contrast
 from tapec.image.chance import random_crop as random_crop
@@ -57,4 +57,4 @@ from tapec.image.resizing import resize as resize
 from tapec.image.resizing import resize_with_pad as resize_with_pad
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("image")
+    __getattr__, __dir__ = namespace("image")

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from tapec.errors import TypeError
-from tapec.frames import here
+from tapec.frames import resolve, visit
 from tapec.interchange.arrays import ARRAYS
 from tapec.interchange.matrices import MATRICES
 from tapec.interchange.statistics import STATISTICS
+from tapec.interchange.transforms import TRANSFORMS
 from tapec.interchange.ufuncs import UFUNCS, method
 from tapec.recording import active_tapes, current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
@@ -27,7 +28,7 @@ from tapec.tensor import Tensor, TensorLike, as_tensor
 Function = Callable[..., Any]
 
 #: NumPy's functions, by object, and ours with NumPy's parameters.
-FUNCTIONS: dict[Any, Function] = {**ARRAYS, **MATRICES, **STATISTICS}
+FUNCTIONS: dict[Any, Function] = {**ARRAYS, **MATRICES, **STATISTICS, **TRANSFORMS}
 
 #: Functions whose results carry no gradient, or that show or keep a value: nothing is lost when they leave the program.
 HARMLESS = {
@@ -60,9 +61,10 @@ def ufunc(ufunc: Any, how: str, inputs: Sequence[TensorLike], kwargs: Mapping[st
         TypeError: tapec cannot follow it where a tape does or a function is compiled; or it would write to a tensor.
     """
     name = ufunc.__name__
+    written = f"{'np' if getattr(np, name, None) is ufunc else 'scipy.special'}.{name}"
     if how == "at" and _is_tensor(inputs[0]):
-        raise _in_place(f"{name}.at", "tapec.tensor_scatter_nd_add and its kin")
-    _refuse_tensor_out(name, kwargs)
+        raise _in_place(f"{written}.at", "tapec.tensor_scatter_nd_add and its kin")
+    _refuse_tensor_out(written, kwargs)
     ours = UFUNCS.get(name) if how == "__call__" else method(name, how)
     if ours is not None and (not kwargs or how != "__call__"):
         bound = _bound(ours, inputs, kwargs) if how != "__call__" else (inputs, {})
@@ -71,7 +73,7 @@ def ufunc(ufunc: Any, how: str, inputs: Sequence[TensorLike], kwargs: Mapping[st
             result = ours(*bound[0], **bound[1])
             if result is not NotImplemented:
                 return result
-    whole = name if how == "__call__" else f"{name}.{how}"
+    whole = written if how == "__call__" else f"{written}.{how}"
     return _by_numpy(getattr(ufunc, how), whole, inputs, kwargs)
 
 
@@ -84,7 +86,9 @@ def function(func: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     Raises:
         TypeError: tapec cannot follow it where a tape does or a function is compiled; or it would write to a tensor.
     """
-    name = getattr(func, "__name__", str(func))
+    name = f"{func.__module__}.{func.__name__}".replace(
+        "numpy", "np", 1
+    )  # as it is written: np.fft.fft
     if func in _IN_PLACE and args and _is_tensor(args[0]):
         raise _in_place(name, _IN_PLACE[func])
     _refuse_tensor_out(name, kwargs)
@@ -147,14 +151,14 @@ def _by_numpy(function: Function, name: str, args: Sequence[Any], kwargs: Mappin
         listener = "a tape" if current_trace() is None else "a compiled function"
         if kwargs.get("out") is not None:
             raise TypeError(
-                f"numpy.{name} with out= cannot be followed by {listener}: it writes into an array",
-                location=here(),
+                f"{name} with out= cannot be followed by {listener}: it writes into an array",
+                location=resolve(visit().origin),
                 hint="use its result: a = a + t in place of a += t",
             )
         raise TypeError(
-            f"numpy.{name} of a tensor, with these arguments, cannot be followed by {listener}",
-            location=here(),
-            hint=f"use functions of tapec in place of numpy.{name}; or take the elements with x.numpy() after the "
+            f"{name} of a tensor, with these arguments, cannot be followed by {listener}",
+            location=resolve(visit().origin),
+            hint=f"use functions of tapec in place of {name}; or take the elements with x.numpy() after the "
             "tape, or of tapec.stop_gradient(x), where no gradient is to flow",
         )
     return _computed(function, args, kwargs)
@@ -197,7 +201,7 @@ def _refuse_tensor_out(name: str, kwargs: Mapping[str, Any]) -> None:
 
 def _in_place(name: str, instead: str) -> TypeError:
     return TypeError(
-        f"numpy.{name} would write to a tensor, which is immutable",
-        location=here(),
+        f"{name} would write to a tensor, which is immutable",
+        location=resolve(visit().origin),
         hint=f"use {instead}",
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import names_of
+from tapec.absent import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.optimizers import schedules as schedules
@@ -55,4 +55,4 @@ def get(identifier: Any, **options: Any) -> Any:
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__ = names_of("optimizers")
+    __getattr__, __dir__ = namespace("optimizers")
