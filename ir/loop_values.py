@@ -26,6 +26,7 @@ from tapec.ir.errors import TargetError
 from tapec.ir.location import Location
 from tapec.ir.op import OPS, Index, Op
 from tapec.ir.ops.compare import Where
+from tapec.ir.ops.loop import Splat
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, INDEX, DType, TensorType, VectorType
 
@@ -335,6 +336,6 @@ def _at_least(a: DimLike, b: DimLike) -> bool:
 def _known(value: Value) -> bool | None:
     """What a condition is, if it is a constant."""
     op = value.op
-    if op is not None and op.defn is OPS["splat"]:
+    if op is not None and isinstance(op.defn, Splat):
         op = op.operands[0].op
     return bool(op.attrs["value"]) if op is not None and isinstance(op.defn, Constant) else None

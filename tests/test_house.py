@@ -41,10 +41,7 @@ HEAVY = {
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "click": ["tapec/cli"],
-    "rich": [
-        "tapec/explanations/report.py",
-        "tapec/explanations/table.py",
-    ],  # tables of its console
+    "rich": ["tapec/explanations/report.py", "tapec/tables.py"],  # tables of its console
 }
 LIGHT = {"numpy", "ml_dtypes", "tapec"}
 NOT_AT_START = ["numba", "click", "llvmlite", "scipy", "networkx", "rich"]

@@ -12,15 +12,11 @@ from tapec import config as settings_module
 from tapec.errors import ValueError
 from tapec.ir import OPS, Op
 from tapec.passes import ORDER, PASSES, PIPELINES
+from tapec.tables import Table
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print columns, as wide as they must be; the last may be as wide as it likes."""
-    lines = [head, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
-    for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        click.echo("  ".join([*cells, line[-1]]).rstrip())
+    click.echo(Table(head, list(rows)).text())
 
 
 @click.command()

@@ -8,11 +8,11 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from tapec.explanations.table import Table
 from tapec.explanations.trail import Trail
 from tapec.frames import Origin, resolve
 from tapec.ir.location import Location
 from tapec.records import Record, Recording
+from tapec.tables import Table
 from tapec.tensor import Array, Tensor
 
 #: How deep tensors are looked for in what a derivative of the user's own refers to.
@@ -78,7 +78,7 @@ class Memory:
         columns = ("bytes", "arrays", "type", "made by", "line", "source", "kept for")
         arrays = sum(row.arrays for row in self.rows)
         caption = f"{self.total:,} bytes in {arrays} arrays"
-        return Table("what the tape holds", columns, [row.cells for row in self.rows], caption)
+        return Table(columns, [row.cells for row in self.rows], "what the tape holds", caption)
 
     def __str__(self) -> str:
         """A table, or that nothing is held."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from tapec.errors import NotImplementedError
 from tapec.explanations.explanation import Explanation
-from tapec.explanations.table import Table
 from tapec.frames import here
 from tapec.recording import current_trace
+from tapec.tables import Table
 from tapec.tensor import Tensor, as_tensor
 from tapec.variable import Variable
 
@@ -97,7 +97,7 @@ class Report:
     def _table(self) -> Table:
         wrong = [i for i, row in enumerate(self.rows) if row.missing or row.nan or row.inf]
         cells = [row.cells for row in self.rows]
-        return Table(f"gradients of {self.target}", _COLUMNS, cells, self._summary(), wrong)
+        return Table(_COLUMNS, cells, f"gradients of {self.target}", self._summary(), wrong)
 
     def _summary(self) -> str:
         given = sum(row.missing is None for row in self.rows)

@@ -19,9 +19,10 @@ from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Value
 from tapec.ir.dims import Dim, DimLike
-from tapec.ir.op import OPS, Elementwise
+from tapec.ir.op import Elementwise
 from tapec.ir.ops.compare import Cast
 from tapec.ir.ops.movement import Movement
+from tapec.ir.ops.reduction import Sum
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import DType, Shape, TensorType
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
@@ -148,7 +149,7 @@ def _elements(value: Value) -> Array | None:
 def _counted(value: Value) -> DimLike | None:
     """The dim that a value of `dim_tensor` counts."""
     op = value.op
-    if op is None or op.defn is not OPS["sum"] or value.tensor.rank:
+    if op is None or not isinstance(op.defn, Sum) or value.tensor.rank:
         return None
     source = op.operands[0].op
     if source is None or not isinstance(source.defn, Constant) or source.attrs["value"] != 1:

@@ -10,20 +10,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a title.
+    """Rows of text, perhaps under a title.
 
     Attributes:
-        title: what the table is of.
         columns: their names.
         rows: as many cells each.
+        title: what the table is of.
         caption: what the rows come to.
         marked: numbers of rows that something is wrong with.
     """
 
-    title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    caption: str
+    title: str = ""
+    caption: str = ""
     marked: Collection[int] = ()
 
     def text(self) -> str:
@@ -34,7 +34,7 @@ class Table:
             "  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip()
             for cells in table
         ]
-        return "\n".join([self.title, *lines, self.caption])
+        return "\n".join([line for line in (self.title, *lines, self.caption) if line])
 
     def rich(self) -> Any:
         """A table of the rich library."""
