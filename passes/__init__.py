@@ -6,62 +6,31 @@ the verifier accepts, prints nothing and reads no environment. `tapec.passes.pip
 
 from __future__ import annotations
 
-from tapec.passes import (
-    adjoint,
-    alarm,
-    batch,
-    canonicalize,
-    commit,
-    cse,
-    dce,
-    fuse,
-    inline,
-    lower,
-    pairs,
-    plan,
-    prune,
-    schedule,
-)
 from tapec.passes.table import Constraint, Pass, check
 
-PASSES = {
-    "inline": Pass(inline.run, "tensor", "tensor", "Replace calls by what they call."),
-    "canonicalize": Pass(
-        canonicalize.run,
+#: Each is the module of its name, which is imported when the pass is to run.
+_TABLE = (
+    Pass("inline", "tensor", "tensor", "Replace calls by what they call."),
+    Pass(
+        "canonicalize",
         "tensor",
         "tensor",
         "Rewrite to simpler forms of exactly equal value; fold constants.",
-        canonicalize.Options,
     ),
-    "cse": Pass(cse.run, "tensor", "tensor", "Merge operations that compute the same."),
-    "dce": Pass(dce.run, "tensor", "tensor", "Remove what nobody reads."),
-    "adjoint": Pass(
-        adjoint.run, "tensor", "tensor", "Write the reverse-mode program of gradients."
-    ),
-    "prune": Pass(
-        prune.run,
-        "tensor",
-        "tensor",
-        "Take the tape's marks down; drop unread adjoints.",
-        prune.Options,
-    ),
-    "commit": Pass(
-        commit.run, "tensor", "tensor", "Turn checks into a result on which updates depend."
-    ),
-    "batch": Pass(
-        batch.run, "tensor", "tensor", "Map functions over a new leading axis.", batch.Options
-    ),
-    "pairs": Pass(pairs.run, "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
-    "fuse": Pass(fuse.run, "tensor", "tensor", "Group operations into kernels.", fuse.Options),
-    "schedule": Pass(
-        schedule.run, "tensor", "tensor", "Choose vectors, tiles, threads.", schedule.Options
-    ),
-    "plan": Pass(plan.run, "tensor", "tensor", "Place every kernel's result in memory."),
-    "lower": Pass(lower.run, "tensor", "loop", "Write kernels as loops, and launch them."),
-    "alarm": Pass(
-        alarm.run, "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."
-    ),
-}
+    Pass("cse", "tensor", "tensor", "Merge operations that compute the same."),
+    Pass("dce", "tensor", "tensor", "Remove what nobody reads."),
+    Pass("adjoint", "tensor", "tensor", "Write the reverse-mode program of gradients."),
+    Pass("prune", "tensor", "tensor", "Take the tape's marks down; drop unread adjoints."),
+    Pass("commit", "tensor", "tensor", "Turn checks into a result on which updates depend."),
+    Pass("batch", "tensor", "tensor", "Map functions over a new leading axis."),
+    Pass("pairs", "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
+    Pass("fuse", "tensor", "tensor", "Group operations into kernels."),
+    Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
+    Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
+    Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
+    Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
+)
+PASSES = {row.name: row for row in _TABLE}
 
 #: A pipeline that has both passes has every `earlier` before every `later`.
 ORDER = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 from tapec.ir.core import Module
@@ -22,16 +23,26 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass: ``run(module, options)`` works in place and tells whether it changed anything.
+    """A pass: the module ``tapec.passes.NAME``, imported at the first look at one of its two properties."""
 
-    ``options`` is a frozen dataclass of bool, int, float and str fields, all with defaults.
-    """
-
-    run: Callable[[Module, Any], bool]
+    name: str
     takes: Level
     leaves: Level
     summary: str
-    options: type[Any] = NoOptions
+
+    @property
+    def run(self) -> Callable[[Module, Any], bool]:
+        """``run(module, options)``: it works in place and tells whether it changed anything."""
+        return self._module.run  # type: ignore[no-any-return]
+
+    @property
+    def options(self) -> type[Any]:
+        """A frozen dataclass of bool, int, float and str fields, all with defaults."""
+        return getattr(self._module, "Options", NoOptions)
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"tapec.passes.{self.name}")
 
 
 class Constraint(NamedTuple):

@@ -54,7 +54,7 @@ def compile_module(
     *,
     target: str = "cpu",
     threads: int = 1,
-    cache: Path | str | None = None,
+    cache: Cache | Path | str | None = None,
     key: str | None = None,
     **options: Any,
 ) -> Executable:
@@ -64,26 +64,29 @@ def compile_module(
         module: what `tapec.passes` made; it is left as it is.
         target: one of `TARGETS`.
         threads: how many threads may run a parallel loop; 1 makes none.
-        cache: a folder in which compiled programs are kept, or None.
+        cache: where compiled programs are kept: a `Cache`, or its folder, or None.
         key: under which the program is kept for `find_program`, instead of under its own text.
         options: what only this target knows.
 
     Raises:
         TargetError: there is no such target, or it cannot do what the module asks.
     """
-    kept = None if cache is None else Cache(cache)
     compiler = _target(target, threads).compile
-    return compiler(module, threads=threads, cache=kept, key=key, **options)
+    return compiler(module, threads=threads, cache=_cache(cache), key=key, **options)
 
 
 def find_program(
-    key: str, *, target: str = "cpu", threads: int = 1, cache: Path | str, **options: Any
+    key: str, *, target: str = "cpu", threads: int = 1, cache: Cache | Path | str, **options: Any
 ) -> Executable | None:
     """The program that `compile_module` kept under this key with the same options, or None.
 
     With a key made of the program before any pass, neither the passes nor a compiler need run again.
     """
-    return _target(target, threads).find(key, threads=threads, cache=Cache(cache), **options)
+    return _target(target, threads).find(key, threads=threads, cache=_cache(cache), **options)
+
+
+def _cache(cache: Cache | Path | str | None) -> Cache | None:
+    return Cache(cache) if isinstance(cache, Path | str) else cache
 
 
 def _target(name: str, threads: int) -> Target:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tapec
 from tapec import config
@@ -16,12 +17,14 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.errors import PassError
 from tapec.ir.printer import print_module
 from tapec.passes import PIPELINES
-from tapec.passes.observers import Check, Dump
-from tapec.passes.pipeline import Observer, Stage, parse_pipeline, run_pipeline
-from tapec.runtime import TARGETS, Executable, find_program
+from tapec.runtime import TARGETS, Cache, Executable, find_program
 from tapec.runtime import compile_module as compile_loops
+from tapec.runtime.sources import version_of
 
-__all__ = ["Executable", "compile_module", "lowered"]
+if TYPE_CHECKING:
+    from tapec.passes.pipeline import Observer, Stage
+
+__all__ = ["Executable", "cache", "compile_module", "lowered"]
 
 
 def compile_module(module: Module, pipeline: str = "default") -> Executable:
@@ -30,19 +33,24 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
     Raises:
         TargetError: an operation has no native code here.
     """
-    folder, threads = config.cache_folder(), config.threads()
+    kept, threads = cache(), config.threads()
     observers = _observers()
-    if folder is None or observers:
-        loops = lowered(module, observers=observers, pipeline=pipeline)
-        return compile_loops(loops, threads=threads, cache=folder, apart=True)
-    text = print_module(module, full_constants=True)
-    key = "\n".join([text, str(_stages(None, pipeline)), _version()])
-    found = find_program(key, threads=threads, cache=folder)
-    if found is not None:
-        return found
-    loops = lowered(module, pipeline=pipeline)
+    key = None
+    if kept is not None and not observers:
+        text = print_module(module, full_constants=True)
+        key = "\n".join([text, _text(pipeline), _version()])
+        found = find_program(key, threads=threads, cache=kept)
+        if found is not None:
+            return found
+    loops = lowered(module, observers=observers, pipeline=pipeline)
     # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
-    return compile_loops(loops, threads=threads, cache=folder, key=key, apart=True)
+    return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True)
+
+
+def cache() -> Cache | None:
+    """Where compiled programs are kept on disk, as the settings have it."""
+    folder = config.cache_folder()
+    return None if folder is None else Cache(folder, config.cache_bytes())
 
 
 def lowered(
@@ -52,17 +60,26 @@ def lowered(
     pipeline: str = "default",
 ) -> Module:
     """A copy of the module after a pipeline, or after the last run of the pass named ``after`` in it."""
+    from tapec.passes.pipeline import run_pipeline  # who finds a program needs no passes
+
     copy = clone_module(module)
     run_pipeline(copy, _stages(after, pipeline), observers)
     return copy
 
 
+def _text(pipeline: str) -> str:
+    """A pipeline for this machine."""
+    unit = TARGETS["cpu"].vectors()
+    options = f"schedule{{vector-bytes={unit.bytes},masked={str(unit.masked).lower()}}}"
+    return PIPELINES[pipeline].replace("schedule", options)
+
+
 @functools.cache
 def _stages(after: str | None, pipeline: str) -> tuple[Stage, ...]:
     """A pipeline for this machine, as far as the pass named ``after``."""
-    unit = TARGETS["cpu"].vectors()
-    options = f"schedule{{vector-bytes={unit.bytes},masked={str(unit.masked).lower()}}}"
-    stages = parse_pipeline(PIPELINES[pipeline].replace("schedule", options))
+    from tapec.passes.pipeline import parse_pipeline  # as in `lowered`
+
+    stages = parse_pipeline(_text(pipeline))
     if after is None:
         return stages
     names = [stage.name for stage in stages]
@@ -73,10 +90,12 @@ def _stages(after: str | None, pipeline: str) -> tuple[Stage, ...]:
 
 def _observers() -> list[Observer]:
     """What the settings ask to look at every pass."""
+    level, folder = config.check_level(), config.dump_folder()
     observers: list[Observer] = []
-    if config.check_level():
-        observers.append(Check(config.check_level()))
-    folder = config.dump_folder()
+    if level or folder is not None:
+        from tapec.passes.observers import Check, Dump  # rarely asked for
+    if level:
+        observers.append(Check(level))
     if folder is not None:
         observers.append(Dump(folder))
     return observers
@@ -84,13 +103,7 @@ def _observers() -> list[Observer]:
 
 @functools.cache
 def _version() -> str:
-    """What compiles: every source file of tapec by size and time, so that an edited pass makes new programs."""
-    root = Path(tapec.__file__).parent
-    homes = {root, *(Path(p) for name in ("ir", "passes", "runtime") for p in _paths(name))}
-    files = sorted({f for home in homes for f in home.rglob("*.py")})
-    return "\n".join(f"{f.name} {f.stat().st_size} {f.stat().st_mtime_ns}" for f in files)
-
-
-def _paths(name: str) -> Sequence[str]:
-    """Where a part of the package lies, which in a checkout is not below the package."""
-    return list(getattr(tapec, name).__path__)
+    """What compiles: every source file of tapec, so that an edited pass makes new programs."""
+    parts = (getattr(tapec, name).__path__ for name in ("ir", "passes", "runtime"))
+    # In a checkout the parts do not lie below the package.
+    return version_of([Path(tapec.__file__).parent, *(path for part in parts for path in part)])

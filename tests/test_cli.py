@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from tapec.cli import COMMANDS, main
 from tapec.ir import OPS
 from tapec.passes import PASSES
+from tapec.runtime import Cache
 
 PROGRAM = """\
 // tapec-ir 1
@@ -238,6 +239,27 @@ def test_passes() -> None:
     assert all(f"\n{name} " in text for name in PASSES)
     assert "\ndefault " in text
     assert "without the marks a gradient walks too far" in text
+
+
+def test_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "programs"
+    monkeypatch.setenv("TAPEC_CACHE", str(folder))
+    monkeypatch.setenv("TAPEC_CACHE_SIZE", "7")
+    assert works("cache", "info").splitlines() == [
+        f"folder  {folder}",
+        "used    yes",
+        "holds   0 programs, 0.0 MiB, of 7 MiB at most",
+    ]
+    Cache(folder).put("a", bytes(3 << 20))
+    assert "holds   1 programs, 3.0 MiB" in works("cache", "info")
+    folder.chmod(0o777)
+    assert "used    no: others may write to it" in works("cache", "info")
+    assert "others may write to it" in fails("cache", "clear")
+    folder.chmod(0o700)
+    assert works("cache", "clear") == "removed 1 programs, 3.0 MiB\n"
+    assert "holds   0 programs" in works("cache", "info")
+    monkeypatch.setenv("TAPEC_CACHE", "0")
+    assert "no programs are kept" in fails("cache", "info")
 
 
 def test_config(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from common import Program, update_norms
 
 import tapec
 
-os.environ["TAPEC_CACHE"] = "off"  # the first call is timed: nothing may be left from another run
+os.environ["TAPEC_CACHE"] = "0"  # the first call is timed: nothing may be left from another run
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 

@@ -10,7 +10,7 @@ from workloads.vdp_scan import STEPS, rk4
 
 import tapec
 
-os.environ["TAPEC_CACHE"] = "off"  # the first call is timed: nothing may be left from another run
+os.environ["TAPEC_CACHE"] = "0"  # the first call is timed: nothing may be left from another run
 
 
 def build_tapec(data: dict[str, Any], threads: int) -> Program:

@@ -5,8 +5,10 @@ Nothing here knows how they are made, so a process that finds its programs loads
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import itertools
 import json
 import os
 import platform
@@ -23,6 +25,7 @@ from tapec.runtime.cpu import threads as pool
 from tapec.runtime.cpu.host import Mapped
 from tapec.runtime.cpu.image import Image
 from tapec.runtime.executable import Executable, Signature
+from tapec.runtime.sources import version_of
 
 #: Exported by every program: what Python calls, and, if it has an arena, what gives that back.
 CALL, RELEASE = "tapec.call", "tapec.release"
@@ -111,16 +114,22 @@ def start(
 def machine() -> str:
     """What compiled code depends on besides its source: processor, Python, NumPy, LLVM, and this package."""
     parts = [platform.machine(), sys.version, str(object.__basicsize__), np.__version__]
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        wanted = ("flags", "Features", "model name", "cpu family", "model", "CPU part")
-        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
-        first = lines[: lines.index("")] if "" in lines else lines
-        parts += [line for line in first if line.split("\t")[0].strip() in wanted]
+    parts += _processor()
     # The version without the import: the folder of the package changes with it.
     spec = find_spec("llvmlite")
     if spec is not None and spec.origin is not None:
         parts.append(str(os.stat(spec.origin).st_mtime_ns))
-    own = Path(__file__).parents[1]
-    parts += sorted(f"{p.relative_to(own)} {p.stat().st_mtime_ns}" for p in own.rglob("*.py"))
+    parts.append(version_of([Path(__file__).parents[1]]))
     return "\n".join(parts)
+
+
+def _processor() -> list[str]:
+    """What Linux says of the first processor; the others are not waited for."""
+    wanted = ("flags", "Features", "model name", "cpu family", "model", "CPU part")
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines,
+    ):
+        first = itertools.takewhile(str.strip, lines)
+        return [line for line in first if line.split("\t")[0].strip() in wanted]
+    return []

@@ -15,6 +15,7 @@ from tapec.ir.errors import TapecError
 
 #: Command → where it is, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "cache": ("tapec.cli.cache:cache", "Look at the folder of compiled programs, or empty it."),
     "config": ("tapec.cli.tables:config", "List the settings."),
     "ir": ("tapec.cli.ir:ir", "Show the program of the compiled FUNCTION that FILE defines."),
     "ops": ("tapec.cli.tables:ops", "List the operations, or describe those named."),

@@ -43,8 +43,9 @@ _THREADS = Setting(
     "TAPEC_NUM_THREADS", "", "threads of compiled code; empty: the cores this process may use"
 )
 _CACHE = Setting(
-    "TAPEC_CACHE", "", "folder of compiled code; empty: the user's cache folder; off: none"
+    "TAPEC_CACHE", "", "folder of compiled code; empty: the user's cache folder; 0: none"
 )
+_CACHE_SIZE = Setting("TAPEC_CACHE_SIZE", "512", "MiB that the folder of compiled code may take")
 _CHECK = Setting("TAPEC_CHECK", "0", "0 off, 1 verify after each pass, 2 also evaluate and compare")
 _DUMP = Setting("TAPEC_DUMP", "", "folder that gets the program after each pass")
 _NATIVE = Setting(
@@ -53,7 +54,7 @@ _NATIVE = Setting(
     "at which turn of a loop the gradient of its eager tape becomes native; 0: never",
 )
 
-settings = (_THREADS, _CACHE, _CHECK, _DUMP, _NATIVE)
+settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE)
 
 
 def threads() -> int:
@@ -69,12 +70,17 @@ def threads() -> int:
 
 def cache_folder() -> Path | None:
     """Where compiled code is kept on disk; None when it is not."""
-    if _CACHE.value == "off":
+    if _CACHE.value in ("0", "off"):
         return None
     if _CACHE.value:
         return Path(_CACHE.value)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "tapec"
+
+
+def cache_bytes() -> int:
+    """How many bytes compiled code may take on disk."""
+    return int(_CACHE_SIZE.value) << 20
 
 
 def check_level() -> int:
