@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapec import compiled
+from tapec.compiled import program
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, clone_module
 from tapec.ir.evaluator import evaluate_module
@@ -197,7 +197,20 @@ class Traced(Exception):
     """A program was traced, and nothing more is wanted of it."""
 
 
-@pytest.mark.parametrize("name", ["dispatch", "mlp_small", "mlp_train", "pinn", "wgan_gp"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "batchnorm_dropout_mlp",
+        "dispatch",
+        "elementwise",
+        "gmm",
+        "mlp_small",
+        "mlp_train",
+        "pinn",
+        "transformer_train",
+        "wgan_gp",
+    ],
+)
 def test_benchmarks_waste_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The train steps that the benchmarks time: the arena is hardly larger than what is alive at one time."""
     found: list[Module] = []
@@ -206,7 +219,7 @@ def test_benchmarks_waste_nothing(name: str, monkeypatch: pytest.MonkeyPatch) ->
         found.append(module)
         raise Traced
 
-    monkeypatch.setattr(compiled, "compile_module", keep)
+    monkeypatch.setattr(program, "compile_module", keep)
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     data = runpy.run_path(str(BENCHMARKS / "workloads" / f"{name}.py"))["make_data"]()
     built = runpy.run_path(str(BENCHMARKS / "tapec_workloads" / f"{name}.py"))

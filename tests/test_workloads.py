@@ -1,0 +1,65 @@
+"""What the benchmarks time computes what other frameworks compute, natively."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapec.compiled.program import Program
+from tapec.ir import evaluator
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+#: Eager workloads are timed step by step, and held to their references by `run.py` alone.
+WORKLOADS = sorted(
+    path.stem
+    for path in (BENCHMARKS / "tapec_workloads").glob("[a-z]*.py")
+    if (BENCHMARKS / "reference" / path.name).with_suffix(".json").exists()
+    and not path.stem.startswith("eager")
+)
+
+
+def load(path: Path) -> Any:
+    """A module of the harness, by its place."""
+    spec = importlib.util.spec_from_file_location(f"bench_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads_give_the_references(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check steps of the harness, in a native program, with no operation evaluated."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    monkeypatch.setenv("TAPEC_CACHE", "off")
+    kernels: list[int] = []
+    traced = Program.__init__
+
+    def counted(program: Program, *args: Any, **options: Any) -> None:
+        traced(program, *args, **options)
+        kernels.append(program.executable.kernels)
+
+    monkeypatch.setattr(Program, "__init__", counted)
+    monkeypatch.setattr(evaluator._Run, "operation", lambda *args: pytest.fail("evaluated"))
+    harness = load(BENCHMARKS / "run.py")
+    workload = load(BENCHMARKS / "workloads" / f"{name}.py")
+    reference = json.loads((BENCHMARKS / "reference" / f"{name}.json").read_text("utf-8"))
+    program = load(BENCHMARKS / "tapec_workloads" / f"{name}.py").build_tapec(
+        workload.make_data(), threads=1
+    )
+    losses = [program.step() for _ in range(getattr(workload, "CHECK_STEPS", 5))]
+    found = {
+        "losses": [float(loss) for loss in losses if loss is not None],
+        "outputs": {k: np.asarray(a, np.float64).tolist() for k, a in program.outputs().items()},
+    }
+    tolerance = {**harness.DEFAULT_TOLERANCE, **getattr(workload, "TOLERANCE", {})}
+    assert harness.mismatches(found, reference, tolerance) == []
+    assert kernels
+    assert min(kernels) > 0
