@@ -342,8 +342,7 @@ def written_args(kernel: Function) -> set[int]:
     """Which arguments a kernel stores to, directly or through views of them."""
     written = set()
     for op in kernel.walk():
-        if isinstance(op.defn, loop.Store):
-            buffer = op.operands[1]
+        for buffer in op.defn.written(op) if isinstance(op.defn, loop.LoopOp) else ():
             while buffer.op is not None and isinstance(buffer.op.defn, loop.View):
                 buffer = buffer.op.operands[0]
             if buffer.owner is kernel.block:

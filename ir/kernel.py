@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tapec.ir.dims import DimLike
-from tapec.ir.types import DType, Shape, TensorType
+from tapec.ir.types import BufferType, DType, Shape, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.core import Value
@@ -24,6 +24,14 @@ class Operand(Protocol):
 
     def __getitem__(self, index: Index) -> Value:
         """The element at an index, as a scalar or a vector of neighbours."""
+
+
+class StoredOperand(Operand, Protocol):
+    """An operand of an operation of form ``nest``, which can be had as a whole."""
+
+    @property
+    def memory(self) -> Value:
+        """The buffer that holds it."""
 
 
 class Kernel(Protocol):
@@ -79,6 +87,12 @@ class Kernel(Protocol):
 
     def table(self, array: Any, dtype: DType) -> Value:
         """Memory that holds these numbers."""
+
+    def view(self, buffer: Value, type: BufferType, row: DimLike) -> Value:
+        """Part number ``row`` of a buffer that is made of parts of this type."""
+
+    def effect(self, defn: Op, *operands: Value, **attrs: Any) -> tuple[Value, ...]:
+        """The results of an operation of the loop level that must stay where it is."""
 
     def store(self, value: Value, buffer: Value, index: Index) -> None:
         """Write an element of a buffer."""

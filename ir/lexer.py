@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     |(?P<type>{TYPE_PATTERN})
     |(?P<float>-?(?:(?:\d+\.(?!\.)\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)|(?:inf|nan)\b))
     |(?P<int>\d+)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
     |(?P<symbol>@(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\\n]|\\.)*"))
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<sign>->|==|\.\.\.|\.\.|//|[()\[\]{{}}<>,:=^+*%-])

@@ -56,6 +56,12 @@ class LoopBuilder(LoopValues):
         self._mutable.add(buffer)
         return buffer
 
+    def view(self, buffer: Value, type: BufferType, row: DimLike) -> Value:
+        """Part number ``row`` of a buffer that is made of parts of this type."""
+        attrs = {"type": type, "stride": type.tensor.bytes}
+        (part,) = self.effect(OPS["view"], buffer, self.first_lane(row), **attrs)
+        return part
+
     def full_like(self, value: Any, like: Value) -> Value:
         """A literal of the dtype of an element."""
         return self.constant(value, like.type.dtype)

@@ -125,6 +125,8 @@ class Op:
     remedy: ClassVar[str] = ""
     #: It has a derivative, which the generic tests check to the third order.
     differentiable: ClassVar[bool] = True
+    #: What to do where it has none, for explanations.
+    no_derivative: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

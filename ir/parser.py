@@ -247,6 +247,13 @@ class _Parser(LiteralParser):
             return self.error(f"expected an operation, got {shown(name)}", name)
         close = difflib.get_close_matches(name.text, OPS, n=1)
         hint = f"did you mean {close[0]}?" if close else "tapec ops lists the operations"
+        if "." in name.text:  # as the names of built-in operations have none
+            hint = "import the module that registers it with tapec.custom_op, then read the text"
+            return self.error(
+                f"{name.text} is a custom op, and none of this name is registered in this process",
+                name,
+                hint=hint,
+            )
         return self.error(f"no operation is called {name.text}", name, hint=hint)
 
     def operands(self) -> list[Value]:

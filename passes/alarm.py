@@ -21,6 +21,7 @@ from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop
 from tapec.ir.ops.arith import Max, Min
 from tapec.ir.ops.compare import Cast
+from tapec.ir.ops.foreign import CallForeign
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import I32, INDEX, BufferType, TensorType, VectorType
 
@@ -68,6 +69,8 @@ class _Watch:
         self.kernel = kernel
         #: What is tested at the end of each block, in order, with how many of its lanes count (None: all).
         self.tests: dict[Block, dict[Value, Value | None]] = {}
+        #: Memory that kernels of the user's fill, to be read again at the end of each block.
+        self.filled: dict[Block, list[Value]] = {}
         self._meant: dict[Value, bool] = {}
         scratch: set[Value] = set()
         for block in _blocks(kernel.block):
@@ -90,6 +93,9 @@ class _Watch:
                     self._look_into(value)
                 else:
                     self.tests.setdefault(block, {})[value] = active
+        elif isinstance(op.defn, CallForeign):
+            floats = [v for v in op.defn.written(op) if v.type.dtype.is_floating]
+            self.filled.setdefault(block, []).extend(floats)
         elif isinstance(op.defn, Elementwise) and not _spreads(op):
             for value in op.operands:
                 self._hidden(value)
@@ -128,18 +134,41 @@ class _Watch:
 
     def write(self) -> bool:
         """Write the tests; return whether there are any."""
-        if not self.tests:
+        if not self.tests and not self.filled:
             return False
         alarm = self.kernel.block.add_arg(_STATUS, "alarm")
         for block, values in self.tests.items():
             b = Builder(block, before=block.terminator)
-            bad = _combined(b, "or", [_any_bad(b, *group) for group in _alike(values)])
-            raised = Block()
-            inside = Builder(raised)
-            inside.emit("store", inside.full(1, TensorType(I32)), alarm)
-            inside.emit("yield")
-            b.emit("if", bad, regions=[Region([raised])], result_types=())
+            _raise_if(
+                b, _combined(b, "or", [_any_bad(b, *group) for group in _alike(values)]), alarm
+            )
+        for block, buffers in self.filled.items():
+            for buffer in buffers:
+                _read_again(Builder(block, before=block.terminator), buffer, alarm)
         return True
+
+
+def _raise_if(b: Builder, bad: Value, alarm: Value) -> None:
+    """Raise the alarm if the condition holds."""
+    raised = Block()
+    inside = Builder(raised)
+    inside.emit("store", inside.full(1, TensorType(I32)), alarm)
+    inside.emit("yield")
+    b.emit("if", bad, regions=[Region([raised])], result_types=())
+
+
+def _read_again(b: Builder, buffer: Value, alarm: Value) -> None:
+    """Test every element of what is in memory."""
+    kind = buffer.type
+    assert isinstance(kind, BufferType)
+    size = kind.tensor.size
+    flat = b.emit("view", buffer, type=BufferType(kind.dtype, (size,)), offset=0)
+    body = Block([TensorType(INDEX)])
+    inside = Builder(body)
+    _raise_if(inside, _any_bad(inside, [inside.load(flat, body.args[0])], None), alarm)
+    inside.emit("yield")
+    low, high = (b.full(n, TensorType(INDEX)) for n in (0, size))
+    b.emit("for", low, high, regions=[Region([body])], result_types=())
 
 
 def _blocks(block: Block) -> Iterator[Block]:

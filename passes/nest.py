@@ -322,6 +322,21 @@ class KernelWriter:
 
         axis(())
 
+    def memory(self, k: LoopBuilder, value: Value) -> Value:
+        """The buffer of a value; of what the kernel computes itself, such as a constant, scratch with its elements."""
+        if value in self.inputs:
+            return self.inputs[value]
+        op, shape = value.op, value.tensor.shape
+        if (
+            op is not None
+            and isinstance(op.defn, Constant)
+            and isinstance(op.attrs["value"], np.ndarray)
+        ):
+            return self._array(k, op)
+        scratch = k.alloc(BufferType(value.tensor.dtype, shape))
+        k.loop(shape, lambda index: k.store(self.element(k, value, index), scratch, index))
+        return scratch
+
     # ---- elements
 
     def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
@@ -408,6 +423,10 @@ class _Operand:
     @property
     def type(self) -> TensorType:
         return self._value.tensor
+
+    @property
+    def memory(self) -> Value:
+        return self._writer.memory(self._k, self._value)
 
     def __getitem__(self, index: Index) -> Value:
         return self._writer.element(self._k, self._value, index)

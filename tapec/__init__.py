@@ -87,6 +87,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.windows.blocks import *  # noqa: F403
     from tapec.indexed_slices import IndexedSlices as IndexedSlices
     from tapec.initializers import constant_initializer as constant_initializer
+    from tapec.kernels.custom_op import custom_op as custom_op
     from tapec.module import Module as Module
     from tapec.recording import executing_eagerly as executing_eagerly
     from tapec.scopes import *  # noqa: F403
@@ -143,6 +144,7 @@ _TABLE = {
     "initializers": """constant_initializer ones_initializer=Ones random_normal_initializer=RandomNormal
         random_uniform_initializer=RandomUniform zeros_initializer=Zeros""",
     "linalg": "matrix_square_root=sqrtm",
+    "kernels.custom_op": "custom_op",
     "module": "Module",
     "recording": "executing_eagerly",
     "scopes": """control_dependencies device get_current_name_scope init_scope inside_function

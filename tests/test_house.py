@@ -37,7 +37,12 @@ MAY_IMPORT = {
 # Distributions that take long to import, or that one part alone should know, and who may name them.
 # A place is a file or a folder. Whatever is not listed here comes with Python, NumPy or ml_dtypes.
 HEAVY = {
-    "llvmlite": ["runtime/cpu/jit.py"],  # turns LLVM text into native code
+    "llvmlite": [
+        "runtime/cpu/jit.py",  # turns LLVM text into native code
+        "runtime/cpu/adoption.py",  # takes in what Numba made
+        "tapec/kernels/numba_code.py",  # where a function of Numba's is
+    ],
+    "numba": ["tapec/kernels/numba_code.py"],  # compiles users' kernels
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "click": ["tapec/cli"],

@@ -21,6 +21,7 @@
                | %v = shuffle %a, %b {mask = [0, 16, 1, 17]}
                | %s = <any elementwise operation> on scalars or vectors, without promotion
                | launch %a, %b {kernel = "k"}
+               | call_foreign %a, %out {op = "acme.blur", content = "…", inputs = 1}    (a user's kernel of arrays)
 
 An entry takes the function's arguments, then a buffer for each result that updates no argument, then the arena if
 there is one; its header names the arguments that receive the results. Indices are ``index`` scalars, one for each
@@ -40,7 +41,7 @@ from tapec.ir.op import Op
 from tapec.ir.types import BOOL, INDEX, BufferType, TensorType, Type, VectorType
 
 if TYPE_CHECKING:
-    from tapec.ir.core import Operation
+    from tapec.ir.core import Operation, Value
 
 _LOOP = frozenset({"loop"})
 _INDEX = TensorType(INDEX)
@@ -52,6 +53,10 @@ class LoopOp(Op):
     form = "structural"
     levels = _LOOP
     differentiable = False
+
+    def written(self, op: Operation) -> Sequence[Value]:
+        """The buffers that it writes to, or to parts of which it does."""
+        return ()
 
 
 class For(LoopOp):
@@ -158,6 +163,10 @@ class Store(LoopOp):
             raise DTypeError(f"store: a {types[0]} does not fit into {buffer}")
         _indices(self.name, types[2:], len(buffer.shape) + masked)
         return ()
+
+    def written(self, op: Operation) -> Sequence[Value]:
+        """The buffer."""
+        return op.operands[1:2]
 
 
 class Alloc(LoopOp):

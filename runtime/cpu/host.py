@@ -2,7 +2,7 @@
 
 A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall`` one
 of the C library's, ``numpy:PyArray_Empty`` one of NumPy's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32`` and
-``none:`` objects.
+``none:`` objects, ``foreign:NAME:HASH:SYMBOL`` what a user's kernel calls or is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.errors import TargetError
+from tapec.ir.op import OPS
 from tapec.ir.types import BY_CODE
 from tapec.runtime.cpu.image import Image
 
@@ -73,7 +74,17 @@ def _numpy_function(name: str) -> int:
     return found
 
 
+def _foreign_function(rest: str) -> int:
+    name, content, symbol = rest.split(":", 2)
+    source = getattr(OPS.get(name), "source", None)
+    if source is None:
+        raise TargetError(f"this program calls {name}, a custom op that is not registered here")
+    found: int = source.address(content, symbol)
+    return found
+
+
 PROVIDERS |= {
+    "foreign": _foreign_function,
     "numpy": _numpy_function,
     "python": _function(lambda: ctypes.pythonapi),
     "libc": _function(libc),

@@ -20,9 +20,10 @@ from tapec.ir.dims import Dim
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import compare, loop, source
+from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type, VectorType
-from tapec.runtime.cpu import branching, conversion, parallel, spelling
+from tapec.runtime.cpu import branching, conversion, foreign, parallel, spelling
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.vectormath import MathLibrary
 from tapec.runtime.symbols import bind_symbols, symbols_of
@@ -39,6 +40,7 @@ class ModuleWriter:
         self.threads = threads
         self.math = MathLibrary()
         self.host: list[str] = []
+        self.foreign = foreign.ForeignLibrary(self.math, self.host_slot)
         self._globals: dict[str, str] = {}
         self._functions: list[str] = []
         self._bodies = 0
@@ -47,10 +49,18 @@ class ModuleWriter:
         """The whole text; `host` says afterwards what the table ``@tapec.host`` must hold."""
         for function in self.module.functions.values():
             KernelWriter(self, function).write()
+        kernels = self.foreign.text()
         # At least one slot, so that a loader always finds the table.
         table = f"@tapec.host = hidden global [{max(len(self.host), 1)} x ptr] zeroinitializer"
         return "\n".join(
-            [table, *self._globals.values(), *self._functions, self.math.text(), ATTRIBUTES]
+            [
+                table,
+                *self._globals.values(),
+                *self._functions,
+                kernels,
+                self.math.text(),
+                ATTRIBUTES,
+            ]
         )
 
     def add_function(self, text: str) -> None:
@@ -178,7 +188,10 @@ class KernelWriter(FunctionWriter):
     # ---- elementwise operations
 
     def elementwise(self, op: Operation) -> None:
-        """Any operation with a scalar record, on scalars or vectors."""
+        """Any operation with a scalar record, or a user's kernel, on scalars or vectors."""
+        if isinstance(op.defn, ForeignScalar):
+            foreign.scalar_op(self, op)
+            return
         record = getattr(op.defn, "scalar", None)
         if not isinstance(record, Scalar):
             raise TargetError(underline(op, f"the cpu target cannot write {op.name}"))
@@ -479,4 +492,5 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     loop.ReduceLanes: KernelWriter.reduce_lanes,
     loop.Shuffle: KernelWriter.shuffle,
     loop.Launch: KernelWriter.launch,
+    CallForeign: foreign.arrays_op,
 }

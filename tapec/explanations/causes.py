@@ -68,7 +68,8 @@ def cut_remedy(cause: Cause, node: Node) -> str:
         return _REMEDIES[cause]
     if name in _COMPARISONS:
         return _COMPARISON
-    return _INSTEAD.get(name, "use a differentiable operation in its place")
+    own = node.step.defn.no_derivative
+    return own or _INSTEAD.get(name, "use a differentiable operation in its place")
 
 
 def operation_name(node: Node) -> str:

@@ -1,0 +1,1 @@
+"""Kernels that users write for Numba, as operations."""
