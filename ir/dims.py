@@ -168,6 +168,18 @@ def substitute(dim: DimLike, values: Mapping[str, DimLike]) -> DimLike:
     return total
 
 
+#: What an unbounded symbol is taken to be where a choice needs a number.
+_TYPICAL = 64
+
+
+def typical(dim: DimLike) -> int:
+    """A number to reckon with: the dim where each symbol is at its upper bound, or 64 if it has none."""
+    values = {s.name: max(s.low, _TYPICAL) if s.high is None else s.high for s in symbols(dim)}
+    found = substitute(dim, values)
+    assert isinstance(found, int)
+    return found
+
+
 def coefficient(dim: DimLike, of: Symbol) -> int | None:
     """The factor of a symbol that occurs linearly (0 if it does not occur), or None if it occurs otherwise."""
     found = 0

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.core import Block, Function, Module, Operation, Value
-from tapec.ir.dims import Dim, DimLike, plain_symbol, substitute
+from tapec.ir.dims import DimLike, plain_symbol, substitute
 from tapec.ir.errors import TapecError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import control, loop
+from tapec.ir.substitution import substituted
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Shape, TensorType, Type, VectorType
 
@@ -60,11 +61,12 @@ def evaluate_function(
     arrays: Sequence[Array],
     module: Module | None = None,
     observer: Observer | None = None,
+    dims: Dims | None = None,
 ) -> list[Array]:
     """Run one function on arrays and return what it returns.
 
     At loop level the arrays are the buffers themselves, and are written to. ``module`` holds the
-    functions that this one calls.
+    functions that this one calls; ``dims`` says what symbols are that no argument has as an axis.
 
     Raises:
         TapecError: the arrays do not have the argument types, or the program does what no program
@@ -73,6 +75,8 @@ def evaluate_function(
     if len(arrays) != len(function.args):
         raise TapecError(f"@{function.name} takes {len(function.args)} arrays, got {len(arrays)}")
     run = _Run(module, observer)
+    if dims is not None:
+        run.dims.values.update(dims.values)
     given = [np.asarray(array) for array in arrays]
     for arg, array in zip(function.args, given, strict=True):
         what = f"argument %{arg.name or arg.index} of @{function.name}"
@@ -115,15 +119,7 @@ class Dims:
 
     def static(self, value: Any) -> Any:
         """An attribute or a type with numbers for the symbols."""
-        if not self.values:
-            return value
-        if isinstance(value, Dim):
-            return substitute(value, self.values)
-        if isinstance(value, tuple):
-            return tuple(self.static(item) for item in value)
-        if isinstance(value, TensorType | BufferType):
-            return type(value)(value.dtype, self.static(value.shape))
-        return value
+        return substituted(value, self.values) if self.values else value
 
 
 def _unwritten(buffer_type: BufferType) -> Array:
@@ -199,11 +195,12 @@ class _Run:
         self.dims.bind(value.type, array.shape, f"the result of {op.name}")
         return array
 
-    def call(self, name: str, arrays: Sequence[Array]) -> list[Array]:
-        """Run another function of the module."""
+    def call(self, name: str, arrays: Sequence[Array], dims: Dims | None = None) -> list[Array]:
+        """Run another function of the module; a kernel's symbols may be those of its caller."""
         if self.module is None or name not in self.module.functions:
             raise TapecError(f"there is no function @{name} to call")
-        return evaluate_function(self.module.functions[name], arrays, self.module, self.observer)
+        function = self.module.functions[name]
+        return evaluate_function(function, arrays, self.module, self.observer, dims)
 
     # ---- loop level
 
@@ -276,7 +273,7 @@ class _Run:
                 for j, other in enumerate(operands):
                     if i != j and np.may_share_memory(operands[i], other):
                         raise TapecError(f"@{name} writes to operand {i}, which overlaps {j}")
-        self.call(name, operands)
+        self.call(name, operands, self.dims)
         return ()
 
     def splat(self, op: Operation, operands: list[Array]) -> Sequence[Array]:

@@ -11,6 +11,7 @@ Text of what it writes: `tapec.ir.ops.loop`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from tapec.ir import loop_reduction
 from tapec.ir.core import Block, Function, Operation, Region, Value
 from tapec.ir.dims import Dim, DimLike, bounds, coefficient, symbols
-from tapec.ir.errors import PassError, TargetError
+from tapec.ir.errors import PassError
 from tapec.ir.loop_values import Frame, Lanes, LoopValues
 from tapec.ir.op import OPS, Index, Op
 from tapec.ir.types import INDEX, BufferType, DType, Shape, TensorType, VectorType
@@ -155,26 +156,27 @@ class LoopBuilder(LoopValues):
         *,
         step: int = 1,
         lanes: int = 0,
+        rest: bool = False,
         parallel: bool = False,
         unroll: int = 1,
     ) -> tuple[Value, ...]:
         """Run a body for ``low <= i < high``, carrying values along; return the last ones.
 
         The body gets the index and the carried values, and returns the next. ``lanes`` vectorises: the index then
-        stands for that many neighbours. A loop that runs once is no loop.
+        stands for that many neighbours, or with ``rest`` for those that are left. A loop that runs once is no loop.
         """
-        if isinstance(low, int) and isinstance(high, int):
-            if high <= low:
-                return tuple(init)
-            if high <= low + step:
-                return self._once(low, high, body, init, lanes)
+        distance = high - low
+        if isinstance(distance, int) and distance <= 0:
+            return tuple(init)
+        if isinstance(low, int) and isinstance(high, int) and high <= low + step:
+            return self._once(low, high, body, init, lanes)
         block = Block([_INDEX, *(v.type for v in init)])
         first = self.index(low), self.index(high)
-        last = bounds(high)[1]
-        top = None if last is None else last - 1
-        i = self._enter(block, block.args[0], bounds(low)[0] or 0, top, lanes)
+        i = self._enter(block, block.args[0], bounds(low)[0] or 0, high - 1, lanes)
         for arg in block.args:
             self._depths[arg] = len(self.frames) - 1
+        if rest and lanes:
+            self._limit(high - i)
         carried = body(i, block.args[1:])
         self.effect(OPS["yield"], *carried)
         self.frames.pop()
@@ -225,8 +227,7 @@ class LoopBuilder(LoopValues):
         used after it.
         """
         active = None if count == lanes else self.index(count)
-        low, high = bounds(first)
-        last = None if high is None else high + lanes - 1
+        low, last = bounds(first)[0], first + (lanes - 1)
         i = self._enter(self.frames[-1].block, self.index(first), low or 0, last, lanes, active)
         body(i)
         self.frames.pop()
@@ -236,18 +237,34 @@ class LoopBuilder(LoopValues):
         block: Block,
         value: Value,
         low: int,
-        high: int | None,
+        top: DimLike,
         lanes: int,
         active: Value | None = None,
     ) -> Dim:
-        """Start a body whose index is ``value``; return the symbol of the index."""
+        """Start a body whose index is ``value``, at most ``top``; return the symbol of the index."""
         depth = len(self.frames)
-        i = self._bind("i", value, depth, low, high)
+        i = self._bind("i", value, depth, low, top)
         (of,) = symbols(i)
         vector = Lanes(of, lanes, active) if lanes else self.active_lanes
         self.vectorised |= lanes > 0
         self.frames.append(Frame(block, depth, vector))
         return i
+
+    def _limit(self, count: DimLike) -> None:
+        """Let the first ``count`` lanes of the loop being written be active."""
+        frame = self.frames[-1]
+        assert frame.lanes is not None
+        frame.lanes = replace(frame.lanes, active=self.first_lane(count))
+
+    def whole(self, extent: DimLike, least: int) -> DimLike:
+        """The extent, or 0 if it is less than ``least``."""
+        if isinstance(extent, int):
+            return extent if extent >= least else 0
+        if self.at_least(extent, least):
+            return extent
+        value, number = self.first_lane(extent), self.constant(least, INDEX)
+        value = self.where(self.ge(value, number), value, self.constant(0, INDEX))
+        return self._bind("w", value, self.depth_of(value), 0, extent)
 
     def along(
         self,
@@ -270,13 +287,11 @@ class LoopBuilder(LoopValues):
         if not vector:
             self.repeat(0, extent, run, parallel=parallel)
             return
-        if not isinstance(extent, int):
-            raise TargetError(f"@{self.function.name}: the extent {extent} is symbolic")
         for low, high in pairwise((0, *splits, extent)):
             main = low + (high - low) // self.lanes * self.lanes
             self.repeat(low, main, run, step=self.lanes, lanes=self.lanes, parallel=parallel)
             if self.masked:
-                self.repeat(main, high, run, step=self.lanes, lanes=self.lanes)
+                self.repeat(main, high, run, step=self.lanes, lanes=self.lanes, rest=True)
             else:
                 self.repeat(main, high, run)
 

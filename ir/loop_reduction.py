@@ -99,7 +99,7 @@ class _Reduction:
         """Lanes of vectors along the last axis; 0 if it is too short."""
         k = self.k
         if k.lanes == 1 or not isinstance(extent, int):
-            return 0
+            return k.lanes if k.lanes > 1 else 0
         return k.lanes if extent >= (k.lanes // 2 if k.masked else k.lanes) else 0
 
     def _last_axis(
@@ -126,7 +126,7 @@ class _Reduction:
         if rest:
             rest = list(k.repeat(whole, extent, single, rest))
         else:
-            first = k.repeat(whole, extent, turn, first, step=unit, lanes=lanes)
+            first = k.repeat(whole, extent, turn, first, step=unit, lanes=lanes, rest=True)
         return [*first, *sums[1:], *rest]
 
     def _step(self, total: Value, index: Index, lanes: int) -> Value:

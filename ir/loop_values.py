@@ -21,8 +21,17 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.core import Block, Function, Operation, Value
-from tapec.ir.dims import Atom, Dim, DimLike, Symbol, bounds, coefficient, symbol, symbols
-from tapec.ir.errors import TargetError
+from tapec.ir.dims import (
+    Atom,
+    Dim,
+    DimLike,
+    Symbol,
+    bounds,
+    coefficient,
+    substitute,
+    symbol,
+    symbols,
+)
 from tapec.ir.location import Location
 from tapec.ir.op import OPS, Index, Op
 from tapec.ir.ops.compare import Where
@@ -77,6 +86,8 @@ class LoopValues:
         self._fresh = count()
         self._depths: dict[Value, int] = {}
         self._symbols: dict[str, tuple[Value, int]] = {}
+        #: The largest value of a symbol, where that is an expression over sizes known at run time.
+        self._tops: dict[Symbol, DimLike] = {}
         self._first_lanes: dict[Dim, Value] = {}
         #: Symbols other than a loop's that have a value for each lane.
         self._varying: set[str] = set()
@@ -192,17 +203,21 @@ class LoopValues:
     # ---- indices
 
     def _symbol(self, of: Symbol) -> tuple[Value, int]:
-        try:
-            return self._symbols[of.name]
-        except KeyError:
-            raise TargetError(
-                f"@{self.function.name}: the dim {of} is symbolic; loops are written for sizes that are known"
-            ) from None
+        """The value of a symbol and how many loops are around it; one that no loop made is a size of the function."""
+        found = self._symbols.get(of.name)
+        if found is None:
+            attrs = {"value": Dim((((of,), 1),)), "type": TensorType(INDEX)}
+            (value,) = self._append(0, OPS["constant"], (), attrs)
+            found = self._symbols[of.name] = (value, 0)
+        return found
 
-    def _bind(self, prefix: str, value: Value, depth: int, low: int, high: int | None) -> Dim:
-        """A fresh symbol for a value."""
-        made = symbol(f"{prefix}{next(self._fresh)}", low, high)
+    def _bind(self, prefix: str, value: Value, depth: int, low: int, top: DimLike | None) -> Dim:
+        """A fresh symbol for a value that is ``low`` to ``top``; its name is none that a size can have."""
+        high = None if top is None else bounds(top)[1]
+        made = symbol(f"${prefix}{next(self._fresh)}", low, high)
         (of,) = symbols(made)
+        if top is not None and not isinstance(top, int):
+            self._tops[of] = top
         self._symbols[of.name] = (value, depth)
         return made
 
@@ -282,11 +297,11 @@ class LoopValues:
 
     def clamp(self, index: DimLike, low: DimLike, high: DimLike) -> DimLike:
         """The index moved into ``[low, high]``; the index itself where its bounds say that it is there."""
-        if _at_least(low, index):
+        if self.at_least(low, index):
             return low
-        if _at_least(index, high):
+        if self.at_least(index, high):
             return high
-        if _at_least(index, low) and _at_least(high, index):
+        if self.at_least(index, low) and self.at_least(high, index):
             return index
         self._break(index, low, high + 1)
         return self._clamped(self.index(index), low, high)
@@ -297,21 +312,36 @@ class LoopValues:
         depth = len(self.frames) - 1 if vector else self.depth_of(value)
         memo = self.frames[depth].memo
         if ("symbol", value) not in memo:
-            made = self._bind("p", value, depth, bounds(low)[0] or 0, bounds(high)[1])
+            made = self._bind("p", value, depth, bounds(low)[0] or 0, high)
             if vector:
                 self._varying.update(s.name for s in symbols(made))
             memo["symbol", value] = made
         found: Dim = memo["symbol", value]
         return found
 
+    def at_least(self, a: DimLike, b: DimLike) -> bool:
+        """Whether bounds prove ``a >= b``: those of numbers, or that an index is below an extent known at run time."""
+        difference = a - b
+        low = bounds(difference)[0]
+        while low is None:
+            for of in symbols(difference):
+                factor = coefficient(difference, of)
+                if of in self._tops and factor is not None and factor < 0:
+                    difference = substitute(difference, {of.name: self._tops[of]})
+                    break
+            else:
+                return False
+            low = bounds(difference)[0]
+        return low >= 0
+
     def inside(self, index: DimLike, low: DimLike, high: DimLike) -> Value:
         """Whether ``low <= index < high``."""
-        if _at_least(low, index + 1) or _at_least(index, high):
+        if self.at_least(low, index + 1) or self.at_least(index, high):
             return self.constant(False, BOOL)
         tests = []
-        if not _at_least(index, low):
+        if not self.at_least(index, low):
             tests.append(self.ge(self.index(index), self.index(low)))
-        if not _at_least(high, index + 1):
+        if not self.at_least(high, index + 1):
             tests.append(self.lt(self.index(index), self.index(high)))
         if not tests:
             return self.constant(True, BOOL)
@@ -325,12 +355,6 @@ class LoopValues:
             start = index - Dim((((lanes.symbol,), 1),))
             ends = [place - start for place in places]
             self.breaks.update(end for end in ends if isinstance(end, int))
-
-
-def _at_least(a: DimLike, b: DimLike) -> bool:
-    """Whether bounds prove ``a >= b``."""
-    low = bounds(a - b)[0]
-    return low is not None and low >= 0
 
 
 def _known(value: Value) -> bool | None:

@@ -3,7 +3,8 @@
 The pass plan writes on each kernel an attribute ``place``, one text for each result: ``arena+64``
 (bytes from the start of the arena), ``result 0`` (the buffer of that result), ``arg 1`` (the buffer
 of that argument, which the result updates in place). Between kernels stand only operations that
-give a value another shape; what they make lives where their operand does. A branch or loop has such an
+give a value another shape; what they make lives where their operand does. Where sizes are known only at run
+time, so are offsets: ``arena+256*((N+63)//64)``. A branch or loop has such an
 attribute too. In its regions ``arg`` and ``result`` are those of the region; the arena is the same.
 """
 
@@ -15,12 +16,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tapec.ir.core import Body, Function, Operation, Value
-from tapec.ir.dims import DimLike
+from tapec.ir.dims import DimLike, Symbol, bounds
 from tapec.ir.errors import VerifyError, underline
+from tapec.ir.extents import reserved
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.printer import name_values, print_operation
+from tapec.ir.type_text import TypeTextError, parse_dim
+from tapec.ir.types import TensorType
 
-_PLACE = re.compile(r"(?P<kind>arena\+|result |arg )(?P<number>\d+)")
+_PLACE = re.compile(r"(?P<kind>result |arg )(?P<number>\d+)|arena\+(?P<offset>.+)")
+
+#: Symbols by name, with their bounds, which texts of offsets do not tell.
+Known = dict[str, Symbol]
 
 
 class Place(NamedTuple):
@@ -30,17 +37,24 @@ class Place(NamedTuple):
     """
 
     kind: str
-    number: int
+    number: DimLike
 
     def __str__(self) -> str:
         """The text in a kernel's attribute."""
         return f"arena+{self.number}" if self.kind == "arena" else f"{self.kind} {self.number}"
 
 
-def parse_place(text: str) -> Place | None:
-    """The place that a text names, or None."""
+def parse_place(text: str, known: Known | None = None) -> Place | None:
+    """The place that a text names, or None; ``known`` as in `lifetimes`."""
     match = _PLACE.fullmatch(text)
-    return None if match is None else Place(match["kind"].rstrip("+ "), int(match["number"]))
+    if match is None:
+        return None
+    if match["offset"] is None:
+        return Place(match["kind"].rstrip(), int(match["number"]))
+    try:
+        return Place("arena", parse_dim(match["offset"], known))
+    except TypeTextError:
+        return None
 
 
 @dataclass
@@ -59,19 +73,27 @@ class Lifetime:
         return self.value.tensor.bytes
 
     def shares_bytes(self, other: Lifetime) -> bool:
-        """Whether the two occupy a byte in common; symbolic sizes are only compared for place."""
+        """Whether the two may occupy a byte in common."""
         if 0 in (self.bytes, other.bytes):
             return False
         if self.place == other.place:
             return True
         if not self.place.kind == other.place.kind == "arena":
             return False
-        low, high = sorted((self, other), key=lambda lifetime: lifetime.place.number)
-        return isinstance(low.bytes, int) and low.place.number + low.bytes > high.place.number
+        return not (self._ends_before(other) or other._ends_before(self))
+
+    def _ends_before(self, other: Lifetime) -> bool:
+        """Whether its bytes are known to be in front of another's."""
+        taken = self.bytes if isinstance(self.bytes, int) else reserved(self.bytes)
+        distance = bounds(other.place.number - self.place.number - taken)[0]
+        return distance is not None and distance >= 0
 
 
-def lifetimes(function: Function | Body) -> list[Lifetime]:
-    """The values of a planned function or region that live in memory, in program order, arguments first."""
+def lifetimes(function: Function | Body, known: Known | None = None) -> list[Lifetime]:
+    """The values of a planned function or region that live in memory, in program order, arguments first.
+
+    ``known`` are symbols by name; without it they have no bounds.
+    """
     found: list[Lifetime] = []
     homes: dict[Value, Lifetime] = {}
     for arg in function.args:
@@ -83,7 +105,7 @@ def lifetimes(function: Function | Body) -> list[Lifetime]:
                 homes[operand].last = i
         if "place" in op.attrs:
             for result, text in zip(op.results, op.attrs["place"], strict=False):
-                place = parse_place(text)
+                place = parse_place(text, known)
                 if place is not None:
                     homes[result] = Lifetime(result, place, op, i, i)
                     found.append(homes[result])
@@ -99,18 +121,24 @@ def check_places(function: Function) -> None:
     Raises:
         VerifyError: one of them is broken.
     """
-    _check_body(function, function.attrs.get("arena", 0))
+    _check_body(function, function.attrs.get("arena", 0), symbols_of(function))
 
 
-def _check_body(body: Function | Body, arena: Any) -> None:
+def symbols_of(function: Function) -> Known:
+    """The symbols in the types of a function's arguments, by name, with their bounds."""
+    tensors = [arg.type for arg in function.args if isinstance(arg.type, TensorType)]
+    return {s.name: s for tensor in tensors for s in tensor.symbols()}
+
+
+def _check_body(body: Function | Body, arena: Any, known: Known) -> None:
     """Check a function or a region; ``arena`` bytes are all there are."""
     planned = [op for op in body.block.ops if "place" in op.attrs]
     for op in planned:
-        _check_place(body, op, arena)
+        _check_place(body, op, arena, known)
     if not planned:
         return
     alive: list[Lifetime] = []
-    found = lifetimes(body)
+    found = lifetimes(body, known)
     for new in found:
         alive = [old for old in alive if old.last >= new.first]
         for old in alive:
@@ -119,22 +147,22 @@ def _check_body(body: Function | Body, arena: Any) -> None:
         alive.append(new)
     for i, op in enumerate(body.block.ops):
         if isinstance(op.defn, RegionOp) and op in planned:
-            for new in _made_inside(op, i):
+            for new in _made_inside(op, i, known):
                 for old in found:
                     if old.first <= i <= old.last and new.shares_bytes(old):
                         assert new.op is not None
                         message = f"{new.place} is written over what {op.name} or the rest needs"
                         raise _error(15, new.op, message)
             for inner in op.defn.bodies(op):
-                _check_body(inner, arena)
+                _check_body(inner, arena, known)
 
 
-def _made_inside(outer: Operation, number: int) -> Iterator[Lifetime]:
+def _made_inside(outer: Operation, number: int, known: Known) -> Iterator[Lifetime]:
     """What the regions of an operation make in the arena, as long as the operation runs."""
     for op in outer.walk():
         texts = () if op is outer else op.attrs.get("place", ())
         for result, text in zip(op.results, texts, strict=False):
-            place = parse_place(text)
+            place = parse_place(text, known)
             if place is not None and place.kind == "arena":
                 yield Lifetime(result, place, op, number, number)
 
@@ -150,24 +178,27 @@ def _in_place(old: Lifetime, new: Lifetime) -> bool:
     )
 
 
-def _check_place(function: Function | Body, op: Operation, arena: Any) -> None:
+def _check_place(function: Function | Body, op: Operation, arena: Any, known: Known) -> None:
     texts = op.attrs["place"]
     if len(texts) != len(op.results):
         raise _error(14, op, f"{len(texts)} places for {len(op.results)} results")
     for text, result in zip(texts, op.results, strict=True):
-        place = parse_place(text)
+        place = parse_place(text, known)
         size = result.tensor.bytes
         if place is None:
             raise _error(14, op, f"{text!r} is no place: arena+BYTES, result N or arg N")
         if place.kind == "arena":
-            both_known = isinstance(size, int) and isinstance(arena, int)
-            if both_known and place.number + size > arena:
+            taken = size if isinstance(size, int) else reserved(size)
+            left = bounds(arena - place.number - taken)[0]
+            if left is None or left < 0:
                 raise _error(14, op, f"{text} and {size} bytes are outside of {arena} bytes")
         elif place.kind == "result":
+            assert isinstance(place.number, int)
             if place.number >= len(function.returns) or place.number in function.updates:
                 raise _error(14, op, f"result {place.number} has no buffer of its own")
             _check_size(op, text, result, function.returns[place.number])
         else:
+            assert isinstance(place.number, int)
             if place.number not in function.updates.values():
                 raise _error(14, op, f"argument {place.number} is not updated")
             _check_size(op, text, result, function.args[place.number])

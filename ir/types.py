@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -244,7 +245,7 @@ class TensorType:
         """The symbols that occur in the shape."""
         return {s for d in self.shape for s in symbols(d)}
 
-    def substitute(self, values: dict[str, DimLike]) -> TensorType:
+    def substitute(self, values: Mapping[str, DimLike]) -> TensorType:
         """The type with symbols replaced by name."""
         return TensorType(self.dtype, tuple(substitute(d, values) for d in self.shape))
 

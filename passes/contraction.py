@@ -71,8 +71,16 @@ class Dot(Form):
 
     def product(self) -> None:
         """Columns, some at a time, then rows."""
-        assert isinstance(self.columns, int)
-        count = min(self.tiling.width, self.columns)
+        width, shared = self.tiling.width, self.tiling.parallel == "columns"
+        if isinstance(self.columns, int):
+            self._columns(0, self.columns, min(width, self.columns), parallel=shared)
+            return
+        tiled = self.k.whole(self.columns, width)
+        self._columns(0, tiled, width, parallel=shared)
+        self._columns(tiled, self.columns, 1)
+
+    def _columns(self, low: DimLike, high: DimLike, count: int, *, parallel: bool = False) -> None:
+        """Columns, ``count`` at a time."""
         height, shared = self.tiling.rows, self.tiling.parallel
 
         def columns(first: DimLike) -> None:
@@ -84,7 +92,7 @@ class Dot(Form):
 
             each(self.k, 0, self.rows, rows, step=height, parallel=shared == "rows")
 
-        each(self.k, 0, self.columns, columns, step=count, parallel=shared == "columns")
+        each(self.k, low, high, columns, step=count, parallel=parallel)
 
     def _write_tile(
         self, origin: tuple[DimLike, DimLike], first: tuple[DimLike, DimLike], count: int
@@ -114,12 +122,12 @@ class Dot(Form):
     def _sums(self, origin: tuple[DimLike, DimLike], count: int) -> list[Value]:
         """The products' sums by row and column, each spread over lanes; zeros where there are no columns."""
         deepest = self.problem.depth[-1]
-        assert isinstance(deepest, int)
         lanes, width = self.tiling.lanes, self.tiling.width
         cells = [(r, c) for r in range(self.tiling.rows) for c in range(count)]
         size = len(cells)
         # A processor works on about eight sums at a time: few cells take several each.
-        chains = max(1, min(8 // size, deepest // lanes))
+        turns = deepest // lanes
+        chains = max(1, min(8 // size, turns) if isinstance(turns, int) else 8 // size)
 
         def step(at: Index, carried: Sequence[Value]) -> list[Value]:
             sums = []
@@ -134,7 +142,7 @@ class Dot(Form):
         def last(outer: Index, carried: Sequence[Value]) -> list[Value]:
             sums = list(carried)
 
-            def part(low: int, high: int, chains: int) -> None:
+            def part(low: DimLike, high: DimLike, chains: int) -> None:
                 some = slice(chains * size)
                 sums[some] = self.k.repeat(
                     low,
@@ -143,6 +151,7 @@ class Dot(Form):
                     sums[some],
                     step=chains * lanes,
                     lanes=lanes,
+                    rest=high == deepest,
                 )
 
             whole = deepest // lanes * lanes

@@ -36,7 +36,7 @@ from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.loop import Yield
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.ops.source import Constant, Iota
+from tapec.ir.ops.source import Constant, Extent, Iota
 from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.collapse import collapse
 from tapec.passes.grouping import Group, has_loops, sources
@@ -161,7 +161,7 @@ class _Fusion:
             return
         value, in_memory = op.result, self._in_memory(op.result)
         readers = self._readers(value)
-        if isinstance(op.defn, Constant | Iota):
+        if isinstance(op.defn, Constant | Extent | Iota):
             self._compute_in(readers, op)
         elif not in_memory:
             repeats = len(readers) == 1 or self._is_free(op)

@@ -13,6 +13,7 @@ from tapec.ir.core import Block, Function, Module, Operation, clone_operation
 from tapec.ir.errors import PassError
 from tapec.ir.evaluator import Dims
 from tapec.ir.ops.control import Call
+from tapec.ir.substitution import substitute_in
 from tapec.passes import adjoint
 
 
@@ -82,7 +83,9 @@ def _inline_into(block: Block, module: Module) -> None:
         dims = _dims_of_call(callee, op)
         mapping = dict(zip(callee.args, op.operands, strict=True))
         for inner in callee.block.ops[:-1]:
-            _substitute(block.append(clone_operation(inner, mapping)), dims)
+            copy = block.append(clone_operation(inner, mapping))
+            if dims.values:
+                substitute_in(copy, dims.values)
         for result, value in zip(op.results, callee.returns, strict=True):
             result.replace_all_uses(mapping[value])
         op.drop()
@@ -96,14 +99,3 @@ def _dims_of_call(callee: Function, call: Operation) -> Dims:
         what = f"operand {arg.index} of the call of @{callee.name}"
         dims.bind(arg.type, operand.tensor.shape, what)
     return dims
-
-
-def _substitute(copy: Operation, dims: Dims) -> None:
-    """Write a copied operation in the caller's dims."""
-    if not dims.values:
-        return
-    for op in copy.walk():
-        op.attrs = {name: dims.static(value) for name, value in op.attrs.items()}
-        inner = [arg for region in op.regions for block in region.blocks for arg in block.args]
-        for value in (*op.results, *inner):
-            value.type = dims.static(value.type)

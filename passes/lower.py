@@ -18,7 +18,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.errors import PassError
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.placement import Place, parse_place
+from tapec.ir.placement import Place, parse_place, symbols_of
 from tapec.ir.types import INDEX, U8, BufferType, DType, TensorType, Type
 from tapec.passes.nest import KernelWriter
 from tapec.passes.plan import home
@@ -63,6 +63,7 @@ class _Entry:
     def __init__(self, function: Function, kernels: dict[Hashable, Function]) -> None:
         self.source = function
         self.kernels = kernels
+        self._known = symbols_of(function)
         fresh = [i for i in range(len(function.returns)) if i not in function.updates]
         types = [_buffer(a.tensor) for a in function.args]
         types += [_buffer(function.returns[i].tensor) for i in fresh]
@@ -72,6 +73,7 @@ class _Entry:
             types.append(BufferType(U8, (arena,)))
             names.append("arena")
         self.entry = Function(function.name, types, names, updates=function.updates)
+        self.entry.guards = list(function.guards)
         self.entry.attrs = {"inputs": len(function.args), **function.attrs}
         self.builder = Builder(self.entry.block)
         self._results = dict(zip(fresh, self.entry.args[len(function.args) :], strict=False))
@@ -106,7 +108,7 @@ class _Entry:
 
     def _place_results(self, op: Operation) -> None:
         for result, text in zip(op.results, op.attrs["place"], strict=True):
-            place = parse_place(text)
+            place = parse_place(text, self._known)
             assert place is not None
             self._slots[result] = self._slot(place)
 
@@ -114,7 +116,7 @@ class _Entry:
         """Where a place of the scope is in the whole function."""
         if place.kind == "arena":
             return place
-        found = (self._scope.args if place.kind == "arg" else self._scope.results)[place.number]
+        found = (self._scope.args if place.kind == "arg" else self._scope.results)[_number(place)]
         assert found is not None
         return found
 
@@ -167,13 +169,13 @@ class _Entry:
             stack = self.memory(slot.of, slot.stack)
             row: Value = self.builder.emit("view", stack, slot.turn, type=type, stride=slot.bytes)
             return row
-        offset = 0
+        offset: DimLike = 0
         if slot.kind == "arena":
             buffer, offset = self.entry.args[-1], slot.number
         elif slot.kind == "arg":
-            buffer = self.entry.args[slot.number]
+            buffer = self.entry.args[_number(slot)]
         else:
-            buffer = self._results[slot.number]
+            buffer = self._results[_number(slot)]
         if buffer.type == type:
             return buffer
         view: Value = self.builder.emit("view", buffer, type=type, offset=offset)
@@ -282,6 +284,12 @@ def _structure(kernel: Operation) -> Hashable:
             numbers[result] = len(numbers)
     choices = {name: value for name, value in kernel.attrs.items() if name != "place"}
     return exact(choices), *parts
+
+
+def _number(place: Place) -> int:
+    """Which argument or result a place is."""
+    assert isinstance(place.number, int)
+    return place.number
 
 
 def _buffer(type: TensorType) -> BufferType:

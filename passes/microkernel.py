@@ -2,7 +2,8 @@
 
 One loop runs over depth. In each turn it loads some vectors of the right operand and, for each row, an element of the
 left, which goes to every lane. All tiles have the same size, so that there is one such loop: where the extents are no
-multiples, the last tile starts earlier and computes some results again.
+multiples, the last tile starts earlier and computes some results again. Where it is not known whether they are, a few
+rows or columns that make up no tile have loops of their own.
 
 What follows a sum is written once for each accumulator, in registers; or, if that would be much code or must not
 happen twice, the tile goes to scratch, and a loop over its new elements follows (``staged``).
@@ -79,7 +80,6 @@ class Outer(Form):
         lanes = self.tiling.lanes
         panel = None
         if self.tiling.pack:
-            assert isinstance(count, int)
             panel = Panel(self, offsets, count)
             panel.fill(origin)
 
@@ -105,15 +105,35 @@ class Outer(Form):
         if isinstance(rows, int):
             each(self.k, 0, rows, tile, step=height, parallel=shared)
             return
-        middle = rows // height * height
-        each(self.k, 0, middle, tile, step=height, parallel=shared)
-        each(self.k, middle, rows, lambda i: self._tile(i, i, 1, columns))
+        tiled = whole = self.k.whole(rows, height)
+        if self.in_place or shared:
+            # Nothing may be written twice, but the last tile overlaps: it goes through scratch.
+            whole = rows // height * height
+        each(self.k, 0, whole, tile, step=height, parallel=shared)
 
-    def _tile(self, origin: DimLike, first: DimLike, height: int, columns: Columns) -> None:
+        def last(first: DimLike) -> None:
+            origin = self.start(first, rows, height)
+            self._tile(origin, first, height, columns, staged=True)
+
+        if whole != tiled:
+            each(self.k, whole, tiled, last, step=height)
+        each(self.k, tiled, rows, lambda i: self._tile(i, i, 1, columns))
+
+    def _tile(
+        self,
+        origin: DimLike,
+        first: DimLike,
+        height: int,
+        columns: Columns,
+        *,
+        staged: bool = False,
+    ) -> None:
         sums = self._sums(origin, height, columns)
         offsets = columns.offsets
         places = [(r, offset) for r in range(height) for offset in offsets]
-        staged = self.tiling.staged or must_stage(self.problem, self.tiling, in_place=self.in_place)
+        staged |= self.tiling.staged or must_stage(
+            self.problem, self.tiling, in_place=self.in_place
+        )
         if not staged:
             for (r, offset), value in zip(places, sums, strict=True):
                 self.write(origin + r, columns.neighbours + offset, value)

@@ -162,7 +162,7 @@ class KernelWriter:
     def _is_flat(self) -> bool:
         """Whether every element depends on elements of the same number, so that one loop does for all axes."""
         space = self.space
-        if self.core is not None or len(space) < 2 or not all(isinstance(n, int) for n in space):
+        if self.core is not None or len(space) < 2:
             return False
         values = [*self.block.args, *(r for op in self.block.ops[:-1] for r in op.results)]
         return all(v.tensor.shape in (space, ()) for v in values) and all(
@@ -173,7 +173,7 @@ class KernelWriter:
 
     def _buffer(self, type: TensorType) -> BufferType:
         if self.flat and type.rank:
-            return BufferType(type.dtype, (prod(type.static_shape),))
+            return BufferType(type.dtype, (type.size,))
         return BufferType(type.dtype, self._product_shape(type.shape))
 
     def _product_shape(self, shape: Shape) -> Shape:
@@ -197,7 +197,8 @@ class KernelWriter:
                 continue
             loops = min(sum(axis != RUNS for axis in a or ()) for a in read)
             row = prod(size(n) for n in shape[loops:])
-            short = value.tensor.is_static and row * value.tensor.dtype.bytes <= _LONGEST_ROW
+            known = all(isinstance(n, int) for n in shape[loops:])
+            short = known and row * value.tensor.dtype.bytes <= _LONGEST_ROW
             # A row that one vector holds stays in a register.
             in_register = row <= self.op.attrs["lanes"] and self.op.attrs.get("masked", True)
             # The loop that is vectorised, and the one that threads share, have to be inside and outside of a row.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tapec.ir.core import Body, Function, Operation, Value
+from tapec.ir.dims import typical
 from tapec.passes.grouping import Group, sources
 
 Item = Group | Operation
@@ -143,9 +144,8 @@ def _key(item: Item, position: Mapping[Operation, int]) -> int:
 
 
 def _bytes(value: Value) -> int:
-    """Size of a value; symbolic ones are not reckoned with."""
-    size = value.tensor.bytes
-    return size if isinstance(size, int) else 0
+    """Size of a value, to reckon with."""
+    return typical(value.tensor.bytes)
 
 
 def _reachable(start: Item, after: Mapping[Item, set[Item]]) -> set[Item]:

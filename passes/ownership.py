@@ -14,7 +14,7 @@ from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.ops.source import Constant, Iota
+from tapec.ir.ops.source import Constant, Extent, Iota
 
 
 def give_own_memory(block: Block) -> None:
@@ -42,7 +42,7 @@ def _is_own(value: Value) -> bool:
 def _another(block: Block, before: Operation, value: Value) -> Value:
     """The same value in other memory."""
     op = value.op
-    if op is not None and isinstance(op.defn, Constant | Iota):
+    if op is not None and isinstance(op.defn, Constant | Extent | Iota):
         copy = block.insert_before(before, clone_operation(op, {}))
         return copy.result
     kernel = _copying(value)

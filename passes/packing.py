@@ -18,10 +18,10 @@ class Panel:
     """Some columns of a form's right operand, one row of scratch for each depth.
 
     ``offsets`` are the columns at which vectors start, counted from the panel's first column; if there are fewer
-    columns than lanes, ``count`` of them are filled, the rest are zeros.
+    columns than lanes, ``count`` of them are filled, the rest are zeros, or any columns if ``count`` is not known.
     """
 
-    def __init__(self, form: Form, offsets: Sequence[int], count: int) -> None:
+    def __init__(self, form: Form, offsets: Sequence[int], count: DimLike) -> None:
         """Take scratch; `fill` writes it."""
         self.form = form
         self.k = form.k
@@ -52,6 +52,11 @@ class Panel:
             self._transpose(first, deepest)
         else:
             self._copy_elements(first)
+
+    def _column(self, column: DimLike) -> DimLike:
+        """A column, or the last one for a place behind it."""
+        known = isinstance(self.count, int)
+        return column if known else self.k.clamp(column, 0, self.form.columns - 1)
 
     def _flat(self, depth: Index) -> DimLike:
         flat: DimLike = 0
@@ -92,8 +97,11 @@ class Panel:
         def square(depth: Index, start: DimLike, offset: DimLike) -> None:
             def rows(d: DimLike) -> None:
                 at = (*depth, d)
-                vectors = [self.form.right(first + offset + t, at) for t in range(self.count)]
-                vectors += [self.form.zero(lanes)] * (lanes - self.count)
+                filled = self.count if isinstance(self.count, int) else lanes
+                vectors = [
+                    self.form.right(self._column(first + offset + t), at) for t in range(filled)
+                ]
+                vectors += [self.form.zero(lanes)] * (lanes - filled)
                 for t, vector in enumerate(transposed(self.k, vectors)[:used]):
                     self._store(vector, (*depth, start + t), offset)
 

@@ -5,6 +5,10 @@ largest first, each at the lowest place that is free while it lives; a few other
 any. A kernel writes over an operand that dies there, if it reads each element of it only where it writes one. The
 function's attributes ``arena`` and ``lower_bound`` tell the bytes taken and the most bytes alive at one time.
 
+A size with a bound takes what it may be at most. Sizes without one are multiples of a few units, such as ``64*N``;
+those of one unit are placed among each other, as numbers, and the units' parts follow one another, so an offset is an
+expression that the entry computes. The arena grows with the largest call.
+
 A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
 later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at
 the end moves it. What a loop carries is all the time in the place of its result, which is that of the operand too; its
@@ -20,28 +24,40 @@ from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Value
-from tapec.ir.errors import PassError
+from tapec.ir.dims import DimLike
+from tapec.ir.extents import most, reserved, unit
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.loop import Yield
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.placement import parse_place
+from tapec.ir.placement import Place
 from tapec.passes.access import block_accesses, is_own, loops_of
 from tapec.passes.ownership import first_writer
-
-#: Bytes that places are multiples of: a cache line, and the widest vector.
-ALIGNMENT = 64
 
 
 @dataclass(eq=False)
 class Interval:
-    """Bytes that are needed from operation number ``first`` to number ``last``, by one value after the other."""
+    """Bytes that are needed from operation number ``first`` to number ``last``, by one value after the other.
+
+    ``bytes`` counts the unit in which offsets are looked for.
+    """
 
     values: list[Value]
     bytes: int
     first: int
     last: int
+    unit: DimLike = 1
+
+    @classmethod
+    def of(cls, values: list[Value], bytes: DimLike, first: int, last: int) -> Interval:
+        """Room for so many bytes."""
+        of, times = unit(reserved(bytes))
+        return cls(values, times, first, last, of)
+
+
+#: What regions make in the arena: operations with the places of their results, from the start of the region's part.
+_Inner = list[tuple[Operation, tuple[Place, ...]]]
 
 
 def run(module: Module, options: object = None) -> bool:
@@ -49,72 +65,75 @@ def run(module: Module, options: object = None) -> bool:
     changed = False
     for function in module.functions.values():
         if any(isinstance(op.defn, KernelOp) for op in function.walk()):
-            total, least = _plan(function, _results(function))
+            found: _Inner = []
+            total, least = _plan(function, _results(function), found)
+            for op, places in found:
+                op.attrs["place"] = tuple(map(str, places))
             function.attrs["arena"] = total
             function.attrs["lower_bound"] = least
             changed = True
     return changed
 
 
-def _plan(body: Function | Body, places: dict[Value, str]) -> tuple[int, int]:
+def _plan(
+    body: Function | Body, places: dict[Value, Place], found: _Inner
+) -> tuple[DimLike, DimLike]:
     """Place what a function or region makes; return the bytes of arena that it takes, and how many are alive at once.
 
-    ``places`` are known already. Those in the arena count from the start of what the body gets of it.
+    ``places`` are known already. Those in the arena count from the start of what the body gets of it. What the
+    operations make is added to ``found``.
     """
-    scratch = {op: _regions(op) for op in body.block.ops if isinstance(op.defn, RegionOp)}
+    inner: dict[Operation, _Inner] = {}
+    scratch = {}
+    for op in body.block.ops:
+        if isinstance(op.defn, RegionOp):
+            inner[op] = []
+            scratch[op] = _regions(op, inner[op])
     _propagate(places)
     intervals = _intervals(body, places)
     regions = {}
     for i, op in enumerate(body.block.ops):
         if op in scratch:
-            regions[op] = Interval([], scratch[op], i, i)
+            regions[op] = Interval.of([], scratch[op], i, i)
             intervals.append(regions[op])
-    offsets, total = place(intervals)
+    offsets, total = _place_by_unit(intervals)
     for interval, offset in offsets.items():
         for value in interval.values:
-            places[value] = f"arena+{offset}"
+            places[value] = Place("arena", offset)
     for op in body.block.ops:
         if isinstance(op.defn, KernelOp | RegionOp):
-            op.attrs["place"] = tuple(places[r] for r in op.results)
+            found.append((op, tuple(places[r] for r in op.results)))
         if op in regions:
-            _shift(op, offsets[regions[op]])
-    return total, lower_bound(intervals)
+            start = offsets[regions[op]]
+            found += [(o, tuple(_shifted(p, start) for p in made)) for o, made in inner[op]]
+    return total, _sum(lower_bound(group) * u for u, group in _by_unit(intervals).items())
 
 
-def _regions(op: Operation) -> int:
+def _regions(op: Operation, found: _Inner) -> DimLike:
     """Plan the regions of an operation, of which one runs at a time; return the bytes of arena that they take."""
     assert isinstance(op.defn, RegionOp)
-    sizes = [0]
+    sizes = []
     for k, body in enumerate(op.defn.bodies(op)):
         places = _results(body) if op.defn.yields_results(k) else {}
-        sizes.append(_plan(body, places)[0])
-    return max(sizes)
+        sizes.append(_plan(body, places, found)[0])
+    return most(sizes)
 
 
-def _shift(op: Operation, offset: int) -> None:
-    """Move all that the regions of an operation have in the arena."""
-    for region in op.regions:
-        for inner in region.walk():
-            texts = inner.attrs.get("place")
-            if texts is not None:
-                found = [parse_place(text) for text in texts]
-                inner.attrs["place"] = tuple(
-                    str(p._replace(number=p.number + offset)) if p.kind == "arena" else str(p)
-                    for p in found
-                    if p is not None
-                )
+def _shifted(place: Place, offset: DimLike) -> Place:
+    """A place that counts from the start of the whole arena."""
+    return place._replace(number=place.number + offset) if place.kind == "arena" else place
 
 
-def _propagate(places: dict[Value, str]) -> None:
+def _propagate(places: dict[Value, Place]) -> None:
     """Give what loops overwrite the places of what they make."""
-    for value, text in list(places.items()):
+    for value, place in list(places.items()):
         op = value.op
         while op is not None and isinstance(op.defn, RegionOp):
             operand = op.defn.overwritten(op).get(value.index)
             if operand is None:
                 break
             value = home(op.operands[operand])
-            places[value] = text
+            places[value] = place
             op = value.op
 
 
@@ -129,23 +148,23 @@ def home(value: Value) -> Value:
     return value
 
 
-def _results(function: Function | Body) -> dict[Value, str]:
+def _results(function: Function | Body) -> dict[Value, Place]:
     """Places of values that leave the function; copies are appended where one cannot be made in its place."""
     terminator = function.block.terminator
     position = {op: i for i, op in enumerate(function.block.ops)}
-    places: dict[Value, str] = {}
+    places: dict[Value, Place] = {}
     for i, returned in enumerate(terminator.operands):
         value = home(returned)
         if value.op is None:
             continue  # an argument that replaces itself: fuse copies any other
         if i not in function.updates:
-            places[value] = f"result {i}"
+            places[value] = Place("result", i)
         elif _may_update(function, returned, function.updates[i], position):
-            places[value] = f"arg {function.updates[i]}"
+            places[value] = Place("arg", function.updates[i])
         else:
             copy = _copy(function, returned)
             terminator.set_operand(i, copy)
-            places[home(copy)] = f"arg {function.updates[i]}"
+            places[home(copy)] = Place("arg", function.updates[i])
     return places
 
 
@@ -218,7 +237,7 @@ def _copy(function: Function | Body, returned: Value) -> Value:
     return copy
 
 
-def _intervals(function: Function | Body, places: dict[Value, str]) -> list[Interval]:
+def _intervals(function: Function | Body, places: dict[Value, Place]) -> list[Interval]:
     """What has to go into the arena."""
     last: dict[Value, int] = {}
     made: dict[Value, int] = {}
@@ -231,16 +250,10 @@ def _intervals(function: Function | Body, places: dict[Value, str]) -> list[Inte
     for value, first in made.items():
         if value in places:
             continue
-        size = value.tensor.bytes
-        if not isinstance(size, int):
-            raise PassError(
-                f"@{function.name}: the size of {value.type} is symbolic; "
-                "the arena is planned for sizes that are known"
-            )
         end = last.get(value, first)
         dying = _replaced(value, first, intervals)
         if dying is None:
-            intervals[value] = Interval([value], size, first, end)
+            intervals[value] = Interval.of([value], value.tensor.bytes, first, end)
         else:
             intervals[value] = dying
             dying.values.append(value)
@@ -265,6 +278,32 @@ def _replaced(value: Value, at: int, intervals: dict[Value, Interval]) -> Interv
         if operand.type == value.type and _reads_in_place(kernel, operand):
             return interval
     return None
+
+
+def _by_unit(intervals: list[Interval]) -> dict[DimLike, list[Interval]]:
+    """Intervals whose sizes are compared as numbers; those of known size come first."""
+    groups: dict[DimLike, list[Interval]] = {1: []}
+    for interval in intervals:
+        groups.setdefault(interval.unit, []).append(interval)
+    return groups
+
+
+def _place_by_unit(intervals: list[Interval]) -> tuple[dict[Interval, DimLike], DimLike]:
+    """Offsets in bytes, and the bytes taken: each unit has a part of the arena."""
+    found: dict[Interval, DimLike] = {}
+    start: DimLike = 0
+    for of, group in _by_unit(intervals).items():
+        offsets, total = place(group)
+        found.update((interval, start + offset * of) for interval, offset in offsets.items())
+        start = start + total * of
+    return found, start
+
+
+def _sum(sizes: Iterable[DimLike]) -> DimLike:
+    total: DimLike = 0
+    for size in sizes:
+        total = total + size
+    return total
 
 
 def place(intervals: list[Interval]) -> tuple[dict[Interval, int], int]:
@@ -300,10 +339,10 @@ def _place_in_order(intervals: Iterable[Interval]) -> tuple[dict[Interval, int],
                 continue
             if offset + interval.bytes <= start:
                 break
-            offset = max(offset, _aligned(start + other.bytes))
+            offset = max(offset, start + other.bytes)
         insort(placed, (offset, number, interval))
         offsets[interval] = offset
-        total = max(total, _aligned(offset + interval.bytes))
+        total = max(total, offset + interval.bytes)
     return offsets, total
 
 
@@ -311,14 +350,10 @@ def lower_bound(intervals: list[Interval]) -> int:
     """The most bytes alive at one time: no plan takes less."""
     changes: dict[int, int] = {}
     for interval in intervals:
-        changes[interval.first] = changes.get(interval.first, 0) + _aligned(interval.bytes)
-        changes[interval.last + 1] = changes.get(interval.last + 1, 0) - _aligned(interval.bytes)
+        changes[interval.first] = changes.get(interval.first, 0) + interval.bytes
+        changes[interval.last + 1] = changes.get(interval.last + 1, 0) - interval.bytes
     alive = most = 0
     for _, change in sorted(changes.items()):
         alive += change
         most = max(most, alive)
     return most
-
-
-def _aligned(bytes: int) -> int:
-    return -(-bytes // ALIGNMENT) * ALIGNMENT

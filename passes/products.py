@@ -137,9 +137,7 @@ class Form:
 
     def start(self, at: DimLike, extent: DimLike, size: int) -> DimLike:
         """Where a tile of ``size`` starts so that it ends inside: the last one overlaps its neighbour."""
-        if isinstance(extent, int) and extent % size:
-            return self.k.clamp(at, 0, extent - size)
-        return at
+        return self.k.clamp(at, 0, extent - size) if extent % size else at
 
     # ---- results through scratch
 
@@ -172,7 +170,7 @@ class Form:
         """
         row_end = self._end(first[0], size[0], self.rows)
         column_end = self._end(first[1], size[1], self.columns)
-        exact = isinstance(self.columns, int) and self.columns % lanes == 0
+        exact = self.columns % lanes == 0
 
         def one_row(row: DimLike) -> None:
             def some_columns(column: DimLike) -> None:
@@ -184,7 +182,7 @@ class Form:
         each(self.k, first[0], row_end, one_row)
 
     def _end(self, first: DimLike, size: int, extent: DimLike) -> DimLike:
-        if isinstance(extent, int) and extent % size == 0:
+        if extent % size == 0:
             return first + size
         if isinstance(first, int) and isinstance(extent, int):
             return min(first + size, extent)

@@ -51,7 +51,7 @@ def _schedule(kernel: Operation, options: Options) -> None:
     lanes = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
     kernel.attrs["lanes"] = lanes * _registers(kernel, lanes)
     work: DimLike = sum((op.defn.flops(op) for op in block.ops[:-1]), kernel.results[0].tensor.size)
-    kernel.attrs["parallel"] = core is None and isinstance(work, int) and work >= PARALLEL_WORK
+    kernel.attrs["parallel"] = core is None and size(work) >= PARALLEL_WORK
 
 
 def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tiling:

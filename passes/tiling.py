@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from math import gcd, prod
 from typing import Any, Literal
 
-from tapec.ir.dims import DimLike, bounds, coefficient, symbol, symbols
+from tapec.ir.dims import DimLike, coefficient, symbol, symbols, typical
 from tapec.ir.op import Contraction
 from tapec.ir.types import BufferType, DType, Shape, TensorType
 
@@ -75,7 +75,7 @@ class Problem:
 
     @property
     def work(self) -> int:
-        """Multiply-adds; symbolic extents count as 64."""
+        """Multiply-adds; of extents known only at run time, what they may be."""
         extents = (*self.batch, self.rows, self.columns, *self.depth)
         return prod(size(extent) for extent in extents)
 
@@ -120,7 +120,7 @@ class Tiling:
 
 def size(extent: DimLike) -> int:
     """An extent as a number to reckon with."""
-    return extent if isinstance(extent, int) else bounds(extent)[1] or 64
+    return extent if isinstance(extent, int) else typical(extent)
 
 
 def describe(
@@ -252,13 +252,18 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
 
 
 def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> bool:
-    """Whether tiles overlap where results must not be written twice: by two threads, or where they are updated."""
-    rows = isinstance(problem.rows, int) and problem.rows % tiling.rows != 0
+    """Whether tiles overlap where results must not be written twice: by two threads, or where they are updated.
+
+    Those of the form ``outer`` do so along extents that are known.
+    """
+    known = tiling.form == "outer"
+    rows = problem.rows % tiling.rows != 0 and not (known and not isinstance(problem.rows, int))
     # Columns that do not fill one vector are masked.
     narrow = tiling.width if tiling.form == "dot" else tiling.lanes
-    columns = isinstance(problem.columns, int) and (
-        problem.columns % tiling.width != 0 and problem.columns > narrow
-    )
+    if isinstance(problem.columns, int):
+        columns = problem.columns % tiling.width != 0 and problem.columns > narrow
+    else:
+        columns = not known
     return (
         (in_place and (rows or columns))
         or (tiling.parallel == "rows" and rows)
@@ -278,11 +283,7 @@ def _packs(problem: Problem, lanes: int, vectors: int) -> bool | None:
     """Whether the right operand is copied into panels; None if it had to be and cannot."""
     depth = prod(problem.depth)
     bytes = problem.dtype.bytes
-    fits = (
-        isinstance(depth, int)
-        and isinstance(problem.columns, int)
-        and depth * vectors * lanes * bytes <= PANEL_LIMIT
-    )
+    fits = isinstance(depth, int) and depth * vectors * lanes * bytes <= PANEL_LIMIT
     if problem.right[0] != 1 and lanes > 1:
         return True if fits else None
     distance = (problem.right[1] or 0) * bytes * size(depth)

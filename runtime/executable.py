@@ -12,7 +12,7 @@ import numpy as np
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, Symbol, plain_symbol, substitute
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.type_text import parse_type
+from tapec.ir.type_text import parse_dim, parse_type
 from tapec.ir.types import U8, BufferType, TensorType
 
 Array = Any
@@ -30,6 +30,13 @@ class Signature:
     arena_bytes: DimLike
     kernels: int
     checks: int = 0
+    #: Pairs of dims, as texts, that have to be equal.
+    guards: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def symbols(self) -> list[Symbol]:
+        """The sizes that are known at a call, with their bounds."""
+        return sorted({s for t in self.inputs for s in t.symbols()}, key=str)
 
     @classmethod
     def of(cls, module: Module) -> Signature:
@@ -48,6 +55,7 @@ class Signature:
             types[-1].bytes if has_arena else 0,
             sum(f.kind == "kernel" for f in module.functions.values()),
             entry.attrs.get("checks", 0),
+            tuple(entry.guards),
         )
 
     def to_json(self) -> str:
@@ -61,6 +69,8 @@ class Signature:
             "arena": str(TensorType(U8, (self.arena_bytes,))),
             "kernels": self.kernels,
             "checks": self.checks,
+            "guards": self.guards,
+            "symbols": [(s.name, s.low, s.high) for s in self.symbols],
         }
         return json.dumps(fields)
 
@@ -68,7 +78,7 @@ class Signature:
     def from_json(cls, text: str) -> Signature:
         """What `to_json` wrote."""
         fields = json.loads(text)
-        symbols: dict[str, Symbol] = {}
+        symbols = {name: Symbol(name, low, high) for name, low, high in fields["symbols"]}
 
         def types(key: str) -> tuple[TensorType, ...]:
             parsed = [parse_type(t, symbols) for t in fields[key]]
@@ -86,6 +96,7 @@ class Signature:
             arena.shape[0],
             fields["kernels"],
             fields["checks"],
+            tuple((left, right) for left, right in fields["guards"]),
         )
 
 
@@ -156,6 +167,7 @@ class Executable:
                 raise DTypeError(f"{self.name}: {name} is {wanted}, got an array of {given.dtype}")
             if given.shape != tuple(substitute(d, dims) for d in wanted.shape):
                 raise ShapeError(f"{self.name}: {name} is {wanted}, got shape {list(given.shape)}")
+        self._check_sizes(dims)
         for i in set(self.updates.values()):
             given = arrays[i]
             if not isinstance(given, np.ndarray) or not given.flags.writeable:
@@ -166,6 +178,20 @@ class Executable:
                         f"{self.name} writes to {self.names[j]} and to {self.names[i]}, "
                         "which share memory"
                     )
+
+    def _check_sizes(self, dims: dict[str, DimLike]) -> None:
+        """Hold sizes to their bounds, and to what the program assumes of them."""
+        for of in self.signature.symbols:
+            size = dims[of.name]
+            assert isinstance(size, int)
+            if size < of.low or (of.high is not None and size > of.high):
+                most = "more" if of.high is None else str(of.high)
+                raise ShapeError(f"{self.name}: {of} is {of.low} to {most}, got {size}")
+        for guard in self.signature.guards:
+            left, right = (substitute(parse_dim(text), dims) for text in guard)
+            if left != right:
+                needed = " == ".join(guard)
+                raise ShapeError(f"{self.name} needs {needed}, got {left} and {right}")
 
     def _dims(self, arrays: Sequence[Array]) -> dict[str, DimLike]:
         """What the symbols of the types stand for, from the first axis that is just one."""

@@ -6,7 +6,9 @@ reads from outside (Variables, Tensors, NumPy arrays) becomes an argument, so no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Region, Value
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.guards import recording_guards
+from tapec.ir.location import Location
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import emitted
@@ -25,6 +28,7 @@ from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
+from tapec.tensor_shape import GuessedShape, SizeRead, TensorShape, shape_of
 from tapec.texts import refuse_texts
 
 if TYPE_CHECKING:
@@ -36,10 +40,42 @@ if TYPE_CHECKING:
 _LARGEST_LITERAL = 16
 
 
+#: Whether open sizes were declared by nobody, so that a program which needs them has to be told.
+_guessing: ContextVar[bool] = ContextVar("guessing", default=False)
+
+
+@contextmanager
+def guessing_sizes() -> Iterator[None]:
+    """Let Python code that reads an open size of a traced tensor raise `tapec.tensor_shape.SizeRead`."""
+    token = _guessing.set(True)
+    try:
+        yield
+    finally:
+        _guessing.reset(token)
+
+
 class TracedTensor(Tensor):
     """A Tensor that stands for a value of the program being traced."""
 
     __slots__ = ("trace", "value")
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape; a size that only a call will know is None."""
+        shape = shape_of(self.type)
+        return shape if self.type.is_static or not _guessing.get() else GuessedShape(shape)
+
+    def __len__(self) -> int:
+        if self.type.shape and not isinstance(self.type.shape[0], int):
+            if _guessing.get():
+                raise SizeRead
+            raise TypeError(
+                f"len() of a tensor of shape {shape_of(self.type)}: the size is known only when the "
+                "compiled function runs",
+                location=here(),
+                hint="tapec.shape(x)[0] is a tensor of it; to loop over rows use tapec.map_fn or scan",
+            )
+        return super().__len__()
 
     def __init__(self, value: Value, trace: Trace) -> None:
         super().__init__(None, value.tensor)
@@ -73,6 +109,8 @@ class Trace:
         self._marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.
         self._reads: dict[int, list[Value]] = {}
+        #: The user's line behind each assumption about sizes.
+        self.guard_places: dict[tuple[str, str], Location | None] = {}
 
     # -- values
 
@@ -169,6 +207,8 @@ class Trace:
             raise ValueError(error.message, location=resolve(where), hint=error.hint) from None
         except DTypeError as error:
             raise TypeError(error.message, location=resolve(where), hint=error.hint) from None
+        for guard in self.function.guards[len(self.guard_places) :]:
+            self.guard_places.setdefault(guard, resolve(where))
         single = isinstance(results, Value)
         outputs = tuple(TracedTensor(v, self) for v in ((results,) if single else results))
         operation = self.builder.block.ops[-1]

@@ -117,3 +117,38 @@ class Iota(Op):
         yield Sample((), {"axis": 0, "type": TensorType(F64, (2, 3))})
         yield Sample((), {"axis": 1, "type": TensorType(I32, (2, 3))})
         yield Sample((), {"axis": 1, "type": TensorType(F64, (0, 3))})
+
+
+class Extent(Op):
+    """A size as a number: ``dim``, which only a call may know."""
+
+    name = "extent"
+    typed = True
+    differentiable = False
+    cheap = True
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The given type, of a scalar."""
+        dim, target = attrs["dim"], attrs["type"]
+        if target.rank or target.dtype.is_bool:
+            raise ShapeError(f"extent: a size is a number, which a {target} is not")
+        require_sizes(self.name, (dim,))
+        return target
+
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """The number."""
+        return np.asarray(attrs["dim"]).astype(attrs["type"].dtype.numpy)
+
+    def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
+        """A real number."""
+        kind = attrs["type"].with_dtype(attrs["type"].dtype.real_dtype)
+        return Pair(b.extent(dim=attrs["dim"], type=kind), b.full(0, kind))
+
+    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
+        """The size as a number."""
+        return k.number(attrs["dim"], attrs["type"].dtype)
+
+    def samples(self) -> Iterator[Sample]:
+        """Integers and floats."""
+        yield Sample((), {"dim": 7, "type": TensorType(I32)})
+        yield Sample((), {"dim": 7, "type": TensorType(F64)})

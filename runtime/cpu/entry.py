@@ -23,6 +23,7 @@ from tapec.ir.core import Block, Function, Module, Operation
 from tapec.ir.dims import plain_symbol
 from tapec.ir.errors import TargetError
 from tapec.ir.ops import loop
+from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Type
 from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
@@ -108,6 +109,7 @@ class EntryWriter(FunctionWriter):
         for i, obj in enumerate(given):
             self._check_array(obj, i)
         self._check_shapes(given, self.types[: self.inputs])
+        self._check_sizes()
         results = self._results(table)
         made = [self._field("ptr", table, 8 * i) for i in range(self.inputs, total)]
         data = [self._field("ptr", obj, array_layout().data) for obj in given + made]
@@ -275,6 +277,21 @@ class EntryWriter(FunctionWriter):
                 good = self.emit(f"and i1 {good}, {same}") if good else same
         if good:
             self._require(f"and i1 {good}, true")
+
+    def _check_sizes(self) -> None:
+        """Hold the symbols to their bounds and to what the program assumes of them."""
+        conditions = []
+        for of in sorted({s for t in self.types for s in t.tensor.symbols()}, key=str):
+            value = self.index(self.symbols[of.name])
+            if of.low > 0:
+                conditions.append(f"icmp sge i64 {value}, {of.low}")
+            if of.high is not None:
+                conditions.append(f"icmp sle i64 {value}, {of.high}")
+        for guard in self.function.guards:
+            left, right = (self.index(self.dim(parse_dim(text))) for text in guard)
+            conditions.append(f"icmp eq i64 {left}, {right}")
+        for condition in conditions:
+            self._require(condition)
 
     def _check_apart(self, data: Sequence[str]) -> None:
         """No input overlaps one that is updated: kernels rely on it."""

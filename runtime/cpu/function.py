@@ -262,8 +262,13 @@ class FunctionWriter:
         return Affine(((self.pure(f"mul i64 {a}, {b}", a, b), 1),))
 
     def divide(self, x: Affine, y: Affine, *, remainder: bool) -> Affine:
-        """Floor quotient or remainder of two index values; the divisor is positive."""
+        """Floor quotient or remainder of two index values; the divisor is positive.
+
+        A divisor that is 0 at run time is that of a loop that does not turn: it counts as 1, and nothing traps.
+        """
         a, b = self.index(x), self.index(y)
+        if y.terms:
+            b = self.pure(f"call i64 @llvm.smax.i64(i64 {b}, i64 1)", b)
         quotient = self.pure(f"sdiv i64 {a}, {b}", a, b, cheap=not y.terms)
         product = self.pure(f"mul i64 {quotient}, {b}", quotient, b)
         rest = self.pure(f"sub i64 {a}, {product}", a, product)

@@ -462,7 +462,7 @@ class KernelWriter(FunctionWriter):
         """Call a kernel; its symbols are read off the operands' types."""
         kernel = self.writer.module.functions[op.attrs["kernel"]]
         arguments = [f"ptr {self.name(v)}" for v in op.operands]
-        known = bind_symbols(kernel, [v.type for v in op.operands])
+        known = bind_symbols(kernel, [v.type for v in op.operands], self.symbols)
         arguments += [f"i64 {self.index(self.dim(dim))}" for dim in known]
         self.line(f"call void {kernel_name(kernel.name)}({', '.join(arguments)})")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapec.derivatives.replay import VARIABLE, watch_reads
 from tapec.ir.builder import Builder
-from tapec.ir.core import Module, Value, clone_function
+from tapec.ir.core import Function, Value
 from tapec.ir.ops.host import Notify
 from tapec.recording import active_tapes
 from tapec.tensor import EagerTensor, Tensor, as_array, next_id, type_of
@@ -25,16 +25,15 @@ class Callee:
     """
 
     def __init__(
-        self, module: Module, captures: Sequence[Any], reads: Mapping[int, Sequence[int]]
+        self, function: Function, captures: Sequence[Any], reads: Mapping[int, Sequence[int]]
     ) -> None:
         """Turn reads into what tapes follow.
 
         Args:
-            module: the program as traced.
+            function: a copy of the program as traced, which becomes this one's.
             captures: what it reads from outside, its last arguments.
             reads: of which captures it reads Variables, with the places of these operations in its block.
         """
-        function = clone_function(module.entry)
         ops = list(function.block.ops)
         args = function.args[len(function.args) - len(captures) :]
         #: For each capture, whether it is read before it is assigned.

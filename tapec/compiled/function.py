@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from tapec.compiled.dimensions import Dimensions, Dynamic
 from tapec.compiled.keys import as_input, leaf_key
 from tapec.compiled.program import Program
 from tapec.compiler import lowered
@@ -27,32 +28,83 @@ R = TypeVar("R")
 
 
 @overload
-def compile(function: Callable[P, R], *, name: str | None = None) -> CompiledFunction[P, R]: ...
+def compile(
+    function: Callable[P, R],
+    *,
+    name: str | None = None,
+    input_signature: Sequence[Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    dynamic: Dynamic = "auto",
+    reduce_retracing: bool = False,
+) -> CompiledFunction[P, R]: ...
 @overload
 def compile(
-    function: None = None, *, name: str | None = None
+    function: None = None,
+    *,
+    name: str | None = None,
+    input_signature: Sequence[Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    dynamic: Dynamic = "auto",
+    reduce_retracing: bool = False,
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
-def compile(function: Any = None, *, name: str | None = None) -> Any:
+def compile(
+    function: Any = None,
+    *,
+    name: str | None = None,
+    input_signature: Sequence[Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    dynamic: Dynamic = "auto",
+    reduce_retracing: bool = False,
+) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
 
     Variables that the function reads are taken by reference and updated in place; Tensors and NumPy arrays from
-    outside are inputs; other Python values are constants of the program. Called with other shapes, dtypes or Python
-    values, it is compiled again for them. Python loops are unrolled.
+    outside are inputs; other Python values are constants of the program. Called with other dtypes, ranks or Python
+    values, it is compiled again for them; with another size, once more for all sizes. Python loops are unrolled.
+
+    Sizes that change from call to call are best declared, by ``dims`` or by None in ``input_signature``: then nothing
+    is compiled twice. Inside of the function they are None in ``x.shape``; ``tapec.shape(x)`` has them as a tensor,
+    which may be used wherever tapec takes a size.
 
     Args:
         function: the function.
         name: of the program, for dumps; the function's own if None.
+        input_signature: a `tapec.TensorSpec` for each positional argument, in lists and dicts as the arguments are.
+            Arguments are converted to tensors that fit, or refused. None in a shape is any size.
+        dims: shapes by the name of the parameter: ``{"x": ("N", 784), "y": ("N",)}``. A name is one size in all
+            places, None any size; ``"N<=128"`` has a bound, so that memory is laid out for it at once. Lists and dicts
+            of arguments take lists and dicts of shapes.
+        dynamic: what becomes of sizes that are not declared. ``"auto"``: at its second value, a size is left open
+            for all values to come, where the function does not need the number in Python. ``True``: all are open
+            from the first call on. ``False``: each shape has a program of its own.
+        reduce_retracing: TensorFlow's name for ``dynamic="auto"``, which it is even if ``dynamic`` is False.
 
     Raises:
+        TypeError, ValueError: ``input_signature`` or ``dims`` does not fit the function, or at a call the arguments.
         ValueError: at a call, if the function makes a Variable at each call.
         TypeError: at a call, if the function needs a tensor's value in Python.
     """
     if function is None:
-        return functools.partial(compile, name=name)
+        return functools.partial(
+            compile,
+            name=name,
+            input_signature=input_signature,
+            dims=dims,
+            dynamic=dynamic,
+            reduce_retracing=reduce_retracing,
+        )
     if isinstance(function, CompiledFunction):
         return function
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(compile(function.__func__, name=name))
+        inner = compile(
+            function.__func__,
+            name=name,
+            input_signature=input_signature,
+            dims=dims,
+            dynamic=dynamic,
+            reduce_retracing=reduce_retracing,
+        )
+        return type(function)(inner)
     if not callable(function):
         raise TypeError(f"compile takes a function, got {type(function).__name__}", location=here())
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
@@ -61,18 +113,26 @@ def compile(function: Any = None, *, name: str | None = None) -> Any:
             location=here(),
             hint="compile a function that returns its results, and call it from there",
         )
-    return CompiledFunction(function, name)
+    wanted: Dynamic = "auto" if reduce_retracing and not dynamic else dynamic
+    sizes = Dimensions(function, input_signature=input_signature, dims=dims, dynamic=wanted)
+    return CompiledFunction(function, name, sizes)
 
 
 class CompiledFunction(Generic[P, R]):
     """What `compile` returns: called like the function, with its results."""
 
-    def __init__(self, function: Callable[P, R], name: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        name: str | None = None,
+        dimensions: Dimensions | None = None,
+    ) -> None:
         """Nothing is traced before the first call."""
         # Attributes of a callable object are its own affair: copies could hide the methods of this class.
         functools.update_wrapper(self, function, updated=())
         self.python_function = function
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        self._dimensions = dimensions or Dimensions(function)
         self._programs: dict[Any, Program] = {}
         self._lock = threading.RLock()
 
@@ -90,6 +150,7 @@ class CompiledFunction(Generic[P, R]):
         return cast(R, self._call(args, kwargs))
 
     def _call(self, args: Any, kwargs: Any) -> Any:
+        args, kwargs = self._dimensions.bind(args, kwargs)
         leaves, spec = flatten([list(args), kwargs] if kwargs else list(args), parts=True)
         inputs = [as_input(leaf) for leaf in leaves]
         plain = not kwargs and all(type(leaf) is EagerTensor for leaf in args)
@@ -99,7 +160,12 @@ class CompiledFunction(Generic[P, R]):
             with self._lock:
                 program = self._programs.get(key)
                 if program is None:
-                    program = self._programs[key] = self._trace(inputs, spec, bool(kwargs))
+                    program = self._programs[key] = self._dimensions.program(
+                        inputs,
+                        spec,
+                        self._dimensions.declared(args, kwargs),
+                        lambda leaves: self._trace(leaves, spec, bool(kwargs)),
+                    )
         return program.run([i for i in inputs if isinstance(i, Tensor)])
 
     def __getattr__(self, name: str) -> Any:
@@ -124,8 +190,8 @@ class CompiledFunction(Generic[P, R]):
 
     @property
     def programs(self) -> list[Program]:
-        """One for each signature met so far."""
-        return list(self._programs.values())
+        """One for each signature met so far; sizes that are open make no difference."""
+        return list(dict.fromkeys(program.general for program in self._programs.values()))
 
     def ir(self, after: str | None = None) -> Module:
         """The program of the latest signature, as traced or after a pass of the default pipeline.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from tapec.compiler import Executable, compile_module
 from tapec.effects import Effects
 from tapec.errors import ResourceExhaustedError, TypeError
 from tapec.frames import here, origin
-from tapec.ir.core import Module
+from tapec.ir.core import Module, clone_function
+from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array
@@ -29,6 +31,9 @@ class Program:
         module: the program as traced.
         executable: its native code.
         captures: what it reads from outside: Variables, Tensors, NumPy arrays.
+        pattern: the types of tensors that it was traced for, with symbols for sizes that are open.
+        guards: what it assumes of these sizes; ``guard_places`` has the user's line for each.
+        general: the program itself, or that of which this one is for given sizes.
     """
 
     def __init__(
@@ -49,12 +54,28 @@ class Program:
             self._check_leaves(trace)
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.created_variables = trace.created_variables
+        self.pattern = tuple(i.type for i in inputs if isinstance(i, Tensor))
+        self.guards = tuple(trace.function.guards)
+        self.guard_places = trace.guard_places
+        self.general = self
+        #: What its symbols are, in a program for given sizes.
+        self.sizes: Mapping[str, int] = {}
+        unify(trace.function)
         self.module = Module([trace.function])
         self.captures: list[Any] = trace.captures
         if self.created_variables:
             return  # traced once more before it is compiled: the second trace makes none
         self.executable: Executable = compile_module(self.module)
         self._prepare(trace)
+
+    def at(self, sizes: Mapping[str, int]) -> Program:
+        """This program for given sizes: the same code, with the types of its results."""
+        if not sizes:
+            return self
+        found = copy.copy(self)
+        found.sizes = sizes
+        found._output_types = [t.substitute(sizes) for t in self._output_types]
+        return found
 
     def _check_leaves(self, trace: Trace) -> None:
         for leaf in self._leaves:
@@ -127,11 +148,11 @@ class Program:
             results = self.executable(*arrays)
             self.effects.settle(arrays, results)
             return results
-        if self._inspected is None:
-            self._inspected = inspectors[0].program(self.module, self.effects)
+        if self.general._inspected is None:
+            self.general._inspected = inspectors[0].program(self.module, self.effects)
         first = len(arrays)
         arrays += [_captured_array(captured, False) for captured in self.captures]
-        outputs, states = self._inspected(arrays)
+        outputs, states = self.general._inspected(arrays)
         for argument, array in states.items():
             self.captures[argument - first].adopt(array)
         return outputs
@@ -144,7 +165,9 @@ class Program:
 
     @cached_property
     def _callee(self) -> Callee:
-        return Callee(self.module, self.captures, self._reads)
+        function = clone_function(self.module.entry)
+        substitute_symbols(function, self.sizes)
+        return Callee(function, self.captures, self._reads)
 
     def _run_on_tape(self, inputs: Sequence[Tensor]) -> Any:
         """Run the program and tell the tapes, which differentiate it as one operation."""

@@ -22,8 +22,7 @@ from tapec.ir.dims import Dim, DimLike
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.compare import Cast
 from tapec.ir.ops.movement import Movement
-from tapec.ir.ops.reduction import Sum
-from tapec.ir.ops.source import Constant
+from tapec.ir.ops.source import Constant, Extent
 from tapec.ir.types import DType, Shape, TensorType
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
 from tapec.tracing import TracedTensor
@@ -147,14 +146,9 @@ def _elements(value: Value) -> Array | None:
 
 
 def _counted(value: Value) -> DimLike | None:
-    """The dim that a value of `dim_tensor` counts."""
+    """The dim that a value of `dim_tensor` is."""
     op = value.op
-    if op is None or not isinstance(op.defn, Sum) or value.tensor.rank:
-        return None
-    source = op.operands[0].op
-    if source is None or not isinstance(source.defn, Constant) or source.attrs["value"] != 1:
-        return None
-    return source.results[0].tensor.size
+    return op.attrs["dim"] if op is not None and isinstance(op.defn, Extent) else None
 
 
 def dims_tensor(dims: Sequence[DimLike], dtype: DType) -> Tensor:
@@ -167,11 +161,10 @@ def dims_tensor(dims: Sequence[DimLike], dtype: DType) -> Tensor:
 
 
 def dim_tensor(dim: DimLike, dtype: DType) -> Tensor:
-    """A size as a scalar: one that only a call will know is counted, a sum of that many ones."""
+    """A size as a scalar."""
     if isinstance(dim, builtins.int):
         return as_tensor(dtype.numpy.type(dim))
-    ones = apply("constant", value=1, type=TensorType(dtype, (dim,)))
-    result: Tensor = apply("sum", ones, axes=(0,))
+    result: Tensor = apply("extent", dim=dim, type=TensorType(dtype))
     return result
 
 
