@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from tapec.ir.core import Function
-from tapec.ir.dims import Dim, DimLike, symbol
+from tapec.ir.dims import Dim, symbol
 from tapec.ir.errors import TapecError
 from tapec.ir.guards import recording_guards
 from tapec.ir.op import Op, Sample
@@ -63,8 +61,3 @@ def _fits(defn: Op, sample: Sample) -> bool:
 def at(sample: Sample, size: int) -> Sample:
     """The sample with a number for N."""
     return replace(sample, types=tuple(t.substitute({"N": size}) for t in sample.types))
-
-
-def ones_like(shape: tuple[DimLike, ...]) -> Any:
-    """A zero array of a shape."""
-    return np.zeros([int(n) for n in shape])  # type: ignore[arg-type]

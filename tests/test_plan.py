@@ -36,7 +36,7 @@ def intervals(draw: st.DrawFn) -> list[Interval]:
     for _ in range(draw(st.integers(0, 30))):
         first = draw(st.integers(0, 20))
         last = first + draw(st.integers(0, 8))
-        found.append(Interval([], draw(st.integers(0, 20)) * 100, first, last))
+        found.append(Interval.of([], draw(st.integers(0, 20)) * 100, first, last))
     return found
 
 
@@ -57,7 +57,7 @@ def test_no_two_share_bytes(found: list[Interval]) -> None:
 @given(intervals())
 def test_nested_lifetimes_waste_nothing(found: list[Interval]) -> None:
     """A forward pass and its adjoint: what is made first is needed longest."""
-    nested = [Interval([], a.bytes, n, 100 - n) for n, a in enumerate(found)]
+    nested = [Interval.of([], a.bytes, n, 100 - n) for n, a in enumerate(found)]
     assert place(nested)[1] == lower_bound(nested)
 
 
@@ -67,7 +67,7 @@ def random_intervals(rng: np.random.Generator) -> list[Interval]:
     for _ in range(60):
         first = int(rng.integers(0, 80))
         length = int(rng.geometric(0.2)) if rng.random() < 0.8 else int(rng.integers(0, 80))
-        found.append(Interval([], int(2 ** rng.uniform(4, 14)), first, first + length))
+        found.append(Interval.of([], int(2 ** rng.uniform(4, 14)), first, first + length))
     return found
 
 

@@ -84,27 +84,27 @@ def compile(
         ValueError: at a call, if the function makes a Variable at each call.
         TypeError: at a call, if the function needs a tensor's value in Python.
     """
+    options: Any = {
+        "name": name,
+        "input_signature": input_signature,
+        "dims": dims,
+        "dynamic": dynamic,
+        "reduce_retracing": reduce_retracing,
+    }
     if function is None:
-        return functools.partial(
-            compile,
-            name=name,
-            input_signature=input_signature,
-            dims=dims,
-            dynamic=dynamic,
-            reduce_retracing=reduce_retracing,
-        )
+        return functools.partial(compile, **options)
     if isinstance(function, CompiledFunction):
         return function
     if isinstance(function, staticmethod | classmethod):
-        inner = compile(
-            function.__func__,
-            name=name,
-            input_signature=input_signature,
-            dims=dims,
-            dynamic=dynamic,
-            reduce_retracing=reduce_retracing,
-        )
-        return type(function)(inner)
+        return type(function)(compile(function.__func__, **options))
+    _hold_to_functions(function)
+    wanted: Dynamic = "auto" if reduce_retracing and not dynamic else dynamic
+    sizes = Dimensions(function, input_signature=input_signature, dims=dims, dynamic=wanted)
+    return CompiledFunction(function, name, sizes)
+
+
+def _hold_to_functions(function: Any) -> None:
+    """Refuse what is no function, or one whose body does not run when it is called."""
     if not callable(function):
         raise TypeError(f"compile takes a function, got {type(function).__name__}", location=here())
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
@@ -113,9 +113,6 @@ def compile(
             location=here(),
             hint="compile a function that returns its results, and call it from there",
         )
-    wanted: Dynamic = "auto" if reduce_retracing and not dynamic else dynamic
-    sizes = Dimensions(function, input_signature=input_signature, dims=dims, dynamic=wanted)
-    return CompiledFunction(function, name, sizes)
 
 
 class CompiledFunction(Generic[P, R]):
