@@ -127,7 +127,7 @@ class Dimensions:
         broken: list[tuple[Program, dict[str, int]]] = []
         for program in family.programs:
             sizes = match(program.pattern, types)
-            if sizes is not None:
+            if sizes is not None and program.state.holds():
                 if not unmet(program.guards, sizes):
                     return program.at(sizes)
                 broken.append((program, sizes))

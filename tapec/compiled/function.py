@@ -15,6 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from tapec.compiled.dimensions import Dimensions, Dynamic
 from tapec.compiled.keys import as_input, leaf_key
 from tapec.compiled.program import Program
+from tapec.compiled.variants import Variants
 from tapec.compiler import lowered
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
@@ -130,7 +131,7 @@ class CompiledFunction(Generic[P, R]):
         self.python_function = function
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self._dimensions = dimensions or Dimensions(function)
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Any, Program | Variants] = {}
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -157,11 +158,13 @@ class CompiledFunction(Generic[P, R]):
             with self._lock:
                 program = self._programs.get(key)
                 if program is None:
-                    program = self._programs[key] = self._dimensions.program(
-                        inputs,
-                        spec,
-                        self._dimensions.declared(args, kwargs),
-                        lambda leaves: self._trace(leaves, spec, bool(kwargs)),
+                    declared = self._dimensions.declared(args, kwargs)
+                    kept = [Tensor(None, i.type) if isinstance(i, Tensor) else i for i in inputs]
+                    trace = functools.partial(self._find, kept, spec, declared, bool(kwargs))
+                    # This call is for the state that was there before the trace, which may have changed it.
+                    program = trace()
+                    self._programs[key] = (
+                        Variants(program, trace) if program.state.places else program
                     )
         return program.run([i for i in inputs if isinstance(i, Tensor)])
 
@@ -175,11 +178,20 @@ class CompiledFunction(Generic[P, R]):
         """Compiled methods: the instance is one of the Python values of the signature."""
         return self if instance is None else functools.partial(self, instance)
 
+    def _find(
+        self, inputs: Sequence[Any], spec: Any, declared: list[Any] | None, has_kwargs: bool
+    ) -> Program:
+        """The program for these sizes and the Python state of now, traced if there is none."""
+
+        def trace(leaves: Sequence[Any]) -> Program:
+            return self._trace(leaves, spec, has_kwargs)
+
+        with self._lock:
+            return self._dimensions.program(inputs, spec, declared, trace)
+
     def _trace(self, inputs: Sequence[Any], spec: Any, has_kwargs: bool) -> Program:
         program = Program(self, inputs, spec, has_kwargs)
         if program.created_variables:
-            if self._programs:
-                raise _created_again(self.name)
             program = Program(self, inputs, spec, has_kwargs)
             if program.created_variables:
                 raise _created_again(self.name)
@@ -187,8 +199,9 @@ class CompiledFunction(Generic[P, R]):
 
     @property
     def programs(self) -> list[Program]:
-        """One for each signature met so far; sizes that are open make no difference."""
-        return list(dict.fromkeys(program.general for program in self._programs.values()))
+        """One for each signature met so far, and for each Python state; open sizes make no difference."""
+        known = [p.programs if isinstance(p, Variants) else [p] for p in self._programs.values()]
+        return list(dict.fromkeys(program.general for programs in known for program in programs))
 
     def ir(self, after: str | None = None) -> Module:
         """The program of the latest signature, as traced or after a pass of the default pipeline.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tapec.compiled.differentiation import Callee
+from tapec.compiled.guards.witness import Witness
 from tapec.compiler import Executable, compile_module
 from tapec.effects import Effects
 from tapec.errors import ResourceExhaustedError, TypeError
@@ -34,6 +35,7 @@ class Program:
         pattern: the types of tensors that it was traced for, with symbols for sizes that are open.
         guards: what it assumes of these sizes; ``guard_places`` has the user's line for each.
         general: the program itself, or that of which this one is for given sizes.
+        state: the Python state that it was traced with, and whether that is still so.
     """
 
     def __init__(
@@ -49,10 +51,13 @@ class Program:
                 for i in inputs
             ]
             args, kwargs = _arguments(spec, traced, has_kwargs)
-            result = owner.python_function(*args, **kwargs)
+            witness = Witness(owner.name, owner.python_function, _state(inputs))
+            with witness.watching():
+                result = owner.python_function(*args, **kwargs)
             self._leaves, self._spec = flatten(result, parts=True)
             self._check_leaves(trace)
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
+        self.state = witness.guard(trace)
         self.created_variables = trace.created_variables
         self.pattern = tuple(i.type for i in inputs if isinstance(i, Tensor))
         self.guards = tuple(trace.function.guards)
@@ -191,6 +196,11 @@ def _captured_array(captured: Any, is_updated: bool) -> Array:
 def _arguments(spec: Any, leaves: list[Any], has_kwargs: bool) -> tuple[list[Any], dict[str, Any]]:
     structure = unflatten(spec, leaves)
     return (structure[0], structure[1]) if has_kwargs else (structure, {})
+
+
+def _state(inputs: Sequence[Any]) -> dict[str, Any]:
+    """The arguments whose state the function may read, by what to call them."""
+    return {f"args[{i}]": thing for i, thing in enumerate(inputs) if not isinstance(thing, Tensor)}
 
 
 def _argument_names(

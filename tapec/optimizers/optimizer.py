@@ -68,6 +68,9 @@ class Optimizer:
         ValueError: arguments that exclude each other or are out of range.
     """
 
+    #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
+    _MEMOS = frozenset({"_biases", "_known", "_mask"})
+
     def __init__(
         self,
         learning_rate: Rate = 0.001,
@@ -425,6 +428,9 @@ class MomentOptimizer(Optimizer):
         epsilon: keeps the divisor from 0.
         options: see `Optimizer`.
     """
+
+    #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
+    _MEMOS = frozenset({"_biases", "_known", "_mask"})
 
     def __init__(
         self,

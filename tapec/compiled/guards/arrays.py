@@ -1,0 +1,101 @@
+"""NumPy arrays that a trace reads: inputs of the program where it takes them, constants where NumPy reads elements.
+
+An array that becomes a tensor is an input: what it holds at each call counts. But ``x * table.max()`` has an element
+for a constant, so such an array is compared with a copy. Where each load of an array goes, the bytecode tells, and
+the trace where it took one.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+from tapec.compiled.guards import places
+from tapec.compiled.guards.places import Place
+from tapec.compiled.guards.reads import CONSTRUCTIONS, Flow, flow_of, kind_of, parts
+
+#: By the id of an array, where user code handed it to an operation: code object and instruction.
+Sites = Mapping[int, set[tuple[CodeType, int]]]
+
+#: What an array tells without its elements.
+_ABOUT = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize"}
+#: Functions that do not look at elements.
+_ASKING = {"len", "isinstance", "type", "id"}
+
+
+class Arrays:
+    """The arrays that one trace found, and the code that ran."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, list[Place]] = {}
+        self._code: list[CodeType] = []
+
+    def entered(self, code: CodeType) -> None:
+        """Hear of code that runs."""
+        self._code += parts(code)
+
+    def found(self, place: Place) -> None:
+        """Hear of a place with an array."""
+        self._places.setdefault(id(place.value), []).append(place)
+
+    def guarded(self, sites: Sites) -> Iterator[Place]:
+        """The contents of arrays that something else than the program may have read."""
+        for identity, found in self._places.items():
+            taken = {(code, flow_of(code).number(at)) for code, at in sites.get(identity, ())}
+            if not all(self._is_input(place.key, taken) for place in found):
+                yield places.Contents(found[0].value, found[0].path)
+
+    def _is_input(self, name: Any, taken: set[tuple[CodeType, int]]) -> bool:
+        """Whether all that is loaded by a name becomes an input."""
+        loads = [
+            (flow, i)
+            for flow in map(flow_of, self._code)
+            for i, instruction in enumerate(flow.instructions)
+            if instruction.argval == name and kind_of(instruction) is not None
+        ]
+        return bool(loads) and all(_Takers(flow, taken).are_inputs(i) for flow, i in loads)
+
+
+class _Takers:
+    """Who takes what is loaded, in one piece of code."""
+
+    def __init__(self, flow: Flow, taken: set[tuple[CodeType, int]]) -> None:
+        """``taken``: the instructions, by code and number, where the trace took the array."""
+        self._flow = flow
+        self._taken = taken
+        self._asked: set[int] = set()
+
+    def are_inputs(self, load: int) -> bool:
+        """Whether all who take a value are operations of the program, or ask for no elements."""
+        if load in self._asked:
+            return True
+        self._asked.add(load)
+        uses = self._flow.uses[load]
+        return bool(uses) and all(self._is_input(use.taker) for use in uses)
+
+    def _is_input(self, taker: int) -> bool:
+        instruction = self._flow.instructions[taker]
+        name = instruction.opname
+        if (self._flow.code, taker) in self._taken or name in ("POP_TOP", "IS_OP"):
+            return True
+        if name.startswith(("LOAD_ATTR", "LOAD_METHOD")):
+            return instruction.argval in _ABOUT
+        if name == "STORE_FAST":
+            return all(self.are_inputs(i) for i in self._loads(instruction))
+        if name == "CALL":
+            return self._asks(taker)
+        return name in CONSTRUCTIONS and self.are_inputs(taker)
+
+    def _loads(self, store: dis.Instruction) -> list[int]:
+        """The loads of a local variable."""
+        return [
+            i
+            for i, other in enumerate(self._flow.instructions)
+            if other.opname.startswith("LOAD_FAST") and other.argval == store.argval
+        ]
+
+    def _asks(self, call: int) -> bool:
+        callees = [self._flow.instructions[i] for i in self._flow.operands[call][0]]
+        return any(i.opname == "LOAD_GLOBAL" and i.argval in _ASKING for i in callees)

@@ -1,0 +1,51 @@
+"""Whose code is it: the user's, ours, or that of installed packages, which is not followed."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from functools import cache
+from types import CodeType, ModuleType
+from typing import Any
+
+from tapec.frames import is_ours
+
+#: Where Python keeps its own modules and installed ones.
+_INSTALLED = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def is_users_code(code: CodeType, space: dict[str, Any]) -> bool:
+    """Whether code is the user's, by its file; ``space`` are its globals."""
+    return is_users_file(code.co_filename) and not is_ours(space.get("__name__") or "")
+
+
+@cache
+def is_users_file(file: str) -> bool:
+    """Whether a file is neither Python's nor installed; text without a file is the user's."""
+    if file.startswith("<frozen"):
+        return False
+    return not file.startswith(_INSTALLED) and "-packages" not in file
+
+
+def is_users_module(module: ModuleType) -> bool:
+    """Whether a module is the user's."""
+    name, file = module.__name__, getattr(module, "__file__", None)
+    if is_ours(name) or name in sys.builtin_module_names:
+        return False
+    return (file is not None and is_users_file(file)) or name == "__main__"
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether a class is the user's: one of a module that is not there any more is, too."""
+    name = kind.__module__
+    if is_ours(name) or name in sys.builtin_module_names:
+        return False
+    module = sys.modules.get(name)
+    return module is None or name == "__main__" or is_users_module(module)
+
+
+def is_our_class(kind: type) -> bool:
+    """Whether a class is one of tapec's."""
+    return is_ours(kind.__module__)

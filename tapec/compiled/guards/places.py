@@ -1,0 +1,329 @@
+"""Places of Python's state, what each held when a program was traced, and whether two values are the same to a program.
+
+A place is where user code finds a value: a global, a closure variable, an attribute, the items of a container. It knows
+how to look there again, as Python source too, since guards are compiled from it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from operator import is_
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapec.compiled.retraces import Cause, Change
+from tapec.tensor import Tensor
+from tapec.tensor_shape import TensorShape
+
+#: What has no parts that change, and is compared by value.
+PLAIN = (int, float, complex, str, bytes, range, type(None), type(...), np.generic, np.dtype)
+_MOST_TEXT = 60
+
+
+class Place:
+    """Where a trace found a value.
+
+    Attributes:
+        owner: the object that has the place.
+        key: which of its places.
+        value: what was found there.
+        path: how the user would call it.
+        cause: of which kind a change here is.
+    """
+
+    def __init__(self, owner: Any, key: Any, value: Any, path: str, cause: Cause) -> None:
+        self.owner = owner
+        self.key = key
+        self.value = value
+        self.path = path
+        self.cause = cause
+
+    def now(self) -> Any:
+        """What is there now.
+
+        Raises:
+            LookupError, AttributeError, ValueError: nothing.
+        """
+        raise NotImplementedError
+
+    def source(self, owner: str, value: str) -> str:
+        """An expression that is true while nothing changed; the arguments are names of the owner and the value."""
+        return f"((t := {self.look(owner)}) is {value} or same(t, {value}))"
+
+    def look(self, owner: str) -> str:
+        """An expression for what is there."""
+        raise NotImplementedError
+
+    def holds(self) -> bool:
+        """Whether nothing changed."""
+        try:
+            found = self.now()
+        except (LookupError, AttributeError, ValueError):
+            return False
+        return found is self.value or same(found, self.value)
+
+    def change(self) -> Change:
+        """What changed, for messages."""
+        try:
+            new = text_of(self.now())
+        except (LookupError, AttributeError, ValueError):
+            new = "nothing"
+        return Change(self.path, self.cause, text_of(self.value), new)
+
+
+class Entry(Place):
+    """A value in a dict, by its key: a global's, a module's attribute."""
+
+    def now(self) -> Any:
+        """The value under the key."""
+        return self.owner[self.key]
+
+    def look(self, owner: str) -> str:
+        """A subscript."""
+        return f"{owner}[{self.key!r}]"
+
+
+class Gap(Place):
+    """A key that a dict does not have, so that the value is a builtin or missing."""
+
+    def now(self) -> Any:
+        """None while there is no such key."""
+        return self.owner.get(self.key)
+
+    def look(self, owner: str) -> str:
+        """A call of get."""
+        return f"{owner}.get({self.key!r})"
+
+
+class Closed(Place):
+    """A closure variable; the owner is its cell."""
+
+    def now(self) -> Any:
+        """What the cell holds."""
+        return self.owner.cell_contents
+
+    def look(self, owner: str) -> str:
+        """The cell's contents."""
+        return f"{owner}.cell_contents"
+
+
+class Attribute(Place):
+    """An attribute as the user's code reads it."""
+
+    def now(self) -> Any:
+        """The attribute, or None if it is one that was not there."""
+        return getattr(self.owner, self.key)
+
+    def look(self, owner: str) -> str:
+        """An attribute access."""
+        return f"{owner}.{self.key}"
+
+
+class Missing(Attribute):
+    """An attribute that was asked for and not there."""
+
+    def source(self, owner: str, value: str) -> str:
+        """Whether it is still not there."""
+        return f"not hasattr({owner}, {self.key!r})"
+
+    def holds(self) -> bool:
+        """Whether it is still not there."""
+        return not hasattr(self.owner, self.key)
+
+    def change(self) -> Change:
+        """From nothing to something."""
+        return Change(self.path, self.cause, "nothing", text_of(getattr(self.owner, self.key)))
+
+
+class Method(Attribute):
+    """A method: looked up anew it is a new object each time, so its function is compared."""
+
+    def now(self) -> Any:
+        """The function behind the method."""
+        return getattr(self.owner, self.key).__func__
+
+    def look(self, owner: str) -> str:
+        """The function of an attribute."""
+        return f"{owner}.{self.key}.__func__"
+
+
+class Slot(Attribute):
+    """An attribute in the dict of an object whose class looks attributes up in its own way."""
+
+    def now(self) -> Any:
+        """What the object's dict has."""
+        return object.__getattribute__(self.owner, "__dict__")[self.key]
+
+    def look(self, owner: str) -> str:
+        """Past the class."""
+        return f"object_get({owner}, '__dict__')[{self.key!r}]"
+
+
+class Contents(Place):
+    """The items of a container, or the elements of an array; ``value`` is a copy."""
+
+    #: By the container's class: how to copy what is in it, and how to compare it with such a copy.
+    def __init__(self, owner: Any, path: str) -> None:
+        kind = next(kind for kind in _CONTENTS if isinstance(owner, kind))
+        self._copy, self._equal = _CONTENTS[kind]
+        cause = Cause.CONTENTS
+        if isinstance(owner, dict):
+            cause = Cause.ENTRY
+        elif isinstance(owner, list | deque):
+            cause = Cause.ITEM
+        super().__init__(owner, None, self._copy(owner), path, cause)
+
+    def now(self) -> Any:
+        """A copy."""
+        return self._copy(self.owner)
+
+    def source(self, owner: str, value: str) -> str:
+        """A comparison with the copy."""
+        return f"{self._equal.__name__}({owner}, {value})"
+
+    def holds(self) -> bool:
+        """Whether the items are the same."""
+        return self._equal(self.owner, self.value)
+
+    def change(self) -> Change:
+        """The first item that is another one, or the number of items."""
+        return _first_difference(self.path, self.cause, self.value, self.now())
+
+
+def same_items(owner: Any, copy: list[Any]) -> bool:
+    """Whether a sequence has the same items."""
+    if len(owner) != len(copy):
+        return False
+    return all(map(is_, owner, copy)) or all(map(_is_or_same, owner, copy))
+
+
+def same_entries(owner: dict[Any, Any], copy: dict[Any, Any]) -> bool:
+    """Whether a dict has the same keys in the same order, with the same values."""
+    if len(owner) != len(copy) or not all(map(_is_or_same, owner, copy)):
+        return False
+    return all(map(_is_or_same, owner.values(), copy.values()))
+
+
+def same_members(owner: Any, copy: frozenset[Any]) -> bool:
+    """Whether a set has the same members, of the same types."""
+    return owner == copy and {(type(x), x) for x in owner} == {(type(x), x) for x in copy}
+
+
+def same_bytes(owner: Any, copy: Any) -> bool:
+    """Whether something with a buffer holds the same bytes."""
+    return bool(bytes(owner) == copy)
+
+
+class Elements(NamedTuple):
+    """What an array held."""
+
+    held: bytes
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, array: Any) -> Elements:
+        """What it holds now."""
+        return cls(array.tobytes(), array.shape, array.dtype)
+
+    def __repr__(self) -> str:
+        array = np.frombuffer(self.held, self.dtype).reshape(self.shape)
+        return np.array2string(array, threshold=6, edgeitems=2, separator=", ").replace("\n", "")
+
+
+def same_array(owner: Any, copy: Elements) -> bool:
+    """Whether an array has the same type and the same elements, bit by bit."""
+    held, shape, dtype = copy
+    return bool(owner.tobytes() == held and owner.shape == shape and owner.dtype == dtype)
+
+
+#: By kind of container: a copy of what is in it, and the comparison with that.
+_CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] = {
+    list: (list, same_items),
+    deque: (list, same_items),
+    dict: (dict, same_entries),
+    set: (frozenset, same_members),
+    bytearray: (bytes, same_bytes),
+    np.ndarray: (Elements.of, same_array),
+}
+#: What has contents of its own, which may change while it stays the same object.
+CONTAINERS = tuple(_CONTENTS)
+#: What the source of guards calls.
+COMPARISONS: dict[str, Any] = {c.__name__: c for _, c in _CONTENTS.values()}
+
+
+def _is_or_same(a: Any, b: Any) -> bool:
+    return a is b or same(a, b)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values that are not one object make no difference: equal numbers, texts, functions of one source."""
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if isinstance(a, float):
+        return struct.pack("<d", a) == struct.pack("<d", b)  # 0.0 and -0.0 are equal
+    if isinstance(a, complex):
+        return repr(a) == repr(b)
+    if isinstance(a, np.generic):
+        return bool(a.tobytes() == b.tobytes())
+    if isinstance(a, PLAIN) or kind is TensorShape:
+        return bool(a == b)
+    if kind is slice:
+        return all(_is_or_same(getattr(a, n), getattr(b, n)) for n in ("start", "stop", "step"))
+    if kind is tuple:
+        return len(a) == len(b) and all(map(_is_or_same, a, b))
+    if kind is frozenset:
+        return same_members(a, b)
+    if kind is MethodType:
+        return a.__self__ is b.__self__ and a.__func__ is b.__func__
+    return kind is FunctionType and _same_function(a, b)
+
+
+def _same_function(a: FunctionType, b: FunctionType) -> bool:
+    """Whether two functions come from one place and nothing around them can differ."""
+    return (
+        a.__code__ is b.__code__
+        and a.__globals__ is b.__globals__
+        and not (a.__closure__ or b.__closure__ or a.__kwdefaults__ or b.__kwdefaults__)
+        and _is_or_same(a.__defaults__, b.__defaults__)
+    )
+
+
+def text_of(value: Any) -> str:
+    """A value in a few words: short values themselves, else what they are."""
+    if isinstance(value, Tensor):
+        return f"a Tensor {value.type}"
+    if isinstance(value, np.ndarray):
+        return f"an array {value.dtype}{list(value.shape)}"
+    if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
+        return f"function {value.__qualname__}"
+    if isinstance(value, type):
+        return f"class {value.__qualname__}"
+    if isinstance(value, CellType):
+        return "a closure variable"
+    try:
+        text = repr(value)
+    except Exception:  # the user's own, whatever it does
+        text = object.__repr__(value)
+    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
+
+
+def _first_difference(path: str, cause: Cause, old: Any, new: Any) -> Change:
+    if isinstance(old, dict):
+        for key in [*old, *(k for k in new if k not in old)]:
+            if key not in old or key not in new or not _is_or_same(old[key], new[key]):
+                before, after = (text_of(d[key]) if key in d else "nothing" for d in (old, new))
+                return Change(f"{path}[{key!r}]", cause, before, after)
+        return Change(f"the order of {path}", cause, text_of([*old]), text_of([*new]))
+    if isinstance(old, list) and len(old) == len(new):
+        for i, (a, b) in enumerate(zip(old, new, strict=True)):
+            if not _is_or_same(a, b):
+                return Change(f"{path}[{i}]", cause, text_of(a), text_of(b))
+    if isinstance(old, list):
+        return Change(f"len({path})", cause, str(len(old)), str(len(new)))
+    return Change(path, cause, text_of(old), text_of(new))

@@ -1,0 +1,403 @@
+"""Witness: finds the places of Python state that a trace reads, while it runs.
+
+It hears of every function of the user that is entered, and looks at what that reads, by name, before it runs: globals,
+closure variables, default arguments; then, of whatever objects are in reach that way, the attributes that any of this
+code names, and the items of containers. So a place is watched rather once too often than not at all. Objects that a
+trace makes are in reach of none of these; what only code of installed packages reads is not followed.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from enum import Enum
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tapec.compiled.guards import places
+from tapec.compiled.guards.arrays import Arrays
+from tapec.compiled.guards.guard import Guard
+from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_users_module
+from tapec.compiled.guards.places import Place
+from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of
+from tapec.compiled.retraces import Cause
+from tapec.module import Module
+from tapec.tensor import Tensor
+from tapec.tracing import TracedTensor
+from tapec.variable import Variable
+
+if TYPE_CHECKING:
+    from tapec.tracing import Trace
+
+#: What has no state of its own that a program could rest on.
+_LEAVES = (*places.PLAIN, Tensor, Variable)
+#: Properties of a Module that look for Variables and Modules among its attributes.
+_SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "submodules"}
+#: Modules of tapec whose objects have settings that tapec's own code reads.
+_SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
+#: How many wrappers around a function are looked through.
+_DEEPEST = 16
+
+
+class Witness:
+    """What one trace read of Python's state."""
+
+    def __init__(self, name: str, function: Any, arguments: Mapping[str, Any]) -> None:
+        """``function`` is what is traced; ``arguments`` are those that are no tensors, by what to call them."""
+        self._name = name
+        self._places: dict[tuple[int, type, Any], Place] = {}
+        self._manners: dict[tuple[int, type, Any], Manner] = {}
+        #: What was looked at, by ``id``; kept alive, so that no id is used again.
+        self._seen: dict[int, Any] = {}
+        #: Containers whose items matter.
+        self._opened: set[int] = set()
+        self._arrays = Arrays()
+        #: Objects with attributes, and how to call them.
+        self._objects: list[tuple[Any, str]] = []
+        self._functions: dict[int, list[tuple[FunctionType, str]]] = {}
+        self._entered: dict[int, CodeType] = {}
+        self._inside: set[int] = set()
+        self._attributes: dict[str, Manner] = {}
+        self._asked: set[str] = set()
+        self._texts: set[str] = set()
+        self._computes = self._whole = False
+        self._visit(function, name)
+        for path, argument in arguments.items():
+            self._visit(argument, path)
+
+    # -- hearing of functions
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Hear of every function that this thread enters inside of the block."""
+        before: Any = sys.getprofile()
+        sys.setprofile(self._hear)
+        try:
+            yield
+        finally:
+            if before is None or callable(before):
+                sys.setprofile(before)
+            else:
+                before.enable()  # a profiler in C, which sets itself
+
+    def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            if id(code) not in self._entered:
+                self._entered[id(code)] = code
+                if id(code) not in self._inside and is_users_code(code, frame.f_globals):
+                    self._enter(code, frame)
+
+    def _enter(self, code: CodeType, frame: FrameType) -> None:
+        """Look at what a function reads, before it runs for the first time."""
+        self._inside |= {id(part) for part in parts(code)}
+        self._arrays.entered(code)
+        reads = reads_of(code)
+        for name, manner in reads.names["global"].items():
+            self._watch_global(frame.f_globals, name, manner)
+        self._receive(code, frame)
+        closed = any(name != "__class__" for name in reads.names["cell"])
+        if closed and id(code) not in self._functions:
+            for referrer in gc.get_referrers(code):
+                if isinstance(referrer, FunctionType):
+                    self._visit(referrer, referrer.__qualname__)
+        for function, path in self._functions.get(id(code), ()):
+            self._watch_function(function, path)
+        self._add_names(reads)
+
+    def _receive(self, code: CodeType, frame: FrameType) -> None:
+        """Watch the method of a class that was found by the class alone, such as `__call__`."""
+        if not code.co_argcount:
+            return
+        kind = type(frame.f_locals.get(code.co_varnames[0]))
+        for owner in kind.__mro__ if is_users_class(kind) else ():
+            found = vars(owner).get(code.co_name)
+            if getattr(_function_behind(found), "__code__", None) is code:
+                path = f"{kind.__name__}.{code.co_name}"
+                self._visit(found, path)
+                if isinstance(found, FunctionType):
+                    self._put(places.Attribute(kind, code.co_name, found, path, Cause.ATTRIBUTE))
+                return
+
+    def _add_names(self, reads: Reads) -> None:
+        """Look at the attributes of these names, wherever they are in reach."""
+        fresh: dict[str, Manner] = {}
+        for name, manner in reads.names["attribute"].items():
+            known = self._attributes.get(name)
+            joined = manner if known is None else known.joined(manner)
+            if joined != known:
+                fresh[name] = self._attributes[name] = joined
+        asked = reads.asked - self._asked
+        self._asked |= reads.asked
+        if reads.computes and not self._computes:
+            self._computes = True
+            self._asked |= self._texts
+            asked |= self._texts
+        fresh |= dict.fromkeys(asked, READ)
+        self._attributes |= dict.fromkeys(asked, READ)
+        whole = reads.whole and not self._whole
+        self._whole |= reads.whole
+        if fresh or whole:
+            for thing, path in list(self._objects):
+                self._watch_attributes(thing, path, fresh)
+
+    # -- what is in reach
+
+    def _visit(self, thing: Any, path: str, read: bool = True) -> None:
+        """Take a value into reach. ``read``: whether its items matter, if it is a container."""
+        if isinstance(thing, str) and thing.isidentifier():
+            self._text(thing)
+        if isinstance(thing, _LEAVES) and not isinstance(thing, Enum):
+            return
+        if isinstance(thing, places.CONTAINERS) and id(thing) not in self._opened:
+            self._open(thing, path, read)
+        if id(thing) in self._seen:
+            return
+        self._seen[id(thing)] = thing
+        if isinstance(thing, tuple | frozenset):
+            for i, item in enumerate(thing):
+                self._visit(item, f"{path}[{i}]")
+        behind = _function_behind(thing)
+        if isinstance(behind, FunctionType):
+            self._add_function(behind, path)
+        if isinstance(thing, functools.partial):
+            self._visit(thing.args, f"{path}.args")
+            self._visit(thing.keywords, f"{path}.keywords")
+        if isinstance(thing, MethodType):
+            self._visit(thing.__self__, f"{path}.__self__")
+        if _has_attributes(thing):
+            self._objects.append((thing, path))
+            self._watch_attributes(thing, path, self._attributes)
+            if not isinstance(thing, type | ModuleType) and is_users_class(type(thing)):
+                self._visit(type(thing), type(thing).__qualname__)
+
+    def _text(self, text: str) -> None:
+        """Take a text into reach, which may name an attribute."""
+        if text not in self._texts:
+            self._texts.add(text)
+            if self._computes:
+                self._add_names(Reads(asked={text}))
+
+    def _open(self, thing: Any, path: str, read: bool) -> None:
+        """Watch the items of a container; those of one that is only changed may come to matter later."""
+        if isinstance(thing, np.ndarray):
+            return  # see `Arrays`
+        self._put(places.Contents(thing, path), Manner(read))
+        if not read:
+            return
+        self._opened.add(id(thing))
+        if isinstance(thing, dict):
+            for key, item in list(thing.items()):
+                self._visit(key, path)
+                self._visit(item, f"{path}[{key!r}]")
+        elif not isinstance(thing, bytearray):
+            for i, item in enumerate(list(thing)):
+                self._visit(item, f"{path}[{i}]")
+
+    def _add_function(self, function: FunctionType, path: str) -> None:
+        known = self._functions.setdefault(id(function.__code__), [])
+        if not any(function is other for other, _ in known):
+            known.append((function, path))
+            if id(function.__code__) in self._entered:
+                self._watch_function(function, path)
+
+    # -- places
+
+    def _put(self, place: Place, manner: Manner = READ) -> None:
+        """Watch a place, unless it is watched."""
+        if isinstance(place.value, TracedTensor):
+            return  # which the trace put there itself
+        key = (id(place.owner), type(place), place.key)
+        known = self._manners.get(key)
+        joined = self._manners[key] = manner if known is None else known.joined(manner)
+        self._places.setdefault(key, place)
+        if isinstance(place, places.Contents | places.Missing | places.Gap):
+            return
+        if isinstance(place.value, np.ndarray):
+            self._arrays.found(place)
+        self._visit(place.value, place.path, joined.read)
+
+    def _watch_global(self, space: dict[str, Any], name: str, manner: Manner) -> None:
+        if name in space:
+            self._put(places.Entry(space, name, space[name], name, Cause.GLOBAL), manner)
+        else:
+            self._put(places.Gap(space, name, None, name, Cause.GLOBAL), manner)
+
+    def _watch_function(self, function: FunctionType, path: str) -> None:
+        """Watch what a function that was entered has of its own."""
+        if not is_users_code(function.__code__, function.__globals__):
+            return
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value is not None:
+                place = places.Attribute(function, name, value, f"{path}.{name}", Cause.CONTENTS)
+                self._put(place)
+        used = reads_of(function.__code__).names["cell"]
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            if name in used and _is_filled(cell):
+                self._put(
+                    places.Closed(cell, name, cell.cell_contents, name, Cause.CLOSURE), used[name]
+                )
+
+    def _watch_attributes(self, thing: Any, path: str, names: Mapping[str, Manner]) -> None:
+        """Watch those attributes of an object that code names, or all of them."""
+        own = _own_attributes(thing)
+        if not isinstance(thing, type | ModuleType):
+            if (self._whole and is_users_class(type(thing))) or _is_read_by_others(thing):
+                for name in own.keys() - getattr(type(thing), "_MEMOS", frozenset()):
+                    self._watch_attribute(thing, path, name, own, READ)
+            if isinstance(thing, Module) and not _SEARCHES.isdisjoint(names):
+                self._watch_variables(thing, path, own)
+        for name, manner in list(names.items()):
+            self._watch_attribute(thing, path, name, own, manner)
+
+    def _watch_variables(self, module: Module, path: str, own: Mapping[str, Any]) -> None:
+        """Watch what a Module finds Variables in."""
+        for name, value in list(own.items()):
+            if isinstance(value, Variable | Module | Mapping | list | tuple | None):
+                self._watch_attribute(module, path, name, own, READ)
+
+    def _watch_attribute(
+        self, thing: Any, path: str, name: str, own: Mapping[str, Any], manner: Manner
+    ) -> None:
+        place: Place
+        where = f"{path}.{name}"
+        if isinstance(thing, ModuleType):
+            if name in own:
+                self._put(places.Entry(own, name, own[name], where, Cause.GLOBAL), manner)
+            return
+        kind = thing if isinstance(thing, type) else type(thing)
+        inherited = _inherited(kind, name)
+        is_fixed = hasattr(type(inherited), "__set__")
+        if inherited is None and name not in own:
+            if name in self._asked and (is_users_class(kind) or callable(thing)):
+                self._put(places.Missing(thing, name, None, where, Cause.ATTRIBUTE), manner)
+        elif name in own and not is_fixed and not isinstance(thing, type):
+            plain = vars(object)["__getattribute__"] is kind.__getattribute__
+            place = (places.Attribute if plain else places.Slot)(
+                thing, name, own[name], where, Cause.ATTRIBUTE
+            )
+            self._put(place, manner)
+        elif type(inherited).__name__ == "member_descriptor" and not isinstance(thing, type):
+            if hasattr(thing, name):
+                value = getattr(thing, name)
+                self._put(places.Attribute(thing, name, value, where, Cause.ATTRIBUTE), manner)
+        else:
+            self._watch_inherited(thing, kind, name, inherited, where, manner)
+
+    def _watch_inherited(
+        self, thing: Any, kind: type, name: str, inherited: Any, path: str, manner: Manner
+    ) -> None:
+        """Watch what an object has from its class."""
+        if isinstance(inherited, FunctionType) and not isinstance(thing, type):
+            self._put(places.Method(thing, name, inherited, path, Cause.ATTRIBUTE), manner)
+        elif isinstance(inherited, classmethod):
+            function = inherited.__func__
+            self._put(places.Method(thing, name, function, path, Cause.ATTRIBUTE), manner)
+        elif isinstance(inherited, property | functools.cached_property):
+            self._put(places.Attribute(kind, name, inherited, path, Cause.ATTRIBUTE), manner)
+        elif isinstance(inherited, staticmethod):
+            function = inherited.__func__
+            self._put(places.Attribute(thing, name, function, path, Cause.ATTRIBUTE), manner)
+        elif not hasattr(type(inherited), "__get__") or isinstance(inherited, FunctionType):
+            self._put(places.Attribute(thing, name, inherited, path, Cause.ATTRIBUTE), manner)
+        else:
+            self._visit(
+                inherited, path
+            )  # a descriptor of the user: its methods are functions like others
+
+    # -- the end
+
+    def guard(self, trace: Trace) -> Guard:
+        """What the program that was traced rests on."""
+        found = [p for key, p in self._places.items() if self._matters(p, self._manners[key])]
+        return Guard([*found, *self._arrays.guarded(trace.array_sites)], self._name)
+
+    def _matters(self, place: Place, manner: Manner) -> bool:
+        try:
+            now = place.now()
+        except (LookupError, AttributeError, ValueError):
+            return True
+        if not manner.read:
+            # Changed in place only: a tensor of the trace in it has read what was there before.
+            return isinstance(now, TracedTensor) or not isinstance(
+                place.value, (*places.CONTAINERS, *places.PLAIN)
+            )
+        if isinstance(place, places.Contents):
+            return not _holds_traced(
+                now
+            )  # which collects tensors of the trace: those are of no later call
+        return not (manner.stored_first and now is not place.value)
+
+
+def _function_behind(thing: Any) -> Any:
+    """The function that a method, a property, a decorated or a compiled function leads to, or the thing itself."""
+    for _ in range(_DEEPEST):
+        inner: Any = None
+        if isinstance(thing, MethodType | staticmethod | classmethod):
+            inner = thing.__func__
+        elif isinstance(thing, property):
+            inner = thing.fget
+        elif isinstance(thing, functools.partial | functools.cached_property):
+            inner = thing.func
+        elif not isinstance(thing, FunctionType | type):
+            own = _own_attributes(thing)
+            inner = own.get("__wrapped__", own.get("python_function"))
+        if inner is None:
+            break
+        thing = inner
+    return thing
+
+
+def _has_attributes(thing: Any) -> bool:
+    """Whether user code may keep state in attributes of a thing."""
+    if isinstance(thing, ModuleType):
+        return is_users_module(thing)
+    if isinstance(thing, type):
+        return is_users_class(thing)
+    return hasattr(thing, "__dict__") or hasattr(type(thing), "__slots__")
+
+
+def _own_attributes(thing: Any) -> dict[str, Any]:
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _inherited(kind: type, name: str) -> Any:
+    """What classes of the user have under a name; None if nothing."""
+    for owner in kind.__mro__:
+        if name in vars(owner):
+            return vars(owner)[name] if is_users_class(owner) else None
+    return None
+
+
+def _is_read_by_others(thing: Any) -> bool:
+    """Whether code that is not followed reads an object's attributes: tapec's own, or a container's class."""
+    kind = type(thing)
+    if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
+        return True
+    return isinstance(thing, Mapping | Sequence | Set) and not is_users_class(kind)
+
+
+def _holds_traced(copy: Any) -> bool:
+    """Whether a tensor of a trace is among the items of a container."""
+    items = copy.values() if isinstance(copy, dict) else copy
+    return not isinstance(copy, bytes) and any(isinstance(item, TracedTensor) for item in items)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  which raises
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""What a compiled function notices of Python state that changes after it was traced."""
+
+from __future__ import annotations
+
+import sys
+import timeit
+from typing import Any
+
+import numpy as np
+import pytest
+from state_scripts import SCRIPTS, Script
+
+import tapec
+
+
+def started(script: Script) -> dict[str, Any]:
+    """The globals of a script after its first call."""
+    space: dict[str, Any] = {"tapec": tapec, "np": np, "__name__": "__main__"}
+    exec(script.before, space)
+    exec(f"@tapec.compile\ndef f(x): return {script.returns}", space)
+    space["input"] = tapec.constant([1.0, -2.0])
+    return space
+
+
+def call(space: dict[str, Any], f: Any) -> Any:
+    """What ``f`` gives."""
+    return f(space["input"]).numpy()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_changes_are_noticed(name: str) -> None:
+    """The call after the change gives what eager code gives, and says what changed; calls without one trace nothing."""
+    script = SCRIPTS[name]
+    compiled, eager = started(script), started(script)
+    for space in (compiled, eager):
+        if "clipnorm" in script.change:
+            space["input"] = tapec.constant([3.0, 4.0])
+    for _ in range(2):
+        expected = call(eager, eager["f"].python_function)
+        np.testing.assert_array_equal(call(compiled, compiled["f"]), expected)
+    assert len(compiled["f"].programs) == 1
+    for space in (compiled, eager):
+        exec(script.change, space)
+    guard = compiled["f"].programs[0].state
+    assert script.names in "\n".join(str(change) for change in guard.changes())
+    for _ in range(2):
+        changed = call(eager, eager["f"].python_function)
+        np.testing.assert_allclose(call(compiled, compiled["f"]), changed, rtol=1e-6)
+        assert not np.array_equal(changed, expected)
+    assert len(compiled["f"].programs) == 2
+
+
+def test_a_program_is_kept_for_state_that_changes_back() -> None:
+    space = started(Script("k = 2.0", "x * k", "", ""))
+    for k in (2.0, 3.0, 2.0, 3.0):
+        space["k"] = k
+        np.testing.assert_array_equal(call(space, space["f"]), np.array([k, -2 * k]))
+    assert len(space["f"].programs) == 2
+
+
+def test_equal_values_are_no_change() -> None:
+    space = started(Script("k, t, g = 1000.5, (1, 'a'), lambda x: x", "g(x) * k * t[0]", "", ""))
+    call(space, space["f"])
+    space["k"], space["t"] = float("1000.5"), (int("1"), "a")
+    call(space, space["f"])
+    assert len(space["f"].programs) == 1
+
+
+def test_what_a_function_only_changes_is_no_state_that_it_reads() -> None:
+    space = started(
+        Script(
+            "calls, counts, seen = [], [0], {}\nclass Log: pass\nlog = Log()\nlog.n = 0\n"
+            "def note(x):\n calls.append(1); counts[0] += 1; seen[x.shape] = 1; log.n += 1; log.x = x\n return log.x",
+            "note(x) * 2",
+            "",
+            "",
+        )
+    )
+    for _ in range(3):
+        call(space, space["f"])
+    space["calls"] = [5]
+    space["log"].n = 10
+    call(space, space["f"])
+    assert len(space["f"].programs) == 1
+    assert space["counts"] == [1]
+
+
+def test_a_count_of_calls_counts_calls() -> None:
+    """What a function changes and then computes with is traced anew for each call."""
+    space = started(
+        Script("n = [0]\ndef count():\n n[0] += 1\n return n[0]", "x * count()", "", "")
+    )
+    got = [call(space, space["f"])[0] for _ in range(3)]
+    assert got == [1.0, 2.0, 3.0]
+
+
+def test_state_that_takes_up_a_tensor_is_refused() -> None:
+    space = started(
+        Script(
+            "class Sum: total = 0.0\ns = Sum()\ndef add(x):\n s.total = s.total + x\n return s.total",
+            "add(x)",
+            "",
+            "",
+        )
+    )
+    call(space, space["f"])
+    with pytest.raises(tapec.errors.RuntimeError, match="it left that function"):
+        call(space, space["f"])
+
+
+def test_elements_of_an_array_are_read_at_each_call() -> None:
+    """An array that becomes a tensor is an input: other elements need no other program."""
+    script = Script(
+        "ks = np.ones(2, np.float32)\ndef g(x, k): return x * k\nclass C: pass\nc = C(); c.ks = ks",
+        "tapec.add(x, ks) * len(ks) + (c.ks if x.shape[0] == ks.shape[0] else 0)",
+        "",
+        "",
+    )
+    space = started(script)
+    for value in (1.0, 5.0, 7.0):
+        space["ks"][:] = value
+        np.testing.assert_array_equal(call(space, space["f"]), [2 + 3 * value, -4 + 3 * value])
+    assert len(space["f"].programs) == 1
+
+
+def test_large_arrays_are_no_constants() -> None:
+    space = started(
+        Script("ks = np.ones((300, 300), np.float32)", "x * tapec.reduce_sum(ks)", "", "")
+    )
+    call(space, space["f"])
+    (program,) = space["f"].programs
+    assert len(str(program.module)) < 2000
+    assert any(c is space["ks"] for c in program.captures)
+
+
+def test_a_global_tensor_is_taken_by_value_and_that_is_said() -> None:
+    space = started(Script("k = tapec.constant(2.0)", "x * k", "", ""))
+    before = call(space, space["f"])
+    space["k"] = tapec.constant(3.0)
+    with pytest.warns(UserWarning, match="goes on with the Tensor that k was"):
+        np.testing.assert_array_equal(call(space, space["f"]), before)
+    np.testing.assert_array_equal(call(space, space["f"]), before)  # once is enough
+    space["k"] = 4.0
+    np.testing.assert_array_equal(call(space, space["f"]), before * 2)
+
+
+def test_guards_are_cheap() -> None:
+    """Twenty places of every kind: below a microsecond, with room for a busy machine."""
+    lines = "\n".join(f"k{i} = {i}.5" for i in range(8))
+    space = started(
+        Script(
+            f"{lines}\nclass C:\n def __init__(self): self.k = 2.0\ncs = [C() for _ in range(8)]\n"
+            "def g(x): return x",
+            "g(x) * " + " * ".join(f"k{i} * cs[{i}].k" for i in range(8)),
+            "",
+            "",
+        )
+    )
+    call(space, space["f"])
+    guard = space["f"].programs[0].state
+    assert len(guard.places) >= 20
+    assert min(timeit.repeat(guard.holds, number=2000, repeat=20)) / 2000 < 2e-6
+
+
+def test_the_profiler_of_the_user_goes_on() -> None:
+    heard = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, argument: heard.append(event))
+    try:
+        started(Script("", "x * 2", "", ""))["f"](tapec.constant(1.0))
+        assert sys.getprofile() is not None
+    finally:
+        sys.setprofile(before)
+    assert "call" in heard
