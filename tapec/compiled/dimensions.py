@@ -42,6 +42,8 @@ Tracer = Callable[[Sequence[Any]], "Program"]
 
 #: How often the dims of a family are opened before it is left at very shapes.
 _PATIENCE = 3
+#: How many programs a family shares.
+_MOST = 32
 
 
 @dataclass(eq=False)
@@ -54,6 +56,11 @@ class _Family:
     #: Places of dims that had several sizes: of which tensor, and along which axis.
     open: set[tuple[int, int]] = field(default_factory=set)
     failures: int = 0
+
+    def keep(self, program: Program) -> None:
+        """Share a program from now on; of those for Python state that has passed, few are kept."""
+        self.programs.append(program)
+        del self.programs[:-_MOST]
 
 
 class Dimensions:
@@ -165,7 +172,7 @@ class Dimensions:
     ) -> Program:
         """A program with open dims, as they are declared."""
         program = trace(with_types(inputs, pattern))
-        family.programs.append(program)
+        family.keep(program)
         sizes = match(program.pattern, types)
         assert sizes is not None
         if not (broken := unmet(program.guards, sizes)):
@@ -215,7 +222,7 @@ def _guessed(
     tied = any(isinstance(parse_dim(text), int) for guard in program.guards for text in guard)
     if tied or unmet(program.guards, sizes):
         return None
-    family.programs.append(program)
+    family.keep(program)
     return program.at(sizes)
 
 
