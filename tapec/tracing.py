@@ -27,7 +27,7 @@ from tapec.ir.ops.regions import emitted
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import reachable
-from tapec.recording import active_tapes, bystanders, overhear
+from tapec.recording import active_tapes, bystanders, overhear, unheard
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import GuessedShape, SizeRead, TensorShape, shape_of
 from tapec.texts import refuse_texts
@@ -164,6 +164,7 @@ class Trace:
             self.captures.append(thing)  # also keeps the id from being used again
         return value
 
+    @unheard
     def constant(self, original: Any, array: Array) -> Tensor:
         """A tensor for a literal or a NumPy array."""
         if isinstance(original, np.ndarray) and array.size:
@@ -192,6 +193,7 @@ class Trace:
 
     # -- operations
 
+    @unheard
     def apply(
         self,
         defn: Op,
@@ -240,6 +242,7 @@ class Trace:
             self.states[id(variable)] = known
         return known
 
+    @unheard
     def read(self, variable: Variable, heard: bool = True, state: Tensor | None = None) -> Tensor:
         """Read a Variable: a value of its own for each read, since a tape tells reads apart.
 
@@ -253,6 +256,7 @@ class Trace:
             self._reads.setdefault(id(variable), []).append(value)
         return TracedTensor(value, self)
 
+    @unheard
     def assign(self, variable: Variable, value: Tensor) -> None:
         """Give a Variable its next value."""
         self.state(variable)  # the argument that receives it
@@ -275,6 +279,7 @@ class Trace:
 
     # -- tapes
 
+    @unheard
     def gradient(
         self,
         records: Sequence[Record],
