@@ -63,6 +63,10 @@ PIPELINES = {
     "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, canonicalize, "
     "cse, dce, fuse, schedule, plan, lower",
 }
+#: For programs that NumPy evaluates: all but what is done for machines.
+PIPELINES["evaluated"] = (
+    "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, dce"
+)
 #: For `tapec.debugging.enable_check_numerics`.
 PIPELINES["alarmed"] = f"{PIPELINES['default']}, alarm"
 

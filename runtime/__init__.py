@@ -11,7 +11,7 @@ from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu.vectors import VectorUnit, vector_unit
-from tapec.runtime.executable import Executable
+from tapec.runtime.executable import Executable, evaluated
 
 __all__ = [
     "TARGETS",
@@ -20,6 +20,7 @@ __all__ = [
     "Target",
     "VectorUnit",
     "compile_module",
+    "evaluated",
     "find_program",
 ]
 
@@ -36,17 +37,29 @@ def _find_for_cpu(key: str, **options: Any) -> Executable | None:
     return find_program(key, **options)
 
 
+def _text_for_cpu(module: Module, form: str) -> str:
+    from tapec.runtime.cpu.program import native_text  # as above
+
+    return native_text(module, form)
+
+
 @dataclass(frozen=True)
 class Target:
-    """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has."""
+    """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has.
+
+    ``text`` is what it makes of a module, as ``llvm`` or ``assembly``.
+    """
 
     compile: Callable[..., Executable]
     find: Callable[..., Executable | None]
     vectors: Callable[[], VectorUnit]
+    text: Callable[[Module, str], str]
 
 
 #: By the name that a user gives.
-TARGETS: Mapping[str, Target] = {"cpu": Target(_compile_for_cpu, _find_for_cpu, vector_unit)}
+TARGETS: Mapping[str, Target] = {
+    "cpu": Target(_compile_for_cpu, _find_for_cpu, vector_unit, _text_for_cpu)
+}
 
 
 def compile_module(

@@ -12,6 +12,7 @@ import numpy as np
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, Symbol, plain_symbol, substitute
 from tapec.ir.errors import DTypeError, ShapeError
+from tapec.ir.evaluator import evaluate_module
 from tapec.ir.type_text import parse_dim, parse_type
 from tapec.ir.types import U8, BufferType, TensorType
 
@@ -109,6 +110,7 @@ class Executable:
         updates: which result (by number among all results) is written into which argument.
         arena_bytes: scratch memory of one call, kept between calls.
         kernels: how many loop nests the program runs.
+        native: whether it is machine code; else NumPy evaluates it, operation by operation.
         checks: how many checks the program makes. If there are any, the last of `outputs` tells of them: 0, or the
             number of the first one that failed; then nothing was updated.
         call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
@@ -116,8 +118,11 @@ class Executable:
             exactly of their types, raises TypeError without details, and copies nothing.
     """
 
-    def __init__(self, signature: Signature, call_raw: Callable[..., Any]) -> None:
-        """``call_raw`` is a program with this signature."""
+    def __init__(
+        self, signature: Signature, call_raw: Callable[..., Any], *, native: bool = True
+    ) -> None:
+        """``call_raw`` is a program with this signature, ``native`` or a function of Python's."""
+        self.native = native
         self.call_raw = call_raw
         self.signature = signature
         self.name = signature.name
@@ -204,7 +209,34 @@ class Executable:
         return found
 
     def __repr__(self) -> str:
-        return f"<Executable {self.name}: {len(self.inputs)} inputs, {self.kernels} kernels>"
+        how = f"{self.kernels} kernels" if self.native else "evaluated by NumPy"
+        return f"<Executable {self.name}: {len(self.inputs)} inputs, {how}>"
+
+
+def evaluated(module: Module) -> Executable:
+    """A tensor-level program that NumPy evaluates, as an executable like native ones."""
+    entry = module.entry
+    fresh = [i for i in range(len(entry.returns)) if i not in entry.updates]
+    signature = Signature(
+        entry.name,
+        tuple(arg.name or f"argument {i}" for i, arg in enumerate(entry.args)),
+        tuple(arg.tensor for arg in entry.args),
+        tuple(entry.returns[i].tensor for i in fresh),
+        dict(entry.updates),
+        0,
+        0,
+        entry.attrs.get("checks", 0),
+    )
+
+    def call(*arrays: Array) -> list[Array]:
+        results = evaluate_module(module, arrays)
+        # A result may be an argument itself, or share its memory: it must not change with it.
+        outputs = [np.array(results[i]) for i in fresh]
+        for result, argument in entry.updates.items():
+            arrays[argument][...] = results[result]
+        return outputs
+
+    return Executable(signature, call, native=False)
 
 
 def _tensor(kind: Any) -> TensorType:

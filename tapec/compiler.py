@@ -17,14 +17,14 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.errors import PassError
 from tapec.ir.printer import print_module
 from tapec.passes import PIPELINES
-from tapec.runtime import TARGETS, Cache, Executable, find_program
+from tapec.runtime import TARGETS, Cache, Executable, evaluated, find_program
 from tapec.runtime import compile_module as compile_loops
 from tapec.runtime.sources import version_of
 
 if TYPE_CHECKING:
     from tapec.passes.pipeline import Observer, Stage
 
-__all__ = ["Executable", "cache", "compile_module", "lowered"]
+__all__ = ["Executable", "cache", "compile_module", "evaluated_module", "lowered", "native_text"]
 
 
 def compile_module(module: Module, pipeline: str = "default") -> Executable:
@@ -45,6 +45,16 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
     loops = lowered(module, observers=observers, pipeline=pipeline)
     # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
     return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True)
+
+
+def evaluated_module(module: Module) -> Executable:
+    """A tensor-level module as NumPy evaluates it, where no native code is wanted or can be made."""
+    return evaluated(lowered(module, observers=_observers(), pipeline="evaluated"))
+
+
+def native_text(module: Module, form: str) -> str:
+    """What a tensor-level module becomes on this machine: as ``llvm``, or ``assembly``."""
+    return TARGETS["cpu"].text(lowered(module), form)
 
 
 def cache() -> Cache | None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Body, Operation, Region, Value, clone_operation
+from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS, Op
 from tapec.ir.reachability import carries_gradient, reachable
 from tapec.ir.types import DType, TensorType, Type
@@ -89,6 +90,10 @@ class RegionOp(Op):
     def bodies(self, op: Operation) -> list[Body]:
         """The regions; those of a loop update their arguments."""
         return [Body(op.name, region.block) for region in op.regions]
+
+    def turns(self, op: Operation) -> DimLike | None:
+        """How often a region runs, at most; None where nothing says so."""
+        return 1
 
     def overwritten(self, op: Operation) -> Mapping[int, int]:
         """Results by number that are made in the memory of an operand, whose value nobody may need then."""

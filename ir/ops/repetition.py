@@ -102,6 +102,11 @@ class Loop(RegionOp):
         rest = range(counted + carried + stacked, len(op.operands))
         return (*range(counted, counted + carried), *rest)
 
+    def turns(self, op: Operation) -> DimLike | None:
+        """The length, if there is one."""
+        length: DimLike = op.attrs["length"]
+        return None if length == ENDLESS else length
+
     def yields_results(self, region: int) -> bool:
         """The body does, the condition does not."""
         return region == 0

@@ -46,6 +46,10 @@ class JitCompiler:
         module = self.optimised(text)
         return bytes(self.machine.emit_object(module))
 
+    def assembly(self, text: str) -> str:
+        """The object for a module's text, as assembly."""
+        return str(self.machine.emit_assembly(self.optimised(text)))
+
     def optimised(self, text: str) -> Any:
         """Parse, check and optimise."""
         try:

@@ -50,3 +50,13 @@ def write_text(module: Module, *, threads: int = 1, apart: bool = False) -> tupl
     long = entry.work(module) > entry.LONG_WORK
     EntryWriter(writer, module.entry, release_gil=long, apart=apart).write()
     return writer.write(), writer.host
+
+
+def native_text(module: Module, form: str) -> str:
+    """A module as LLVM text before optimisation (``llvm``), or as assembly."""
+    text, _ = write_text(module)
+    if form == "llvm":
+        return text
+    from tapec.runtime.cpu.jit import host_compiler  # as above
+
+    return host_compiler(1).assembly(text)

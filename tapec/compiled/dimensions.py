@@ -146,6 +146,15 @@ class Dimensions:
             return self._open(inputs, family, pattern, types, trace)
         return self._exact(inputs, family, types, wanted, trace)
 
+    def opened(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Any]:
+        """The leaves for a trace that nobody will call: with the sizes open that are declared to be."""
+        types = tuple(i.type for i in inputs if isinstance(i, Tensor))
+        if not all(t.is_static for t in types):
+            return list(inputs)  # whoever asks said himself which are
+        wanted = self._wanted(inputs, declared)
+        hold_to(types, wanted)
+        return with_types(inputs, _opened(types, wanted))
+
     def _wanted(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Declared | None]:
         """What is declared of each tensor."""
         tensors = [i for i, leaf in enumerate(inputs) if isinstance(leaf, Tensor)]

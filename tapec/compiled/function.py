@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from tapec.compiled.dimensions import Dimensions, Dynamic
 from tapec.compiled.keys import as_input, leaf_key
+from tapec.compiled.lowering import Lowered, specified
 from tapec.compiled.program import Program
 from tapec.compiled.variants import Variants
 from tapec.compiler import lowered
@@ -37,6 +38,7 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     dynamic: Dynamic = "auto",
     reduce_retracing: bool = False,
+    jit: bool = True,
 ) -> CompiledFunction[P, R]: ...
 @overload
 def compile(
@@ -47,6 +49,7 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     dynamic: Dynamic = "auto",
     reduce_retracing: bool = False,
+    jit: bool = True,
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
 def compile(
     function: Any = None,
@@ -56,6 +59,7 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     dynamic: Dynamic = "auto",
     reduce_retracing: bool = False,
+    jit: bool = True,
 ) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
 
@@ -79,6 +83,8 @@ def compile(
             for all values to come, where the function does not need the number in Python. ``True``: all are open
             from the first call on. ``False``: each shape has a program of its own.
         reduce_retracing: TensorFlow's name for ``dynamic="auto"``, which it is even if ``dynamic`` is False.
+        jit: whether programs become native code. If not, they go through the same passes and NumPy evaluates them,
+            operation by operation: where no native code can be made, or to see whether it is to blame.
 
     Raises:
         TypeError, ValueError: ``input_signature`` or ``dims`` does not fit the function, or at a call the arguments.
@@ -91,6 +97,7 @@ def compile(
         "dims": dims,
         "dynamic": dynamic,
         "reduce_retracing": reduce_retracing,
+        "jit": jit,
     }
     if function is None:
         return functools.partial(compile, **options)
@@ -101,7 +108,7 @@ def compile(
     _hold_to_functions(function)
     wanted: Dynamic = "auto" if reduce_retracing and not dynamic else dynamic
     sizes = Dimensions(function, input_signature=input_signature, dims=dims, dynamic=wanted)
-    return CompiledFunction(function, name, sizes)
+    return CompiledFunction(function, name, sizes, jit=jit)
 
 
 def _hold_to_functions(function: Any) -> None:
@@ -124,12 +131,16 @@ class CompiledFunction(Generic[P, R]):
         function: Callable[P, R],
         name: str | None = None,
         dimensions: Dimensions | None = None,
+        *,
+        jit: bool = True,
     ) -> None:
         """Nothing is traced before the first call."""
         # Attributes of a callable object are its own affair: copies could hide the methods of this class.
         functools.update_wrapper(self, function, updated=())
         self.python_function = function
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        #: Whether programs become native code; else NumPy evaluates them.
+        self.jit = jit
         self._dimensions = dimensions or Dimensions(function)
         self._programs: dict[Any, Program | Variants] = {}
         self._lock = threading.RLock()
@@ -178,6 +189,26 @@ class CompiledFunction(Generic[P, R]):
         """Compiled methods: the instance is one of the Python values of the signature."""
         return self if instance is None else functools.partial(self, instance)
 
+    def trace(self, *args: Any, **kwargs: Any) -> Module:
+        """The program for arguments like these, as traced; nothing runs, and no Variable changes.
+
+        Args:
+            args: as in a call; a `tapec.TensorSpec` stands for a tensor, None in it for any size. Without any, those
+                of the ``input_signature``.
+            kwargs: as in a call.
+        """
+        args, kwargs = self._dimensions.bind(*specified(self._dimensions, args, kwargs))
+        leaves, spec = flatten([list(args), kwargs] if kwargs else list(args), parts=True)
+        inputs = self._dimensions.opened(
+            [as_input(leaf) for leaf in leaves], self._dimensions.declared(args, kwargs)
+        )
+        with self._lock:
+            return self._trace(inputs, spec, bool(kwargs), compiled=False).module
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """What becomes of the function for arguments like these (see `trace`): its text, its memory, its cost."""
+        return Lowered(self.trace(*args, **kwargs))
+
     def _find(
         self, inputs: Sequence[Any], spec: Any, declared: list[Any] | None, has_kwargs: bool
     ) -> Program:
@@ -189,10 +220,12 @@ class CompiledFunction(Generic[P, R]):
         with self._lock:
             return self._dimensions.program(inputs, spec, declared, trace)
 
-    def _trace(self, inputs: Sequence[Any], spec: Any, has_kwargs: bool) -> Program:
-        program = Program(self, inputs, spec, has_kwargs)
+    def _trace(
+        self, inputs: Sequence[Any], spec: Any, has_kwargs: bool, *, compiled: bool = True
+    ) -> Program:
+        program = Program(self, inputs, spec, has_kwargs, compiled=compiled)
         if program.created_variables:
-            program = Program(self, inputs, spec, has_kwargs)
+            program = Program(self, inputs, spec, has_kwargs, compiled=compiled)
             if program.created_variables:
                 raise _created_again(self.name)
         return program

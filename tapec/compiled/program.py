@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.witness import Witness
-from tapec.compiler import Executable, compile_module
+from tapec.compiler import Executable, compile_module, evaluated_module
 from tapec.effects import Effects
 from tapec.errors import ResourceExhaustedError, TypeError
 from tapec.frames import here, origin
@@ -39,12 +40,18 @@ class Program:
     """
 
     def __init__(
-        self, owner: CompiledFunction[Any, Any], inputs: Sequence[Any], spec: Any, has_kwargs: bool
+        self,
+        owner: CompiledFunction[Any, Any],
+        inputs: Sequence[Any],
+        spec: Any,
+        has_kwargs: bool,
+        *,
+        compiled: bool = True,
     ) -> None:
-        """Trace the function for inputs like these and compile the program."""
+        """Trace the function for inputs like these and compile the program, if it is to be run."""
         trace = Trace(owner.name)
         trace.hosts = []
-        with tracing(trace):
+        with tracing(trace), explained_breakpoints():
             names = iter(_argument_names(owner.python_function, inputs, spec, has_kwargs))
             traced = [
                 trace.input(i.type, next(names, None)) if isinstance(i, Tensor) else i
@@ -68,9 +75,10 @@ class Program:
         unify(trace.function)
         self.module = Module([trace.function])
         self.captures: list[Any] = trace.captures
-        if self.created_variables:
+        if self.created_variables or not compiled:
             return  # traced once more before it is compiled: the second trace makes none
-        self.executable: Executable = compile_module(self.module)
+        make = compile_module if owner.jit else evaluated_module
+        self.executable: Executable = make(self.module)
         self._prepare(trace)
 
     def at(self, sizes: Mapping[str, int]) -> Program:

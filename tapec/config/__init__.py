@@ -54,7 +54,16 @@ _NATIVE = Setting(
     "at which turn of a loop the gradient of its eager tape becomes native; 0: never",
 )
 
-settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE)
+_EAGER = Setting(
+    "TAPEC_EAGER",
+    "0",
+    "1: compiled functions run as plain Python, for debuggers; read at the start",
+)
+
+settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE, _EAGER)
+
+if _EAGER.value not in ("", "0"):
+    run_functions_eagerly(True)
 
 
 def threads() -> int:
@@ -91,6 +100,16 @@ def check_level() -> int:
 def dump_folder() -> Path | None:
     """Where programs are dumped after each pass; None when they are not."""
     return Path(_DUMP.value) if _DUMP.value else None
+
+
+def breakpoints_off() -> bool:
+    """Whether Python is told to pass over ``breakpoint()``."""
+    return os.environ.get("PYTHONBREAKPOINT") == "0"
+
+
+def own_debugger() -> bool:
+    """Whether Python is told to call another debugger than its own at ``breakpoint()``."""
+    return os.environ.get("PYTHONBREAKPOINT", "") not in ("", "0", "pdb.set_trace")
 
 
 def native_turn() -> int:

@@ -1,0 +1,171 @@
+"""What a program costs: arithmetic and memory traffic of each kernel, with the user's line.
+
+Counted is what the program says, not what a machine does: an element that a kernel computes twice counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tapec.ir.core import Block, Module, Operation
+from tapec.ir.dims import DimLike
+from tapec.ir.location import Location
+from tapec.ir.op import Elementwise, Op
+from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.regions import RegionOp
+from tapec.tables import Table
+
+#: How the numbers come about; the last line of the table.
+FORMULAS = (
+    "flops: 1 for each element of an arithmetic operation, 1 for each element that a reduction takes, 2 for each "
+    "product of a contraction; transcendentals: 1 for each element of a function of many instructions (exp, tanh, "
+    "a kernel of yours); bytes: operands read once, results written once"
+)
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """One kernel.
+
+    Attributes:
+        number: which of the program, in order.
+        ops: the operations in it that compute something.
+        location: the user's line of what it makes last.
+        runs: how often it runs in a call: the turns of the loops around it; None where nothing says so.
+        flops: floating-point operations of one run.
+        transcendentals: values of functions of many instructions, of one run.
+        bytes_read: of its operands, each once.
+        bytes_written: of its results.
+    """
+
+    number: int
+    ops: tuple[str, ...]
+    location: Location | None
+    runs: DimLike | None
+    flops: DimLike
+    transcendentals: DimLike
+    bytes_read: DimLike
+    bytes_written: DimLike
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        place = "" if self.location is None else f"{self.location.file}:{self.location.line}"
+        source = "" if self.location is None else self.location.text
+        runs = "?" if self.runs is None else _text(self.runs)
+        numbers = (self.flops, self.transcendentals, self.bytes_read, self.bytes_written)
+        return str(self.number), runs, *map(_text, numbers), _listed(self.ops), place, source
+
+
+@dataclass(frozen=True, repr=False)
+class Cost:
+    """What all kernels of a program cost, in the order in which they run.
+
+    Attributes:
+        kernels: one entry each.
+    """
+
+    kernels: tuple[KernelCost, ...]
+
+    @property
+    def flops(self) -> Any:
+        """Floating-point operations of a call; kernels of which nothing says how often they run count once."""
+        return sum(k.flops * _times(k) for k in self.kernels)
+
+    @property
+    def transcendentals(self) -> Any:
+        """Values of functions of many instructions, of a call."""
+        return sum(k.transcendentals * _times(k) for k in self.kernels)
+
+    @property
+    def bytes(self) -> Any:
+        """Read and written by all kernels of a call."""
+        return sum((k.bytes_read + k.bytes_written) * _times(k) for k in self.kernels)
+
+    def _table(self) -> Table:
+        columns = (
+            "kernel", "runs", "flops", "transcendentals", "bytes read", "bytes written", "operations", "line", "source",
+        )  # fmt: skip
+        total = (
+            f"{_text(self.flops)} flops, {_text(self.transcendentals)} transcendentals, "
+            f"{_text(self.bytes)} bytes in {len(self.kernels)} kernels"
+        )
+        rows = [k.cells for k in self.kernels]
+        return Table(columns, rows, "what the program costs", f"{total}\n{FORMULAS}")
+
+    def __str__(self) -> str:
+        """A table."""
+        return self._table().text()
+
+    def __repr__(self) -> str:
+        caption, _, _ = self._table().caption.partition("\n")
+        return f"<Cost: {caption}>"
+
+    def __rich__(self) -> Any:
+        """A table of the rich library."""
+        return self._table().rich()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+def cost_of(module: Module) -> Cost:
+    """What a program of kernels costs."""
+    kernels = _kernels(module.entry.block, 1)
+    return Cost(tuple(_cost(i, op, runs) for i, (op, runs) in enumerate(kernels)))
+
+
+def _kernels(block: Block, runs: DimLike | None) -> Iterator[tuple[Operation, DimLike | None]]:
+    """The kernels of a block and of the regions in it, with how often they run."""
+    for op in block.ops:
+        if isinstance(op.defn, KernelOp):
+            yield op, runs
+        elif isinstance(op.defn, RegionOp):
+            turns = op.defn.turns(op)
+            inside = None if turns is None or runs is None else runs * turns
+            for region in op.regions:
+                yield from _kernels(region.block, inside)
+
+
+def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
+    flops: DimLike = 0
+    transcendentals: DimLike = 0
+    names: dict[str, None] = {}
+    location = kernel.location
+    for op in kernel.regions[0].block.ops[:-1]:
+        one, many = _arithmetic(op)
+        if (one, many) != (0, 0):
+            names[op.name] = None
+            location = op.location or location
+        flops, transcendentals = flops + one, transcendentals + many
+    read = sum((v.tensor.bytes for v in kernel.operands), 0)
+    written = sum((r.tensor.bytes for r in kernel.results), 0)
+    return KernelCost(number, tuple(names), location, runs, flops, transcendentals, read, written)
+
+
+def _arithmetic(op: Operation) -> tuple[DimLike, DimLike]:
+    """Floating-point operations of one, and values of functions of many instructions."""
+    if not op.results[0].tensor.dtype.is_floating:
+        return 0, 0
+    if isinstance(op.defn, Elementwise):
+        if op.defn.cheap and getattr(op.defn, "scalar", None) is None:
+            return 0, 0  # a choice or a conversion
+        size = op.defn.flops(op)
+        return (0, size) if op.defn.costly else (size, 0)
+    counts = type(op.defn).flops is not Op.flops  # elsewhere it is a guess for the scheduler
+    return (op.defn.flops(op) if counts else 0), 0
+
+
+def _times(kernel: KernelCost) -> Any:
+    return 1 if kernel.runs is None else kernel.runs
+
+
+def _text(number: Any) -> str:
+    return f"{number:,}" if isinstance(number, int) else str(number)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    shown = names if len(names) <= 5 else (*names[:2], "...", *names[-2:])
+    return " ".join(shown) or "copy"

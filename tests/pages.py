@@ -1,0 +1,48 @@
+"""Pages of documentation, with what their blocks of code print.
+
+Run as a program, this writes into pages what is printed: ``python tests/pages.py docs/compile.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+#: A block of code, and what it prints, if that is shown.
+_BLOCK = re.compile(r"```python\n(.*?)```(\n\n```text\n(.*?)```)?", re.DOTALL)
+
+
+def printed(code: str, names: dict[str, Any]) -> str:
+    """What a block prints; its lines count from its first, in a file of its own."""
+    file = "train.py"
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(code, file, "exec"), names)
+    return stream.getvalue()
+
+
+def as_run(text: str) -> str:
+    """A page with what its blocks print."""
+    names: dict[str, Any] = {"__name__": "train"}
+
+    def shown(block: re.Match[str]) -> str:
+        code = block.group(1)
+        output = printed(code, names)
+        return f"```python\n{code}```" + (f"\n\n```text\n{output}```" if output else "")
+
+    return _BLOCK.sub(shown, text)
+
+
+if __name__ == "__main__":
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(as_run(page.read_text("utf-8")), "utf-8")
