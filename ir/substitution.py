@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tapec.ir.core import Function, Operation
-from tapec.ir.dims import Dim, DimLike, Symbol, plain_symbol, substitute, symbol, symbols
+from tapec.ir.dims import Dim, DimLike, plain_symbol, substitute, symbol, symbols
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, TensorType
 
@@ -44,23 +44,28 @@ def substitute_symbols(function: Function, dims: Mapping[str, DimLike]) -> None:
 
 
 def unify(function: Function) -> None:
-    """Let symbols that a guard says are equal be one symbol, within the bounds of both.
+    """Write symbols that guards tell: as a number, or equal symbols as one, within the bounds of both.
 
-    What is behind then needs no guard to see equal shapes.
+    What is behind then needs no guard to see equal shapes. Whoever calls the function still has to check the guards.
     """
-    known = {s.name: s for arg in function.args for s in arg.tensor.symbols()}
-    for left, right in list(function.guards):
-        names = [plain_symbol(parse_dim(text)) for text in (left, right)]
-        pair = [known.get(name) for name in names if name is not None]
-        one, other = pair if len(pair) == 2 else (None, None)
-        if one is None or other is None or one == other:
+    known: dict[str, DimLike] = {
+        s.name: symbol(s.name, s.low, s.high) for arg in function.args for s in arg.tensor.symbols()
+    }
+    for guard in list(function.guards):
+        one, other = (substitute(parse_dim(text), known) for text in guard)
+        if isinstance(one, int):
+            one, other = other, one
+        name, second = plain_symbol(one), plain_symbol(other)
+        if name is None or one == other or (second is None and not isinstance(other, int)):
             continue
-        both = _intersection(one, other)
-        substitute_symbols(function, {one.name: both, other.name: both})
-        (merged,) = symbols(both)
-        known = {name: merged if s in (one, other) else s for name, s in known.items()}
+        merged = other if isinstance(other, int) else _intersection(one, other)
+        dims = {n: merged for n in (name, second) if n is not None}
+        substitute_symbols(function, dims)
+        known = {n: substitute(dim, dims) for n, dim in known.items()}
 
 
-def _intersection(one: Symbol, other: Symbol) -> DimLike:
-    highs = [s.high for s in (one, other) if s.high is not None]
-    return symbol(one.name, max(one.low, other.low), min(highs, default=None))
+def _intersection(one: DimLike, other: DimLike) -> DimLike:
+    """A symbol of the first one's name that is within the bounds of both."""
+    (a,), (b,) = symbols(one), symbols(other)
+    highs = [s.high for s in (a, b) if s.high is not None]
+    return symbol(a.name, max(a.low, b.low), min(highs, default=None))

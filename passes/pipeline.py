@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 
 from tapec.ir.core import Module
 from tapec.ir.errors import PassError, TapecError
+from tapec.ir.guards import recording_guards
 from tapec.passes import ORDER, PASSES, PIPELINES
 from tapec.passes.table import Pass, corrected, violations
 
@@ -173,7 +174,9 @@ def run_pipeline(
 def _run_stage(module: Module, stage: Stage) -> bool:
     place = f"in pass {stage.name!r} of '@{module.entry.name}'"
     try:
-        return stage.row.run(module, stage.options)
+        # What was assumed of symbolic dims may have to be assumed again, of what a pass writes.
+        with recording_guards(module.entry):
+            return stage.row.run(module, stage.options)
     except TapecError as error:
         # The user's mistake keeps its class: programs catch it.
         error.message = f"{place}: {error.message}"

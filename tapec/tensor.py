@@ -27,6 +27,7 @@ from tapec.frames import here, origin, resolve, visit
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
 from tapec.ir.types import F32, I32, STRING, DType, TensorType, as_dtype
+from tapec.open_size import OpenSize
 from tapec.recording import (
     about_none,
     active_tapes,
@@ -392,6 +393,9 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
         )
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stack(value, dtype)
+    if isinstance(value, OpenSize):
+        size: Tensor = apply("extent", dim=value.dim, type=TensorType(dtype or I32))
+        return size
     array = as_array(value, dtype)
     trace = current_trace()
     if trace is not None:

@@ -260,50 +260,6 @@ def _dim_of(dim: Any) -> int | None:
     return size
 
 
-class SizeRead(BaseException):
-    """Python code read a size that is None in a program which nobody asked for; it never reaches the user.
-
-    No ``Exception``, so that the user's handlers do not take it for theirs.
-    """
-
-
-class GuessedShape(TensorShape):
-    """A shape with sizes left open that nobody declared: who reads one of them raises `SizeRead`."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self, dims: Any) -> None:
-        """Take the sizes that are known, None for the others."""
-        self._known: Dims = tuple(dims)
-
-    @property
-    def _dims(self) -> Dims:  # type: ignore[override]
-        raise SizeRead
-
-    @property
-    def rank(self) -> int:
-        """Number of axes."""
-        return len(self._known)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, slice):
-            part = self._known[key]
-            return GuessedShape(part) if None in part else TensorShape(part)
-        size = self._known[key]
-        if size is None:
-            raise SizeRead
-        return size
-
-    def __hash__(self) -> int:
-        raise SizeRead
-
-
 @lru_cache(maxsize=4096)
 def shape_of(type: TensorType) -> TensorShape:
     """The shape of a type; a size that only a call will know is None."""

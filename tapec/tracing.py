@@ -26,10 +26,11 @@ from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import emitted
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import TensorType, as_dtype
+from tapec.open_size import GuessedShape, SizeRead
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear, unheard
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
-from tapec.tensor_shape import GuessedShape, SizeRead, TensorShape, shape_of
+from tapec.tensor_shape import TensorShape, shape_of
 from tapec.texts import refuse_texts
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _guessing: ContextVar[bool] = ContextVar("guessing", default=False)
 
 @contextmanager
 def guessing_sizes() -> Iterator[None]:
-    """Let Python code that reads an open size of a traced tensor raise `tapec.tensor_shape.SizeRead`."""
+    """Let Python code see open sizes of traced tensors as `tapec.open_size.OpenSize`."""
     token = _guessing.set(True)
     try:
         yield
@@ -63,8 +64,9 @@ class TracedTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         """The shape; a size that only a call will know is None."""
-        shape = shape_of(self.type)
-        return shape if self.type.is_static or not _guessing.get() else GuessedShape(shape)
+        if self.type.is_static or not _guessing.get():
+            return shape_of(self.type)
+        return GuessedShape(self.type.shape)
 
     def __len__(self) -> int:
         if self.type.shape and not isinstance(self.type.shape[0], int):

@@ -219,3 +219,60 @@ def test_bad_calls() -> None:
         f(rows(4, 2), {"z": rows(4)[:, 0]})
     with pytest.raises(ValueError, match="x is declared with 2 axes"):
         f(rows(4)[0], {"z": rows(4)[:, 0]})
+
+
+def test_sizes_that_flow_into_sizes_stay_open() -> None:
+    """What code written for numbers does most: reshape by them, make tensors of them, divide by them."""
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        n, width = x.shape
+        flat = tapec.reshape(x, [x.shape[0] * width])
+        ones = tapec.ones([n + 1, 2]) + tapec.zeros(x.shape[:1].concatenate([2]))[:1]
+        return flat, ones, tapec.zeros_like(x) + tapec.ones(x.shape), tapec.reduce_sum(x) / n
+
+    for n in (3, 5, 8, 2):
+        x = rows(n)
+        flat, ones, same, mean = f(x)
+        np.testing.assert_array_equal(flat, x.reshape(-1))
+        assert (ones.shape, same.shape) == ((n + 1, 2), (n, 3))
+        np.testing.assert_allclose(mean, x.sum() / n, rtol=1e-5)
+    assert len(f.programs) == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda n: n == 4,
+        lambda n: n > 3,
+        lambda n: {3: 1.0, 4: 2.0}.get(n, 0.0),
+        lambda n: f"{n}" == "4",
+        lambda n: n * 0.5,
+        lambda n: 1.0 / n,
+        lambda n: float(n),
+        lambda n: len(range(n)),
+        lambda n: n - 7 if n % 2 else n,
+        lambda n: -n,
+        lambda n: np.ones(n).sum(),
+        lambda n: [1.0] * n == [1.0] * 4,
+    ],
+)
+def test_numbers_are_never_guessed(use: Callable[[Any], Any]) -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        return tapec.reduce_sum(x) * 0.0 + float(use(x.shape[0]))
+
+    for n in (3, 4, 5, 6):
+        assert float(f(rows(n))) == pytest.approx(float(use(n)))
+
+
+def test_a_size_that_has_to_be_a_number() -> None:
+    @tapec.compile(input_signature=[tapec.TensorSpec([None])])
+    def f(x: Any) -> Any:
+        return x + tapec.range(5.0)
+
+    assert f(tapec.ones([5])).numpy().tolist() == [1, 2, 3, 4, 5]
+    with pytest.raises(InvalidArgumentError, match="must be equal here, got 6 and 5"):
+        f(tapec.ones([6]))
+    assert f(tapec.ones([1])).shape == (5,)
+    assert len(f.programs) == 2

@@ -5,7 +5,7 @@ equal structure are a family, and share the programs whose patterns they match:
 
 * Sizes that are declared (`tapec.compiled.declarations`) are symbols from the first trace on.
 * With ``dynamic="auto"`` the first call of a family is traced for its very shapes. At the second distinct size of a
-  dim, the function is traced with that dim open. Where it needs the number (Python code reads it from ``x.shape``, an
+  dim, the function is traced with that dim open. Where it needs the number (Python code compares or counts by it, an
   operation has no code for it, it has to equal a number), the very shapes are traced again, as for any other call.
 * With ``dynamic=True`` all dims are open from the first trace on; with ``False`` none is.
 
@@ -27,9 +27,9 @@ from tapec.frames import here
 from tapec.ir.dims import DimLike, substitute, symbol, symbols
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import TensorType
+from tapec.open_size import SizeRead
 from tapec.structure import flatten
 from tapec.tensor import Tensor
-from tapec.tensor_shape import SizeRead
 from tapec.tracing import guessing_sizes
 
 if TYPE_CHECKING:

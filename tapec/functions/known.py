@@ -24,6 +24,7 @@ from tapec.ir.ops.compare import Cast
 from tapec.ir.ops.movement import Movement
 from tapec.ir.ops.source import Constant, Extent
 from tapec.ir.types import DType, Shape, TensorType
+from tapec.open_size import GuessedShape, OpenSize
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
 from tapec.tracing import TracedTensor
 
@@ -43,6 +44,8 @@ def as_shape(shape: Any) -> Shape:
         tensor = as_tensor(shape)
         elements = _known_or_refuse(tensor)
         return tuple(as_dim(d) for d in elements.reshape(-1).tolist())
+    if isinstance(shape, GuessedShape):
+        return shape.shape
     if isinstance(shape, np.ndarray):
         shape = shape.reshape(-1).tolist()
     return tuple([as_dim(d) for d in arguments.items(shape, "a shape")])
@@ -58,6 +61,8 @@ def as_dim(size: Any) -> DimLike:
         raise ValueError(f"{size} is too large for a size", location=here())
     if isinstance(size, builtins.int | Dim):
         return size
+    if isinstance(size, OpenSize):
+        return size.dim
     if isinstance(size, Tensor) or hasattr(size, "read_value"):
         found = _known_or_refuse(as_tensor(size))
         return as_dim(found.reshape(()).item() if found.size == 1 else found.tolist())
@@ -183,6 +188,8 @@ def static_value(value: TensorLike, what: str) -> Any:
                 hint="pass a Python number",
             )
         value = found
+    if isinstance(value, OpenSize):
+        return value.dim
     if isinstance(value, np.generic | np.ndarray):
         if value.size != 1:
             raise TypeError(
