@@ -14,6 +14,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from tapec.ir.op import OPS
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 #: A block of code, and what it prints, if that is shown.
@@ -34,13 +36,18 @@ def printed(code: str, names: dict[str, Any]) -> str:
 def as_run(text: str) -> str:
     """A page with what its blocks print."""
     names: dict[str, Any] = {"__name__": "train"}
+    known = set(OPS)
 
     def shown(block: re.Match[str]) -> str:
         code = block.group(1)
         output = printed(code, names)
         return f"```python\n{code}```" + (f"\n\n```text\n{output}```" if output else "")
 
-    return _BLOCK.sub(shown, text)
+    try:
+        return _BLOCK.sub(shown, text)
+    finally:
+        for name in set(OPS) - known:
+            del OPS[name]  # custom ops of the page
 
 
 if __name__ == "__main__":

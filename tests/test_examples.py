@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tapec.ir.op import OPS
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, README = ROOT / "examples", ROOT / "README.md"
 
@@ -22,7 +24,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run an example of this name and return what it printed."""
 
     def run_example(name: str) -> str:
-        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        known = set(OPS)
+        try:
+            runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        finally:
+            for op in set(OPS) - known:
+                del OPS[op]  # custom ops of the example
         return capsys.readouterr().out
 
     return run_example
@@ -133,3 +140,9 @@ def test_none_gradients(run: Run) -> None:
     ):
         assert line in out
     assert "variables ['v:0']" in out
+
+
+def test_custom_op(run: Run) -> None:
+    out = run("custom_op")
+    assert abs(number(r"rate found (\S+),", out) - 0.2) < 0.002
+    assert out.count("calls nothing outside of the program") == 2

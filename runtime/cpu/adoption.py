@@ -26,8 +26,9 @@ from tapec.runtime.cpu.vectormath import BOUNDS
 #: LLVM's functions that are instructions on every target, so that no library is behind them.
 _INSTRUCTIONS = frozenset(
     """abs bitreverse bswap ceil copysign ctlz ctpop cttz fabs floor fma fshl fshr maximum maximumnum maxnum minimum
-    minimumnum minnum nearbyint rint round roundeven sadd.sat smax smin sqrt ssub.sat trunc uadd.sat umax umin
-    usub.sat""".split()
+    minimumnum minnum nearbyint rint round roundeven sadd.sat sadd.with.overflow scmp smax smin smul.with.overflow
+    sqrt ssub.sat ssub.with.overflow trunc uadd.sat uadd.with.overflow ucmp umax umin umul.with.overflow usub.sat
+    usub.with.overflow""".split()
 )
 #: Functions of the C library that are instructions.
 _AS_INSTRUCTIONS = {
