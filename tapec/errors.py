@@ -49,6 +49,7 @@ __all__ = [
     "DataLossError",
     "DeadlineExceededError",
     "FailedPreconditionError",
+    "InaccessibleTensorError",
     "InternalError",
     "InvalidArgumentError",
     "NotDifferentiableError",
@@ -216,6 +217,10 @@ class TypeError(TapecError, builtins.TypeError):
 
 class RuntimeError(TapecError, builtins.RuntimeError):
     """Something done at the wrong time: a tape used twice, a tensor that left its function."""
+
+
+class InaccessibleTensorError(RuntimeError, builtins.ValueError):
+    """A tensor of a function, branch or loop that was being compiled is used outside of it."""
 
 
 class AttributeError(TapecError, builtins.AttributeError):

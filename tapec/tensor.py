@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.autograph.remedies import remedy_for_iteration, remedy_for_truth
 from tapec.counterparts import counterpart, require_none
 from tapec.devices import CPU
 from tapec.errors import (
     InvalidArgumentError,
+    OperatorNotAllowedInGraphError,
     ResourceExhaustedError,
     RuntimeError,
     TypeError,
@@ -167,10 +169,10 @@ class Tensor(Operators):
 
     def __bool__(self) -> bool:
         if self._array is None:
-            raise TypeError(
+            raise OperatorNotAllowedInGraphError(
                 "the truth of this tensor is not known while the function is compiled",
                 location=here(),
-                hint="use tapec.cond or tapec.while_loop, or tapec.where to choose between values",
+                hint=remedy_for_truth(origin()),
             )
         departs(self, "bool()")
         if self._array.size != 1:
@@ -200,6 +202,12 @@ class Tensor(Operators):
     def __iter__(self) -> Iterator[Tensor]:
         if not self.type.shape:
             raise TypeError("Cannot iterate over a scalar tensor.", location=here())
+        if self._array is None:
+            raise OperatorNotAllowedInGraphError(
+                "Python cannot iterate over a tensor while the function is compiled",
+                location=here(),
+                hint=remedy_for_iteration(origin()),
+            )
         return iter([self[i] for i in range(len(self))])
 
     def __hash__(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.errors import InaccessibleTensorError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Region, Value
@@ -97,6 +97,7 @@ class Trace:
         """Start with an empty program; what it reads of a ``parent`` that goes on around it are captures too."""
         self.function = Function(name)
         self.parent = parent
+        self._where = origin()
         #: The tapes that record the parent meanwhile.
         self.tapes_around = active_tapes()
         self.builder = Builder(self.function.block)
@@ -105,6 +106,8 @@ class Trace:
         self.created_variables = False
         #: Functions that the program calls when it runs, in order; None where it cannot.
         self.hosts: list[Any] | None = None
+        #: The largest value that a number takes which counts a loop's turns.
+        self.largest: dict[Value, int] = {}
         self._captured: dict[int, Value] = {}
         #: What each captured array (by ``id``) held when it was captured.
         self._contents: dict[int, Array] = {}
@@ -132,14 +135,29 @@ class Trace:
         """
         if isinstance(tensor, TracedTensor) and not self._is_inside(tensor.trace):
             if tensor.trace is not self:
-                raise RuntimeError(
-                    f"a tensor ({tensor.type}) of another compiled function was used here: it left that "
-                    "function while it was compiled",
-                    location=here(),
-                    hint="return the tensor from its function instead of storing it outside",
-                )
+                raise tensor.trace.left_by(tensor)
             return self._marked.get(tensor.value, tensor.value)
         return self._capture(tensor, tensor.type, None)
+
+    def left_by(self, tensor: TracedTensor) -> InaccessibleTensorError:
+        """What to raise where a tensor of this trace is used outside of it."""
+        op = tensor.value.op
+        made = resolve(self._where) if op is None or op.location is None else op.location
+        line = "" if made is None else f" at {made.file}:{made.line}"
+        inside = self.parent is not None
+        what = "a branch or loop" if inside else "another compiled function"
+        hint = "return the tensor from its function instead of storing it outside"
+        if inside:
+            hint = (
+                "let a variable that has a value before the branch or loop take it; a loop collects values in a "
+                "tapec.TensorArray, not in a list"
+            )
+        return InaccessibleTensorError(
+            f"a tensor ({tensor.type}) is out of scope: it was made in {what}{line}, and left that while "
+            "it was compiled",
+            location=here(),
+            hint=hint,
+        )
 
     def is_within(self, trace: Trace) -> bool:
         """Whether this is the trace, or goes on inside of it."""

@@ -1,19 +1,20 @@
-"""The namespace ``tapec.autograph``: what TensorFlow does to the Python code of a compiled function.
+"""The namespace ``tapec.autograph``: Python control flow over tensors, in functions that `tapec.compile` traces.
 
-A function that `tapec.compile` traces is run by Python itself: loops and branches over Python values are unrolled, and
-those over tensors are written with `tapec.cond`, `tapec.while_loop`, `tapec.scan` and their kin.
+``if``, ``while``, ``for``, ``and``, ``or``, ``not`` and conditional expressions of user code are asked at run time of
+the trace what they decide over (`tapec.autograph.rewriting`): over Python's values they do what Python does; over
+tensors they become branches and loops of the program. ``docs/control-flow.md`` has the rules.
 """
 
 from __future__ import annotations
 
-import builtins
-import inspect
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tapec.absent import namespace
 from tapec.autograph import experimental as experimental
+from tapec.autograph.conversion import converted_code, converted_source, with_code
 from tapec.errors import TypeError
 from tapec.frames import here
 
@@ -23,26 +24,44 @@ F = TypeVar("F", bound=Callable[..., Any])
 def to_code(
     entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None
 ) -> str:
-    """The source of a function as it is traced: its own, as nothing is converted.
+    """The source of a function as it runs while a function is compiled.
 
     The command ``tapec ir FILE`` shows the program that becomes of it.
 
+    Args:
+        entity: the function; a method's or compiled function's is taken.
+        recursive: without effect: functions that it calls are converted when they are called.
+        experimental_optional_features: without effect.
+
     Raises:
-        TypeError: the source is not available.
+        TypeError: it is no function.
+        ValueError: it is not converted; the message says why.
     """
-    try:
-        return inspect.getsource(getattr(entity, "python_function", entity))
-    except (OSError, builtins.TypeError):
-        raise TypeError(f"the source of {entity!r} is not available", location=here()) from None
+    return converted_source(_function(entity))
 
 
 def to_graph(entity: F, recursive: bool = True, experimental_optional_features: Any = None) -> F:
-    """The function that is traced: itself, as nothing is converted."""
-    return entity
+    """The function as it runs while a function is compiled; elsewhere it does what the original does.
+
+    Arguments and errors are those of `to_code`.
+    """
+    function = _function(entity)
+    converted_source(function)  # which refuses what is not converted
+    code = converted_code(function)
+    assert not isinstance(code, str)
+    return with_code(function, code)  # type: ignore[return-value]
+
+
+def _function(entity: Any) -> FunctionType:
+    found = getattr(entity, "python_function", entity)
+    found = getattr(found, "__func__", found)
+    if not isinstance(found, FunctionType):
+        raise TypeError(f"expected a function, got {entity!r}", location=here())
+    return found
 
 
 def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
-    """Without effect: nothing is converted, so nothing is said about it."""
+    """Without effect: `to_code` shows what is converted."""
 
 
 def trace(*args: Any) -> None:

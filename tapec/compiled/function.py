@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from tapec.autograph import conversion
 from tapec.compiled.dimensions import Dimensions, Dynamic
 from tapec.compiled.keys import as_input, leaf_key
 from tapec.compiled.lowering import Lowered, specified
@@ -33,6 +34,7 @@ R = TypeVar("R")
 def compile(
     function: Callable[P, R],
     *,
+    autograph: bool = True,
     name: str | None = None,
     input_signature: Sequence[Any] | None = None,
     dims: Mapping[str, Any] | None = None,
@@ -44,6 +46,7 @@ def compile(
 def compile(
     function: None = None,
     *,
+    autograph: bool = True,
     name: str | None = None,
     input_signature: Sequence[Any] | None = None,
     dims: Mapping[str, Any] | None = None,
@@ -54,6 +57,7 @@ def compile(
 def compile(
     function: Any = None,
     *,
+    autograph: bool = True,
     name: str | None = None,
     input_signature: Sequence[Any] | None = None,
     dims: Mapping[str, Any] | None = None,
@@ -65,7 +69,10 @@ def compile(
 
     Variables that the function reads are taken by reference and updated in place; Tensors and NumPy arrays from
     outside are inputs; other Python values are constants of the program. Called with other dtypes, ranks or Python
-    values, it is compiled again for them; with another size, once more for all sizes. Python loops are unrolled.
+    values, it is compiled again for them; with another size, once more for all sizes.
+
+    Branches and loops over tensors become part of the program; those over Python's values run while the function is
+    traced, so such loops are unrolled.
 
     Sizes that change from call to call are best declared, by ``dims`` or by None in ``input_signature``: then nothing
     is compiled twice. Inside of the function they are None in ``x.shape``; ``tapec.shape(x)`` has them as a tensor,
@@ -73,6 +80,7 @@ def compile(
 
     Args:
         function: the function.
+        autograph: whether Python's control flow over tensors is converted, in it and in what it calls.
         name: of the program, for dumps; the function's own if None.
         input_signature: a `tapec.TensorSpec` for each positional argument, in lists and dicts as the arguments are.
             Arguments are converted to tensors that fit, or refused. None in a shape is any size.
@@ -89,9 +97,10 @@ def compile(
     Raises:
         TypeError, ValueError: ``input_signature`` or ``dims`` does not fit the function, or at a call the arguments.
         ValueError: at a call, if the function makes a Variable at each call.
-        TypeError: at a call, if the function needs a tensor's value in Python.
+        OperatorNotAllowedInGraphError: at a call, if the function needs a tensor's value in Python.
     """
     options: Any = {
+        "autograph": autograph,
         "name": name,
         "input_signature": input_signature,
         "dims": dims,
@@ -108,7 +117,7 @@ def compile(
     _hold_to_functions(function)
     wanted: Dynamic = "auto" if reduce_retracing and not dynamic else dynamic
     sizes = Dimensions(function, input_signature=input_signature, dims=dims, dynamic=wanted)
-    return CompiledFunction(function, name, sizes, jit=jit)
+    return CompiledFunction(function, name, sizes, jit=jit, autograph=autograph)
 
 
 def _hold_to_functions(function: Any) -> None:
@@ -133,11 +142,13 @@ class CompiledFunction(Generic[P, R]):
         dimensions: Dimensions | None = None,
         *,
         jit: bool = True,
+        autograph: bool = True,
     ) -> None:
         """Nothing is traced before the first call."""
         # Attributes of a callable object are its own affair: copies could hide the methods of this class.
         functools.update_wrapper(self, function, updated=())
         self.python_function = function
+        self.autograph = autograph
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         #: Whether programs become native code; else NumPy evaluates them.
         self.jit = jit
@@ -148,7 +159,7 @@ class CompiledFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is not None or plain_calls:
             # Part of the outer program, or for debugging.
-            return self.python_function(*args, **kwargs)
+            return cast(R, conversion.call(self.python_function, self.autograph, args, kwargs))
         if not kwargs:
             # The common case, fast: all arguments are tensors.
             key: Any = tuple([a.type if type(a) is EagerTensor else None for a in args])

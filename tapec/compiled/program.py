@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tapec.autograph import conversion
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.witness import Witness
@@ -60,7 +61,7 @@ class Program:
             args, kwargs = _arguments(spec, traced, has_kwargs)
             witness = Witness(owner.name, owner.python_function, _state(inputs))
             with witness.watching():
-                result = owner.python_function(*args, **kwargs)
+                result = conversion.call(owner.python_function, owner.autograph, args, kwargs)
             self._leaves, self._spec = flatten(result, parts=True)
             self._check_leaves(trace)
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])

@@ -15,8 +15,9 @@ from tapec.control.tensor_array import TensorArray
 from tapec.derivatives.replay import watch_reads
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast
+from tapec.functions.arithmetic import cast, minimum
 from tapec.functions.arrays import full
+from tapec.functions.rearrangement import part as rows_from
 from tapec.functions.rearrangement import reshape
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Region, Value
@@ -27,12 +28,15 @@ from tapec.ir.ops.regions import copied_into, new_region
 from tapec.ir.ops.repetition_rules import ENDLESS, most_turns
 from tapec.ir.types import BOOL, TensorType
 from tapec.recording import active_tapes, current_trace, tracing
-from tapec.structure import unflatten
+from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
 
 Leaves = list[Any]
+
+#: Pairs of leaves, and what makes a result of the Tensors that the program has for them.
+Merged = tuple[list[tuple[Any, Any]], Callable[[list[Tensor]], Any]]
 
 
 def truth(pred: TensorLike) -> Tensor:
@@ -62,31 +66,52 @@ def branch(pred: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any]) 
         TypeError: they return different dtypes.
         ValueError: they return different structures or shapes.
     """
-    returned: list[Any] = []
+    return one_of(pred, then, otherwise, _same_structure)
 
-    def side(fn: Callable[[], Any]) -> Callable[[list[Tensor]], list[Tensor]]:
-        def run(_: list[Tensor]) -> list[Tensor]:
-            found = fn()
-            returned.append(found)
-            return [] if found is None else _dense(tensors_in(found)[0])
 
-        return run
-
-    parts = [_Part(name, side(fn), ()) for name, fn in (("true_fn", then), ("false_fn", otherwise))]
-    one, other = returned
+def _same_structure(one: Any, other: Any) -> Merged:
     nothing = one is None or other is None
-    if (one is not other) if nothing else tensors_in(one)[1] != tensors_in(other)[1]:
+    if nothing and one is other:
+        return [], lambda _: None
+    if nothing or tensors_in(one)[1] != tensors_in(other)[1]:
         raise ValueError(
             f"cond: true_fn and false_fn return different structures: {one!r} and {other!r}",
             location=here(),
         )
-    leaves, spec = ([], None) if nothing else tensors_in(one)
-    _check_types("cond", "from true_fn", "from false_fn", *(p.results for p in parts))
+    leaves, spec = tensors_in(one)
+    _check_types("cond", "from true_fn", "from false_fn", *(_types(v) for v in (one, other)))
+    pairs = list(zip(flatten(one)[0], flatten(other)[0], strict=True))
+    return pairs, lambda found: unflatten(spec, _like(leaves, found))
+
+
+def _types(structure: Any) -> list[TensorType]:
+    return [v.type for v in _dense(tensors_in(structure)[0])]
+
+
+def _ignoring(fn: Callable[[], Any]) -> Callable[[list[Tensor]], Any]:
+    return lambda _: fn()
+
+
+def one_of(
+    pred: Tensor,
+    then: Callable[[], Any],
+    otherwise: Callable[[], Any],
+    merge: Callable[[Any, Any], Merged],
+) -> Any:
+    """What becomes of two functions of which the program runs one.
+
+    ``merge`` takes what they return, and gives the leaves in which that differs, as pairs of the same types, and a
+    function that makes the result of the Tensors which the program has for these.
+    """
+    parts = [_Part(name, ()) for name in ("true_fn", "false_fn")]
+    returned = [part.run(_ignoring(fn)) for part, fn in zip(parts, (then, otherwise), strict=True)]
+    pairs, result = merge(*returned)
+    for number, part in enumerate(parts):
+        part.finish([pair[number] for pair in pairs])
     inputs = _Inputs(parts)
-    regions = [inputs.region(p, 0, [], len(leaves)) for p in parts]
+    regions = [inputs.region(p, 0, [], len(pairs)) for p in parts]
     results = inputs.apply("cond", [pred], regions)
-    found = inputs.keep_states(results, len(leaves))
-    return None if nothing else unflatten(spec, _like(leaves, found))
+    return result(inputs.keep_states(results, len(pairs)))
 
 
 # ---- loops
@@ -103,14 +128,8 @@ def repeated(
     Raises:
         TypeError, ValueError: a step returns other dtypes or shapes.
     """
-    leaves = _started(leaves, step)
-    first = _dense(leaves)
-
-    def body(values: list[Tensor], _: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        return _dense(step(_like(leaves, values))), []
-
-    found, _ = _loop("while_loop", first, [], body, lambda v: again(_like(leaves, v)), limit, False)
-    return _like(leaves, found)
+    loop = Turns("while_loop", length=limit, again=again)
+    return loop.run(leaves, lambda values, _: (step(values), []))[0]
 
 
 def over_rows(
@@ -130,48 +149,97 @@ def over_rows(
     Raises:
         TypeError, ValueError: a step returns other dtypes or shapes than it takes.
     """
-    length = columns[0].type.shape[0]
-    return _loop(name, first, columns, step, None, length, backwards)
+    return Turns(name, columns, columns[0].type.shape[0], backwards=backwards).run(first, step)
 
 
-def _loop(
-    name: str,
-    first: list[Tensor],
-    columns: list[Tensor],
-    step: Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]],
-    again: Callable[[list[Tensor]], Tensor] | None,
-    length: DimLike | None,
-    backwards: bool,
-) -> tuple[list[Tensor], list[Tensor]]:
-    carried = [v.type for v in first]
-    rows = [c.type.with_shape(c.type.shape[1:]) for c in columns]
-    count = len(first)
+class Turns:
+    """A loop of the program, by what says how often it turns; all of it together, if there is more.
 
-    def run(inputs: list[Tensor]) -> list[Tensor]:
-        values, made = step(inputs[:count], inputs[count:])
-        return [*values, *made]
+    Args:
+        name: for messages.
+        columns: Tensors of which each turn takes its row.
+        length: the number of turns, or the most; None if nothing is known.
+        count: the number of turns, an int32 of rank 0 that the program computes.
+        again: takes the values that go round, and says whether there is another turn.
+        backwards: from the last row to the first.
 
-    parts = [_Part(name, run, [*carried, *rows])]
-    _check_types(name, "before a turn", "after it", carried, parts[0].results[:count])
-    if again is not None:
-        parts.append(_Part("cond", lambda values: [again(values)], carried))
-        if parts[1].states:
+    Attributes:
+        most: the number of turns at most, which a step may set.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[Tensor] = (),
+        length: DimLike | None = None,
+        count: Tensor | None = None,
+        again: Callable[[Leaves], Tensor] | None = None,
+        backwards: bool = False,
+    ) -> None:
+        self.name, self.columns, self.length, self.count = name, list(columns), length, count
+        self.again, self.backwards = again, backwards
+        self.most: int | None = None
+
+    def run(
+        self,
+        leaves: Leaves,
+        step: Callable[[Leaves, list[Tensor]], tuple[Leaves, Leaves]],
+    ) -> tuple[Leaves, list[Tensor]]:
+        """The last values, and the rows that the steps made, stacked.
+
+        A step may return more values than it takes: these are what it made last, zeros if there was no turn.
+        """
+        rows = [c.type.with_shape(c.type.shape[1:]) for c in self.columns]
+        leaves = _started(leaves, rows, step)
+        first = _dense(leaves)
+        carried, given = [v.type for v in first], len(first)
+        body = _Part(self.name, [*carried, *rows])
+        values, made = body.run(lambda v: step(_like(leaves, v[:given]), v[given:]))
+        body.finish([*values, *made])
+        count = len(values)
+        self._keep_to_most()
+        _check_types(self.name, "before a turn", "after it", carried, body.results[:given])
+        more = body.results[given:count]
+        body.add_inputs(more, given)
+        first += [full(0, t.dtype, t.shape) for t in more]
+        parts = [body]
+        if self.again is not None:
+            parts.append(self._condition([*carried, *more], leaves))
+        inputs = _Inputs(parts)
+        regions = [inputs.region(body, count, rows, count)]
+        regions += [inputs.region(part, count, [], None) for part in parts[1:]]
+        attrs = {
+            "carried": count + len(inputs.assigned),
+            "stacked": len(self.columns),
+            "length": ENDLESS if self.length is None else self.length,
+            **({"reverse": True} if self.backwards else {}),
+            **({"counted": True} if self.count is not None else {}),
+        }
+        counts = [] if self.count is None else [self.count]
+        results = inputs.apply("loop", counts, regions, first, self.columns, **attrs)
+        if self.length is None and self.again is not None:
+            _bound(results[0])
+        found = inputs.keep_states(results, count)
+        return [*_like(leaves, found[:given]), *found[given:count]], found[count:]
+
+    def _keep_to_most(self) -> None:
+        most = self.most
+        if most is None:
+            return
+        if self.count is not None:
+            self.count = minimum(self.count, as_tensor(most))
+        elif not isinstance(self.length, int) or self.length > most:
+            self.columns = [rows_from(c, 0, 0, most) for c in self.columns]
+            self.length = most
+
+    def _condition(self, types: Sequence[TensorType], leaves: Leaves) -> _Part:
+        again = self.again
+        assert again is not None
+        given = len(leaves)
+        asked = _Part.traced("cond", lambda values: [again(_like(leaves, values[:given]))], types)
+        if asked.states:
             raise RuntimeError("cond of while_loop assigns a Variable", location=here())
-    inputs = _Inputs(parts)
-    regions = [inputs.region(parts[0], count, rows, count)]
-    if again is not None:
-        regions.append(inputs.region(parts[1], count, [], None))
-    attrs = {
-        "carried": count + len(inputs.assigned),
-        "stacked": len(columns),
-        "length": ENDLESS if length is None else length,
-        **({"reverse": True} if backwards else {}),
-    }
-    results = inputs.apply("loop", [], regions, first, columns, **attrs)
-    if length is None:
-        _bound(results[0])
-    values = inputs.keep_states(results, count)
-    return values[:count], values[count:]
+        return asked
 
 
 def _bound(result: Tensor) -> None:
@@ -190,25 +258,54 @@ def _bound(result: Tensor) -> None:
 class _Part:
     """A function traced on its own: ``function`` takes the inputs, then what it captured."""
 
-    def __init__(
-        self, name: str, fn: Callable[[list[Tensor]], list[Tensor]], types: Sequence[TensorType]
-    ) -> None:
-        trace = Trace(name, parent=current_trace())
-        with tracing(trace):
-            outputs = fn([trace.input(t, None) for t in types])
-            trace.finish(outputs)
-        if trace.created_variables:
-            _current().creates_variable()  # as optimizers do, once: the second trace makes none
-        self.trace = trace
+    def __init__(self, name: str, types: Sequence[TensorType]) -> None:
+        """``types`` are those of the inputs; the function is still to `run`, and what it yields to be said."""
+        self.trace = trace = Trace(name, parent=current_trace())
         self.function: Function = trace.function
         self.captures: list[Any] = trace.captures
+        self._given = [trace.input(t, None) for t in types]
         self.inputs = len(types)
-        self.results = [v.tensor for v in self.function.returns[: len(outputs)]]
+        self.results: list[TensorType] = []
         #: Variables (by ``id``) that it assigns, with the number of the result that is the new value.
-        self.states: dict[int, int] = {
+        self.states: dict[int, int] = {}
+
+    @classmethod
+    def traced(
+        cls, name: str, fn: Callable[[list[Tensor]], Leaves], types: Sequence[TensorType]
+    ) -> _Part:
+        """A function that yields what it returns."""
+        part = cls(name, types)
+        part.finish(part.run(fn))
+        return part
+
+    def run(self, fn: Callable[[list[Tensor]], Any]) -> Any:
+        """What the function returns for the inputs."""
+        with tracing(self.trace):
+            result = fn(list(self._given))
+        if self.trace.created_variables:
+            _current().creates_variable()  # as optimizers do, once: the second trace makes none
+        return result
+
+    def finish(self, leaves: Sequence[Any]) -> None:
+        """Yield these."""
+        with tracing(self.trace):
+            outputs = _dense([v if isinstance(v, TensorArray) else as_tensor(v) for v in leaves])
+            self.trace.finish(outputs)
+        self.results = [v.tensor for v in self.function.returns[: len(outputs)]]
+        self.states = {
             id(self.captures[arg - self.inputs]): result
             for result, arg in self.function.updates.items()
         }
+
+    def add_inputs(self, types: Sequence[TensorType], at: int) -> None:
+        """Take more inputs, which nobody reads, from number ``at`` on."""
+        args = self.function.block.args
+        for number, type in enumerate(types, at):
+            self.function.block.add_arg(type)
+            args.insert(number, args.pop())
+        for number, arg in enumerate(args):
+            arg.index = number
+        self.inputs += len(types)
 
     def add_to_reads(self, variable: Variable, source: Tensor) -> None:
         """Let every read of a Variable be a sum with ``source``, which is captured: it has the reads' gradients."""
@@ -366,17 +463,24 @@ def _like(leaves: Leaves, tensors: Sequence[Tensor]) -> Leaves:
     ]
 
 
-def _started(leaves: Leaves, step: Callable[[Leaves], Leaves]) -> Leaves:
-    """The leaves, in which every TensorArray knows the shape of its elements: a step that goes nowhere tells."""
-    if not any(isinstance(v, TensorArray) and not v.has_shape for v in leaves):
+def _started(
+    leaves: Leaves,
+    rows: Sequence[TensorType],
+    step: Callable[[Leaves, list[Tensor]], tuple[Leaves, Leaves]],
+) -> Leaves:
+    """The leaves, in which every TensorArray knows its elements' shape and how many there will be.
+
+    A step that goes nowhere tells, if one does not.
+    """
+    if all(v.is_settled for v in leaves if isinstance(v, TensorArray)):
         return leaves
-    trace = Trace("while_loop", parent=current_trace())
+    trace = Trace("loop", parent=current_trace())
     with tracing(trace):
         known = [v if isinstance(v, TensorArray) else trace.input(v.type, None) for v in leaves]
-        found = step(known)
+        found, _ = step(known, [trace.input(t, None) for t in rows])
     if trace.created_variables:
         _current().creates_variable()
     return [
-        v.shaped_like(f) if isinstance(v, TensorArray) else v
-        for v, f in zip(leaves, found, strict=True)
+        v.settled_like(f) if isinstance(v, TensorArray) and isinstance(f, TensorArray) else v
+        for v, f in zip(leaves, found, strict=False)
     ]

@@ -16,6 +16,7 @@ from tapec.ir.types import DType, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tensor_shape import TensorShape
+from tapec.tracing import TracedTensor
 
 
 class _Rows:
@@ -176,13 +177,14 @@ class TensorArray:
             ValueError: the value has another shape.
         """
         cells, at = self._current(), self._index(index, "write")
-        if isinstance(at, int) and at >= cells.size:
+        last = at if isinstance(at, int) else _last_of(at)
+        if last is not None and last >= cells.size:
             if not self._dynamic:
                 raise OutOfRangeError(
-                    f"Tried to write to index {at} but array is not resizeable and size is: {cells.size}",
+                    f"Tried to write to index {last} but array is not resizeable and size is: {cells.size}",
                     location=here(),
                 )
-            cells = cells.extended(at + 1)
+            cells = cells.extended(last + 1)
         row = self._fitted(value)
         if isinstance(at, int):
             self._cleared.discard(at)
@@ -350,9 +352,9 @@ class TensorArray:
     # -- as one Tensor, which loops of a program carry
 
     @property
-    def has_shape(self) -> bool:
-        """Whether the shape of the elements is known."""
-        return self._shape is not None and None not in self._shape
+    def is_settled(self) -> bool:
+        """Whether the shape of the elements is known, and that there will not be more of them."""
+        return self._shape is not None and None not in self._shape and not self._dynamic
 
     def dense(self) -> Tensor:
         """All elements as one Tensor; zeros where nothing was written."""
@@ -362,10 +364,12 @@ class TensorArray:
         """An array like this one with these elements."""
         return self._with(_Stack(self._cells.size, value))
 
-    def shaped_like(self, other: TensorArray) -> TensorArray:
-        """An array like this one whose elements have the shape that those of another have."""
-        array = self._with(self._cells)
+    def settled_like(self, other: TensorArray) -> TensorArray:
+        """An array like this one with as many elements as another, of the same shape."""
+        array = self._with(self._current())
         array.__dict__ = {**self.__dict__, "_shape": other._shape}
+        if other._cells.size > array._cells.size:
+            array._cells = array._current().extended(other._cells.size)
         return array
 
 
@@ -373,3 +377,13 @@ def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:
     return len(wanted) == len(shape) and all(
         m is None or m == n for m, n in zip(wanted, shape, strict=True)
     )
+
+
+def bound_index(tensor: Tensor, last: int) -> None:
+    """Say what the largest value of a number is that counts in a loop: arrays grow to it at once."""
+    if isinstance(tensor, TracedTensor):
+        tensor.trace.largest[tensor.value] = last
+
+
+def _last_of(at: Tensor) -> int | None:
+    return at.trace.largest.get(at.value) if isinstance(at, TracedTensor) else None

@@ -187,7 +187,7 @@ def range(
     """
     if limit is None:
         start, limit = 0, start
-    target = as_dtype(dtype) if dtype is not None else _range_dtype(start, limit, delta)
+    target = as_dtype(dtype) if dtype is not None else range_dtype(start, limit, delta)
     bounds = [static_value(v, "a bound of range") for v in (start, limit, delta)]
     if isinstance(bounds[1], Dim) and bounds[0] == 0 and bounds[2] == 1:
         return counting(target, bounds[1])
@@ -219,7 +219,7 @@ def counting(dtype: DType, count: DimLike) -> Tensor:
     return result
 
 
-def _range_dtype(*values: TensorLike) -> DType:
+def range_dtype(*values: TensorLike) -> DType:
     """The widest dtype among the arguments of `range`."""
     dtypes = [as_tensor(v).type.dtype for v in values]
     order = (I32, I64, F32, F64)

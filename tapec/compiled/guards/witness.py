@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.guard import Guard
@@ -87,7 +88,7 @@ class Witness:
 
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
-            code = frame.f_code
+            code = original_code(frame.f_code)
             if id(code) not in self._entered:
                 self._entered[id(code)] = code
                 if id(code) not in self._inside and is_users_code(code, frame.f_globals):
