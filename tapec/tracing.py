@@ -153,8 +153,8 @@ class Trace:
                 "tapec.TensorArray, not in a list"
             )
         return InaccessibleTensorError(
-            f"a tensor ({tensor.type}) is out of scope: it was made in {what}{line}, and left that while "
-            "it was compiled",
+            f"a tensor ({tensor.type}) is out of scope, it was made in {what}{line}: it left that "
+            f"{'branch or loop' if inside else 'function'} while it was compiled",
             location=here(),
             hint=hint,
         )
