@@ -220,7 +220,7 @@ def test_a_leaked_tensor_is_refused() -> None:
     with pytest.raises(RuntimeError, match="compiled function"):
         _ = leaked[0] + 1.0
     with pytest.raises(
-        RuntimeError, match="in another compiled function at .*: it left that function"
+        RuntimeError, match=r"another compiled function at .*: it left that function"
     ):
         tapec.compile(lambda y: y + leaked[0])(tapec.constant(1.0))
 

@@ -99,15 +99,8 @@ def compile(
         ValueError: at a call, if the function makes a Variable at each call.
         OperatorNotAllowedInGraphError: at a call, if the function needs a tensor's value in Python.
     """
-    options: Any = {
-        "autograph": autograph,
-        "name": name,
-        "input_signature": input_signature,
-        "dims": dims,
-        "dynamic": dynamic,
-        "reduce_retracing": reduce_retracing,
-        "jit": jit,
-    }
+    options: Any = dict(locals())  # all that is said of the function
+    del options["function"]
     if function is None:
         return functools.partial(compile, **options)
     if isinstance(function, CompiledFunction):
