@@ -192,7 +192,7 @@ def as_dtype(type_value: Any) -> DType:
         return F32
     if type_value is int:
         return I32
-    if type_value in (str, bytes):
+    if type_value is str or type_value is bytes:
         return STRING
     try:
         return _BY_NUMPY[np.dtype(type_value)]

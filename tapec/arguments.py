@@ -113,6 +113,11 @@ def function(value: Any, what: str) -> Callable[..., Any]:
     return value  # type: ignore[no-any-return]
 
 
+def is_one_of(value: Any, options: Iterable[Any]) -> bool:
+    """Whether an argument is one of a few texts, numbers or None; nothing is compared with an array."""
+    return any(value is o or (isinstance(value, type(o)) and value == o) for o in options)
+
+
 def shown(value: Any) -> str:
     """A value in a message, cut short."""
     whole = " ".join(repr(value).split())

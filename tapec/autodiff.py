@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from tapec import arguments
 from tapec.absent import namespace
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, TypeError, ValueError
@@ -109,6 +110,10 @@ class ForwardAccumulator:
         return unflatten(spec, changes)
 
     def _jvp(self, value: Tensor | Variable) -> Tensor | None:
+        if not isinstance(value, Tensor | Variable):
+            raise TypeError(
+                f"jvp takes Tensors and Variables, got {arguments.shown(value)}", location=here()
+            )
         if not value.dtype.is_differentiable:
             return None
         seed: Tensor = apply("constant", value=0, type=value.type)

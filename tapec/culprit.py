@@ -1,6 +1,7 @@
 """Who made the first number that is NaN or infinite: the operation, its line, what it was given.
 
-An operation is blamed if a result is bad and no operand was. What is composed of several (a function at one line,
+An operation is blamed if a result is bad and no operand was; of an elementwise one, which can tell, an element of the
+result and those of the operands at its place. What is composed of several (a function at one line,
 the derivative of one operation) counts as one: what is bad inside and does not come out of it, since a `where` does not
 choose it, is blamed on nobody.
 """
@@ -18,6 +19,7 @@ from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.errors import CheckError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.location import Location
+from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.host import Notify
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import expand
@@ -33,13 +35,26 @@ def is_bad(array: Any) -> bool:
     return not (array.dtype.kind in "biu" or np.isfinite(array).all())
 
 
-def made_bad(operands: Iterable[Array], attrs: Mapping[str, Any], results: Sequence[Array]) -> int:
+def made_bad(
+    defn: Op, operands: Sequence[Array], attrs: Mapping[str, Any], results: Sequence[Array]
+) -> int:
     """Which result is bad although nothing that the operation was given is; -1 if none."""
     for index, result in enumerate(results):
         if is_bad(result):
             given = [*operands, *attrs.values()]
-            return index if given and not any(map(_holds_bad, given)) else -1
+            if not any(map(_holds_bad, given)):
+                return index if given else -1
+            return index if isinstance(defn, Elementwise) and _is_new(operands, result) else -1
     return -1
+
+
+def _is_new(operands: Sequence[Array], result: Array) -> bool:
+    """Whether an element is bad although those of the operands at its place are not: a NaN elsewhere hides nothing."""
+    good = np.ones(result.shape, bool)
+    for operand in operands:
+        if operand.dtype.kind not in "biu":
+            good &= np.isfinite(operand)
+    return bool((good & ~np.isfinite(result)).any())
 
 
 def _holds_bad(value: Any) -> bool:
@@ -69,13 +84,23 @@ def accusation(
         f"  dtype: {as_dtype(result.dtype).name}",
         f"  shape: {result.shape}",
         *(f"  # of {kind} elements: {int(bad.sum())}" for kind, bad in kinds.items() if bad.any()),
-        f"  the first at: {[int(i) for i in np.argwhere(~np.isfinite(result))[0]]}",
+        f"  the first at: {_first(operands, result)}",
         *(f"  operand {n}: {_range(np.asarray(array))}" for n, array in enumerate(operands)),
     ]
     if not remedy and not kinds["NaN"].any():
         dtype = as_dtype(result.dtype).name
         remedy = f"the numbers grow out of {dtype}: scale them down, or take a wider dtype"
     return InvalidArgumentError("\n".join(lines), location=location, hint=remedy or None)
+
+
+def _first(operands: Sequence[Array], result: Array) -> list[int]:
+    """Where the first bad element is; better one where no operand of that shape was bad before."""
+    bad = ~np.isfinite(result)
+    for operand in operands:
+        if operand.shape == result.shape and operand.dtype.kind not in "biu":
+            new = bad & np.isfinite(operand)
+            bad = new if new.any() else bad
+    return [int(i) for i in np.argwhere(bad)[0]]
 
 
 def _range(array: Array) -> str:
@@ -88,6 +113,10 @@ def _range(array: Array) -> str:
     if array.dtype.kind == "c":
         array = np.abs(array)
         return f"{text}, magnitudes from {array.min()} to {array.max()}"
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        return (
+            f"{text}, from {np.fmin.reduce(array, None)} to {np.fmax.reduce(array, None)}, and NaN"
+        )
     return f"{text}, from {array.min()} to {array.max()}"
 
 
@@ -130,7 +159,7 @@ class Finder:
             if self.pending and any(map(is_bad, results)):
                 raise next(iter(self.pending.values()))
             return
-        index = made_bad(operands, op.parameters, results)
+        index = made_bad(op.defn, operands, op.parameters, results)
         if index >= 0 and group not in self.pending:
             self.pending[group] = self._accuse(op, index, operands, results)
         if index >= 0 or inside:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 
@@ -23,18 +24,21 @@ class LogicalDevice(NamedTuple):
 
 
 _CPU = "/physical_device:CPU:0"
+#: Arguments that mean it.
+_TYPES = (None, "CPU")
 #: What tensors and Variables say of where they are.
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The devices of a type, or all: the CPU. ``list_physical_devices("GPU")`` is empty."""
-    return [PhysicalDevice(_CPU, "CPU")] if device_type in (None, "CPU") else []
+    return [PhysicalDevice(_CPU, "CPU")] if arguments.is_one_of(device_type, _TYPES) else []
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """The devices that programs run on: the CPU."""
-    return [LogicalDevice("/device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
+    is_cpu = arguments.is_one_of(device_type, _TYPES)
+    return [LogicalDevice("/device:CPU:0", "CPU")] if is_cpu else []
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
@@ -49,8 +53,9 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
         ValueError: a device that there is not, or no CPU.
     """
     chosen = devices if isinstance(devices, list | tuple) else [devices]
-    unknown = [d for d in chosen if d not in list_physical_devices()]
-    if unknown or (device_type in (None, "CPU") and not chosen):
+    known = list_physical_devices()
+    unknown = [d for d in chosen if not arguments.is_one_of(d, known)]
+    if unknown or (arguments.is_one_of(device_type, _TYPES) and not chosen):
         raise ValueError(
             f"the devices are {list_physical_devices()}, got {list(chosen)}",
             location=here(),

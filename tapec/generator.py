@@ -127,16 +127,16 @@ class Generator:
 
     def skip(self, delta: int) -> None:
         """Pass over ``delta`` draws."""
-        self.state.assign_add(as_tensor([0, int(delta)], U64))
+        self.state.assign_add(as_tensor([0, _integer(delta, "delta")], U64))
 
     def split(self, count: int = 1) -> list[Generator]:
         """Independent streams, made from the next draws."""
-        bits = apply("random_bits", self.next_key(), type=TensorType(U64, (int(count),)))
+        bits = apply("random_bits", self.next_key(), type=TensorType(U64, (_count(count),)))
         return [Generator.from_seed(int(b)) for b in bits.array]
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """``[2, count]`` int64 seeds for the stateless functions."""
-        bits = apply("random_bits", self.next_key(), type=TensorType(U64, (2, int(count))))
+        bits = apply("random_bits", self.next_key(), type=TensorType(U64, (2, _count(count))))
         return cast(bits, I64)
 
     def uniform(
@@ -215,6 +215,14 @@ def _integer(value: Any, what: str) -> int:
     if array.size != 1 or array.dtype.kind not in "iu":
         raise TypeError(f"expected {what} to be an integer, got {value!r}", location=here())
     return int(array.reshape(())[()])
+
+
+def _count(value: Any) -> int:
+    """How many are wanted."""
+    count = _integer(value, "count")
+    if count < 0:
+        raise ValueError(f"expected a count that is not negative, got {count}", location=here())
+    return count
 
 
 class Streams:

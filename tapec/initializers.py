@@ -211,6 +211,7 @@ class VarianceScaling(_Random):
                 f"Invalid `mode` argument: {mode}. Please use one of ['fan_in', 'fan_out', 'fan_avg']",
                 location=here(),
             )
+        distribution = arguments.text(distribution, "distribution")
         distribution = "truncated_normal" if distribution == "normal" else distribution
         if distribution not in ("truncated_normal", "untruncated_normal", "uniform"):
             raise ValueError(

@@ -140,7 +140,7 @@ def assert_same_structure(
     if not is_nested(nest1):
         return
     mappings = isinstance(nest1, Mapping) and isinstance(nest2, Mapping)
-    if check_types and not mappings and not _same_type(nest1, nest2):
+    if arguments.flag(check_types, "check_types") and not mappings and not _same_type(nest1, nest2):
         raise TypeError(
             f"The two namedtuples or sequences don't have the same sequence type. First structure has type "
             f"{type(nest1).__name__}, while second structure has type {type(nest2).__name__}",

@@ -78,7 +78,7 @@ class _Inspector:
             return
         results = [y.array for y in outputs]
         operands = [x.array for x in inputs]
-        index = made_bad(operands, attrs, results)
+        index = made_bad(defn, operands, attrs, results)
         if index >= 0:
             place = here()
             what = titled(defn.name, "operation", place)

@@ -5,10 +5,14 @@ A loop runs the same operations again and again; each finds its `Signature` by o
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from tapec.arguments import shown
+from tapec.errors import TypeError
+from tapec.frames import here
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.index import Lookup
@@ -118,6 +122,7 @@ def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any])
 
     Raises:
         ShapeError, DTypeError: the operands do not fit.
+        TypeError: an attribute is a list, an array or the like.
     """
     # By identity: signatures keep their types, and types that are equal are nearly always the same object.
     key: Any = (op, *map(id, types))
@@ -126,7 +131,12 @@ def signature_of(op: str, types: Sequence[TensorType], attrs: Mapping[str, Any])
         for value in attrs.values():
             if type(value) is float:  # -0.0 equals 0.0, and is another attribute
                 key = (key, repr(value))
-    found = _signatures.get(key)
+    try:
+        found = _signatures.get(key)
+    except builtins.TypeError:  # what has no hash is no attribute: a list, an array
+        raise TypeError(
+            f"an argument of {op} has no meaning: {shown(dict(attrs))}", location=here()
+        ) from None
     if found is None:
         found = Signature(OPS[op], tuple(types), dict(attrs))
         if len(_signatures) >= _CAPACITY:

@@ -355,6 +355,10 @@ class GradientTape(Listener):
             self._take_recording()
         assert recording is not None
         found = self._peek(targets, sources) if gradients is None else leaves_of(gradients)
+        if len(found) != len(sources):
+            raise ValueError(
+                f"report: {len(found)} gradients for {len(sources)} variables", location=here()
+            )
         report = report_on(self.trail, recording, targets, sources, found)
         sys.stdout.write(f"{report}\n")
         return report

@@ -147,17 +147,22 @@ class TensorShape(Sequence[Any]):
         Raises:
             ValueError: it has another number of axes.
         """
+        wanted = arguments.integer(rank, "rank")
         if self._dims is None:
-            return TensorShape([None] * rank)
-        return self._if_rank(len(self._dims) == rank, f"rank {rank}")
+            return TensorShape([None] * wanted)
+        return self._if_rank(len(self._dims) == wanted, f"rank {wanted}")
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
         """The shape; ValueError if it has less axes than that."""
-        return self._if_rank(self._dims is None or len(self._dims) >= rank, f"rank at least {rank}")
+        least = arguments.integer(rank, "rank")
+        known = self._dims is not None
+        return self._if_rank(not known or len(self) >= least, f"rank at least {least}")
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
         """The shape; ValueError if it has more axes than that."""
-        return self._if_rank(self._dims is None or len(self._dims) <= rank, f"rank at most {rank}")
+        most = arguments.integer(rank, "rank")
+        known = self._dims is not None
+        return self._if_rank(not known or len(self) <= most, f"rank at most {most}")
 
     def assert_has_rank(self, rank: int) -> None:
         """Raise ValueError if the number of axes is another one."""
@@ -196,7 +201,9 @@ class TensorShape(Sequence[Any]):
     def __getitem__(self, key: slice) -> TensorShape: ...
     def __getitem__(self, key: Any) -> Any:
         if self._dims is not None:
-            return TensorShape(self._dims[key]) if isinstance(key, slice) else self._dims[key]
+            if isinstance(key, slice):
+                return TensorShape(self._dims[key])
+            return self._dims[arguments.integer(key, "an index of a shape")]
         if not isinstance(key, slice):
             return None
         start, stop = key.start or 0, key.stop

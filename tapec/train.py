@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tapec import arguments
 from tapec.absent import namespace
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -70,15 +71,10 @@ class ExponentialMovingAverage:
                 location=here(),
                 hint="pass a list of them",
             )
-        for variable in var_list:
-            self._apply(variable)
+        for variable in arguments.items(var_list, "var_list"):
+            self._apply(_required(variable))
 
-    def _apply(self, variable: Any) -> None:
-        if not isinstance(variable, Variable):
-            raise TypeError(
-                f"ExponentialMovingAverage takes tapec.Variables, got {type(variable).__name__}",
-                location=here(),
-            )
+    def _apply(self, variable: Variable) -> None:
         if not variable.dtype.is_floating:
             raise ValueError(
                 f"The variables must be half, float, or double, got {variable.name} of {variable.dtype.name}",
@@ -119,15 +115,29 @@ class ExponentialMovingAverage:
 
     def average(self, var: Variable) -> Variable | None:
         """The average of a Variable, itself a Variable; None if `apply` never saw it."""
-        return self._averages.get(var.ref())
+        return self._averages.get(_required(var).ref())
 
     def average_name(self, var: Variable) -> str:
         """The name of the average of a Variable."""
-        return f"{var.name.partition(':')[0]}/{self._name}"
+        return f"{_required(var).name.partition(':')[0]}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Variable]:
         """The averages by name."""
         return {average.name.partition(":")[0]: average for average in self._averages.values()}
+
+
+def _required(variable: Any) -> Variable:
+    """A Variable.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(variable, Variable):
+        raise TypeError(
+            f"ExponentialMovingAverage takes tapec.Variables, got {type(variable).__name__}",
+            location=here(),
+        )
+    return variable
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes

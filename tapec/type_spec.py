@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.indexed_slices import IndexedSlices
@@ -63,6 +64,12 @@ class TensorSpec(TypeSpec):
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
         """What describes a Tensor or Variable."""
+        if not isinstance(tensor, Tensor | Variable):
+            raise TypeError(
+                f"expected a Tensor or Variable, got {arguments.shown(tensor)}", location=here()
+            )
+        if name is not None:
+            arguments.text(name, "name")
         given = name or (tensor.name if isinstance(tensor, Variable) else None)
         return cls(tensor.shape, tensor.dtype, given)
 

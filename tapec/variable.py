@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tapec import arguments
 from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
@@ -108,7 +109,7 @@ class Variable(VariableUpdates, Operators):
         with tracing(None):  # the state itself lives outside of the program that is being traced
             if callable(initial_value):
                 initial_value = initial_value()
-            self._array = _initial_array(initial_value, as_dtype(dtype) if dtype else None)
+            self._array = _initial_array(initial_value, None if dtype is None else as_dtype(dtype))
         self.type: TensorType = type_of(self._array)
         declared = TensorShape(shape)
         if not declared.is_compatible_with(shape_of(self.type)):
@@ -126,7 +127,8 @@ class Variable(VariableUpdates, Operators):
         )
         self.synchronization = synchronization
         self.aggregation = aggregation
-        self._name = f"{current_name_scope()}{name or 'Variable'}"
+        given = "" if name is None else arguments.text(name, "name")
+        self._name = f"{current_name_scope()}{given or 'Variable'}"
         #: Grows with each Variable made.
         self.number = next_id()
         #: The number of the Variable whose value it began with.

@@ -144,7 +144,8 @@ def complaint(error: Exception) -> str | None:
     last = frames[-1]
     here = Path(__file__).name
     is_call = isinstance(error, TypeError) and (
-        Path(last.filename).name.startswith(("test_", here)) or "positional argument" in str(error)
+        Path(last.filename).name.startswith(("test_", "<", here))
+        or "positional argument" in str(error)
     )
     is_ours = Path(last.filename).is_relative_to(ROOT) and (last.line or "").startswith("raise ")
     if is_call or (is_ours and isinstance(error, TypeError | ValueError | NotImplementedError)):

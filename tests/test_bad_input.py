@@ -16,12 +16,13 @@ import pytest
 from bad_arguments import argument_lists, complaint, functions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wrong_calls import calls, names, wrong
 
 import tapec
 from tapec import errors
 
 FUNCTIONS = functions()
-#: Examples for each function; ``--hypothesis-profile=search`` does not change it.
+#: Examples for each function or call; `--hypothesis-profile=search` does not change it.
 EXAMPLES = 4
 
 
@@ -39,6 +40,30 @@ def test_bad_arguments(name: str) -> None:
             except Exception as error:
                 wrong = complaint(error)
                 assert wrong is None, f"{name}(*{arguments}): {wrong}"
+
+    call()
+
+
+@pytest.mark.parametrize("expression", calls())
+def test_one_wrong_argument(expression: str) -> None:
+    """A right call of a function or method with one argument replaced, or one more by its name."""
+    eval(expression, names(expression))
+
+    @given(wrong(expression))
+    @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
+    def call(case: tuple[str, dict[str, Any]]) -> None:
+        text, known = case
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            try:
+                eval(text, known)
+            except Exception as error:
+                complained = complaint(error)
+                assert complained is None, f"{text} with {known['bad']!r}: {complained}"
 
     call()
 

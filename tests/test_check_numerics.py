@@ -374,3 +374,27 @@ def test_products_raise_the_alarm(shape: tuple[int, int, int]) -> None:
     assert alarm(lambda x, y: nn.relu(-(x @ y)), x, y) == [0, 0]
     x[-1, -1] = y[-1, -1] = 1e30
     assert alarm(lambda x, y: nn.relu(-(x @ y)), x, y) == [1, 1]
+
+
+# ---- a NaN that was there before
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_nan_in_the_padding_hides_no_new_infinity(compiled: bool) -> None:
+    """An elementwise operation is judged element by element."""
+
+    def logs(x: Any) -> Any:
+        return tapec.math.log(x)  # here
+
+    x = np.array([1.0, np.nan, 0.0], np.float32)
+    error = failure(tapec.compile(logs) if compiled else logs, tapec.constant(x))
+    assert error.location is not None
+    assert error.location.line == marked_line(logs)
+    assert "the first at: [2]" in str(error)
+    assert "from 0.0 to 1.0, and NaN" in str(error)
+
+
+def test_a_nan_goes_through_elementwise_operations_unblamed() -> None:
+    x = tapec.constant([1.0, np.nan, 2.0])
+    y = tapec.exp(x) * x + tapec.where(x > 0.0, x, 1.0 / x)
+    assert np.isnan(y.numpy()).tolist() == [False, True, False]

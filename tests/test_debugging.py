@@ -78,3 +78,20 @@ def test_assertions_about_kinds() -> None:
 def test_assertions_raise(check: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         check()
+
+
+def test_placements_are_remembered() -> None:
+    assert not tapec.debugging.get_log_device_placement()
+    tapec.debugging.set_log_device_placement(True)
+    assert tapec.debugging.get_log_device_placement()
+    tapec.debugging.set_log_device_placement(False)
+    assert not tapec.debugging.get_log_device_placement()
+
+
+def test_a_wrong_gradient_says_what_to_do() -> None:
+    @tapec.custom_gradient
+    def doubled(x: Any) -> Any:
+        return 2.0 * x, lambda upstream: 3.0 * upstream
+
+    with pytest.raises(tapec.errors.InvalidArgumentError, match="hint: if f has a custom_gradient"):
+        tapec.debugging.check_gradients(doubled, [tapec.constant(1.0)])

@@ -55,3 +55,21 @@ def test_the_module_may_be_loaded_while_a_function_is_compiled() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == ("0.0\n", 0), done.stderr
+
+
+def test_the_global_generator_is_the_one_that_is_drawn_from() -> None:
+    tapec.random.set_seed(3)
+    generator = tapec.random.get_global_generator()
+    assert generator is tapec.random.get_global_generator()
+    first = generator.state.numpy()
+    drawn = tapec.random.normal([3]).numpy()
+    assert (generator.state.numpy() != first).any()
+    generator.reset(first)
+    np.testing.assert_array_equal(generator.normal([3]).numpy(), drawn)
+
+
+def test_streams_that_nobody_can_repeat() -> None:
+    make = tapec.random.Generator.from_non_deterministic_state
+    one, other = make(), make(alg="philox")
+    assert (one.state.numpy() != other.state.numpy()).any()
+    assert (one.uniform([4]).numpy() != other.uniform([4]).numpy()).any()

@@ -75,7 +75,10 @@ def case(
         TypeError: a predicate is no Tensor, or a function is not callable.
         ValueError: there are no pairs.
     """
-    pairs = pairs_of(pred_fn_pairs, "pred_fn_pairs")
+    pairs, exclusive = (
+        pairs_of(pred_fn_pairs, "pred_fn_pairs"),
+        arguments.flag(exclusive, "exclusive"),
+    )
     if not pairs:
         raise ValueError(
             "case takes at least one pair of a predicate and a function", location=here()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.control.arguments import dtype_of
 from tapec.control.regions import over_rows
 from tapec.control.structures import leaves_like, tensors_in
@@ -105,7 +106,8 @@ class _Fold:
     def __init__(self, name: str, fn: Step, elems: Any, initializer: Any, backwards: bool) -> None:
         if not callable(fn):
             raise TypeError(f"{name}: fn must be callable, got {fn!r}", location=here())
-        self.name, self.fn, self.backwards = name, fn, backwards
+        self.name, self.fn = name, fn
+        self.backwards = arguments.flag(backwards, "reverse")
         self.columns, self.elem_spec = elements(elems)
         self.has_initializer = initializer is not None
         if self.has_initializer:
@@ -169,6 +171,7 @@ class _Fold:
 
     def result(self, leaves: Sequence[Tensor], back_prop: bool) -> Any:
         """Values in the structure of the first one."""
+        back_prop = arguments.flag(back_prop, "back_prop")
         return unflatten(self.spec, [v if back_prop else stop_gradient(v) for v in leaves])
 
 
@@ -207,6 +210,7 @@ def map_fn(
     if not callable(fn):
         raise TypeError(f"map_fn: fn must be callable, got {fn!r}", location=here())
     columns, spec = elements(elems)
+    back_prop = arguments.flag(back_prop, "back_prop")
     signature = dtype if fn_output_signature is None else fn_output_signature
     wanted = Signature.of(signature, [c.dtype for c in columns], spec)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.control.arguments import index_of, integer_of
 from tapec.control.regions import repeated, truth
 from tapec.control.structures import leaves_like, tensors_in
@@ -70,7 +71,7 @@ def while_loop(
             turns += 1
     else:
         leaves = _looped(variables, cond, body, maximum_iterations)
-    if not back_prop:
+    if not arguments.flag(back_prop, "back_prop"):
         leaves = [v if isinstance(v, TensorArray) else stop_gradient(v) for v in leaves]
     return variables.structure(leaves)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tapec import arguments
 from tapec.control.arguments import dtype_of, index_of, integer_of, integers_of
 from tapec.errors import InvalidArgumentError, OutOfRangeError, ValueError
 from tapec.frames import here
@@ -120,7 +121,7 @@ class TensorArray:
                 location=here(),
             )
         self._dtype = dtype_of(dtype)
-        self._dynamic = bool(dynamic_size)
+        self._dynamic = arguments.flag(dynamic_size, "dynamic_size")
         self._clears = clear_after_read is not False
         self._infers = infer_shape
         shape = TensorShape(element_shape)

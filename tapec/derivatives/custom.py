@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from tapec import arguments
 from tapec.derivatives.attachment import attach
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -66,6 +67,7 @@ def custom_gradient(f: Any = None) -> Any:
     """
     if f is None:
         return custom_gradient  # @tapec.custom_gradient()
+    arguments.function(f, "f")
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -79,6 +81,7 @@ def grad_pass_through(f: F) -> F:
 
     Example: ``grad_pass_through(tapec.round)(x)`` rounds forwards and lets gradients pass.
     """
+    arguments.function(f, "f")
 
     def passed(*args: Any, **kwargs: Any) -> Any:
         def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
@@ -95,6 +98,7 @@ def recompute_grad(f: F) -> F:
     Any order of derivative. Variables that it reads have gradients too, at the values that they have by then. In a
     compiled function, what is computed twice is merged again: there the plan of memory decides.
     """
+    arguments.function(f, "f")
 
     @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:

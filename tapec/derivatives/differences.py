@@ -35,6 +35,7 @@ def compute_gradient(
             hint="call it outside, on the compiled function",
         )
     arguments.function(f, "f")
+    delta = None if delta is None else arguments.number(delta, "delta")
     tensors = [as_tensor(value) for value in arguments.items(x, "x")]
     by_tape = [_jacobian(f, tensors, i) for i in range(len(tensors))]
     by_differences = [_differences(f, tensors, i, delta) for i in range(len(tensors))]
@@ -94,6 +95,7 @@ def check_gradients(
 
     Example: ``check_gradients(lambda x: x ** 3, [tapec.constant(2.0)])``.
     """
+    rtol, atol = arguments.number(rtol, "rtol"), arguments.number(atol, "atol")
     worst = 0.0
     for i, (ours, theirs) in enumerate(zip(*compute_gradient(f, x, delta), strict=True)):
         error = np.abs(ours.astype(np.float64) - theirs)
@@ -105,6 +107,8 @@ def check_gradients(
                 f"elements: d f[{row}] / d x[{column}] (flat indices) is {ours[row, column]:g} by "
                 f"the tape and {theirs[row, column]:g} by differences",
                 location=here(),
+                hint="if f has a custom_gradient, mend its grad_fn; near a kink, or with f in float32, take other "
+                "points, or float64, or a larger delta",
             )
         worst = builtins.max(worst, float(error.max(initial=0.0)))
     return worst

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import NotImplementedError
+from tapec.errors import NotImplementedError, TypeError
 from tapec.explanations.explanation import Explanation
 from tapec.frames import here
 from tapec.recording import current_trace
@@ -163,4 +163,7 @@ def _elements(gradient: Any) -> Any:
     """The magnitudes of a gradient's elements in float64; none without a gradient."""
     if gradient is None:
         return np.zeros(0)
-    return np.abs(as_tensor(gradient).array).astype(np.float64)
+    given = as_tensor(gradient)
+    if not given.type.dtype.is_differentiable:
+        raise TypeError(f"a gradient is of floats, got {given.type}", location=here())
+    return np.abs(given.array).astype(np.float64)

@@ -177,6 +177,10 @@ def broadcast(x: Tensor, shape: Shape) -> Tensor:
     source = x.type.shape
     if source == shape:
         return x
+    if len(source) > len(shape):
+        raise misfit(
+            f"cannot repeat {shape_text(source)} to {shape_text(shape)}, which has less axes"
+        )
     kept, axes = _axes_kept(source, shape)
     if len(axes) == len(shape):
         return x  # equal but for a symbol: the operation itself records what it assumes

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -28,7 +29,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import counting
-from tapec.functions.broadcasting import like, misfit, refuse_in_trace
+from tapec.functions.broadcasting import like, misfit, refuse_in_trace, wrong_dtype
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_dim, dim_tensor
 from tapec.functions.logic import logical_and
@@ -100,15 +101,18 @@ def bincount(
         ValueError: another axis, or ``binary_output`` with weights.
     """
     x = as_tensor(arr)
-    if axis not in (None, 0, -1):
+    if not arguments.is_one_of(axis, (None, 0, -1)):
         raise ValueError(
             f"Unsupported value for argument axis={axis}. Only 0 and -1 are supported.",
             location=here(),
         )
+    binary_output = arguments.flag(binary_output, "binary_output")
     if binary_output and weights is not None:
         raise ValueError(
             "Arguments `binary_output` and `weights` are mutually exclusive.", location=here()
         )
+    if not x.type.dtype.is_integer:
+        raise wrong_dtype(x.type.dtype, "integers")
     count = _length(x, minlength, maxlength)
     rows = x.type.shape[0] if axis == -1 and x.type.rank == 2 else 1
     line = reshape(x, (rows, -1))

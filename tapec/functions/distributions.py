@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -120,7 +121,9 @@ def categorical(key: Tensor, logits: TensorLike, num_samples: Any, dtype: Any) -
     x = as_tensor(logits)
     if x.type.rank != 2:
         raise misfit(f"logits should be a matrix [batch, classes], got {x.type}")
-    count = static_value(num_samples, "num_samples")
+    count = arguments.integer(static_value(num_samples, "num_samples"), "num_samples")
+    if count < 0:
+        raise misfit(f"num_samples must not be negative, got {count}")
     shape = (x.type.shape[0], count, x.type.shape[1])
     numbers = apply("random_uniform", key, type=TensorType(F32, shape))
     waiting = maximum(negative(log(subtract(1.0, numbers))), 1e-30)

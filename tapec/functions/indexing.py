@@ -113,7 +113,7 @@ def _entry(x: Tensor, axis: int, index: Any) -> Tensor:
         return _entry_at(x, axis, as_tensor(index))
     try:
         number = index.__index__()
-    except AttributeError:
+    except (AttributeError, builtins.TypeError):
         raise TypeError(
             "Only integers, slices (`:`), ellipsis (`...`), tapec.newaxis (`None`) and scalar "
             f"integer tensors are valid indices, got {index!r}",
@@ -144,7 +144,7 @@ def _entry_at(x: Tensor, axis: int, index: Tensor) -> Tensor:
 
 def _sliced(x: Tensor, axis: int, key: builtins.slice) -> Tensor:
     start, stop, step = (
-        None if v is None else static_value(v, "a bound of a slice")
+        None if v is None else static_integer(v, "a bound of a slice")
         for v in (key.start, key.stop, key.step)
     )
     if start is stop is None and step in (None, 1):

@@ -57,6 +57,8 @@ def as_dim(size: Any) -> DimLike:
     Raises:
         TypeError: it is no integer, or not known while a function is compiled.
     """
+    if isinstance(size, bool):
+        raise TypeError(f"a size must be an integer, got {size}", location=here())
     if isinstance(size, builtins.int) and not -(2**63) <= size < 2**63:
         raise ValueError(f"{size} is too large for a size", location=here())
     if isinstance(size, builtins.int | Dim):

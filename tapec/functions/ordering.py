@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -63,7 +64,7 @@ def argsort(
 
 
 def _ascends(direction: str) -> bool:
-    if direction not in ("ASCENDING", "DESCENDING"):
+    if not arguments.is_one_of(direction, ("ASCENDING", "DESCENDING")):
         raise ValueError(
             f"Argument `direction` should be one of 'ASCENDING' or 'DESCENDING'. Received: "
             f"{direction}",
@@ -139,6 +140,8 @@ def cumulative_logsumexp(
     """
     values = as_tensor(x)
     place = axis_of(static_value(axis, "axis"), values.type.rank)
+    reverse = arguments.flag(reverse, "reverse")
+    exclusive = arguments.flag(exclusive, "exclusive")
     rows = _swapped(values, place)
     n = rows.type.shape[-1]
     pairs = TensorType(I32, (n, n))

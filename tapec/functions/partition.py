@@ -16,7 +16,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import counting
-from tapec.functions.broadcasting import axis_of, misfit, refuse_in_trace
+from tapec.functions.broadcasting import axis_of, misfit, refuse_in_trace, wrong_dtype
 from tapec.functions.indexing import boolean_mask, gather
 from tapec.functions.rearrangement import concat, expand_dims, reshape, transpose
 from tapec.functions.scattering import scatter_nd
@@ -69,7 +69,9 @@ def dynamic_partition(
     """
     x, which = as_tensor(data), as_tensor(partitions)
     refuse_in_trace("dynamic_partition", "multiply by the mask of each part")
-    array = which.array
+    array, num_partitions = which.array, arguments.integer(num_partitions, "num_partitions")
+    if not which.type.dtype.is_integer:
+        raise wrong_dtype(which.type.dtype, "integer partitions")
     if array.size and not 0 <= array.min() <= array.max() < num_partitions:
         raise misfit(
             f"partitions must be in [0, {num_partitions}), got {array.reshape(-1).tolist()[:20]}"

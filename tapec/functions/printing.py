@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.effects import tell
 from tapec.errors import ValueError
 from tapec.frames import here
@@ -48,6 +49,8 @@ def print(
         ValueError: ``output_stream`` is none of those.
     """
     write = _writer(output_stream)
+    summarize, sep = arguments.integer(summarize, "summarize"), arguments.text(sep, "sep")
+    end = "" if end is None else arguments.text(end, "end")
     texts: list[str] = [""]
     tensors: list[Tensor] = []
     for position, thing in enumerate(inputs):
@@ -56,7 +59,7 @@ def print(
             texts[-1] += thing
         else:
             _collect(thing, texts, tensors)
-    texts[-1] += end or ""
+    texts[-1] += end
 
     def show(*arrays: Array) -> None:
         shown = [element_text(a, summarize) for a in arrays]

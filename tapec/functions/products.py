@@ -64,8 +64,8 @@ def matmul(
             ValueError.
         ValueError: transpose and adjoint of one operand.
     """
-    _require_one(transpose_a, adjoint_a)
-    _require_one(transpose_b, adjoint_b)
+    transpose_a, adjoint_a = _at_most_one(transpose_a, adjoint_a)
+    transpose_b, adjoint_b = _at_most_one(transpose_b, adjoint_b)
     x, y = converted(a, b)
     if output_type is not None:
         x, y = cast(x, output_type), cast(y, output_type)
@@ -97,9 +97,11 @@ def _rows_times_matrix(x: Tensor, y: Tensor, transpose_b: bool) -> Tensor:
     return reshape(product, (*lead, product.type.shape[1]))
 
 
-def _require_one(transpose: Any, adjoint: Any) -> None:
-    if arguments.flag(transpose, "transpose") and arguments.flag(adjoint, "adjoint"):
+def _at_most_one(transpose: Any, adjoint: Any) -> tuple[bool, bool]:
+    flags = arguments.flag(transpose, "transpose"), arguments.flag(adjoint, "adjoint")
+    if all(flags):
         raise ValueError("Only one of transpose and adjoint can be True.", location=here())
+    return flags
 
 
 def matvec(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.errors import ValueError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj
 from tapec.functions.broadcasting import (
@@ -32,7 +32,7 @@ from tapec.functions.broadcasting import (
 )
 from tapec.functions.known import as_dim, as_shape, static_integer, static_value
 from tapec.ir.dims import Dim, DimLike
-from tapec.ir.types import Shape
+from tapec.ir.types import STRING, Shape
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 
@@ -87,7 +87,7 @@ def transpose(
     order = tuple(axes)
     if sorted(order) != list(builtins.range(rank)):
         raise misfit(f"transpose: {list(order)} is no permutation of {rank} axes")
-    if conjugate:
+    if arguments.flag(conjugate, "conjugate"):
         x = conj(x)
     if order == tuple(builtins.range(rank)):
         return x
@@ -208,7 +208,7 @@ def unstack(
     x = as_tensor(value)
     place = axis_of(axis, x.type.rank)
     count = x.type.shape[place]
-    if isinstance(count, Dim) or num not in (None, count):
+    if isinstance(count, Dim) or not arguments.is_one_of(num, (None, count)):
         raise misfit(f"unstack: axis {place} of {x.type} has {count} entries, not {num}")
     rest = tuple(n for a, n in enumerate(x.type.shape) if a != place)
     return [reshape(part(x, place, i, 1), rest) for i in builtins.range(count)]
@@ -352,6 +352,13 @@ def pad(
     if mode.upper() == "CONSTANT":
         low, high = (tuple(p[i] for p in pairs) for i in (0, 1))
         value = static_value(constant_values, "constant_values")
+        if isinstance(value, str | bytes) != (x.type.dtype == STRING):
+            raise TypeError(
+                f"constant_values must be of dtype {x.type.dtype.name}, got {arguments.shown(value)}",
+                location=here(),
+            )
+        if not isinstance(value, str | bytes | complex):
+            value = arguments.number(value, "constant_values")
         interior = (0,) * len(pairs)
         result: Tensor = apply("pad", x, value=value, low=low, high=high, interior=interior)
         return result

@@ -339,7 +339,11 @@ def cumprod(
 def _running(op: str, x: TensorLike, axis: Any, exclusive: bool, reverse: bool) -> Tensor:
     tensor = as_tensor(x)
     place = axis_of(static_value(axis, "axis"), tensor.type.rank)
-    result: Tensor = apply(op, tensor, axis=place, exclusive=exclusive, reverse=reverse)
+    flags = {
+        "exclusive": arguments.flag(exclusive, "exclusive"),
+        "reverse": arguments.flag(reverse, "reverse"),
+    }
+    result: Tensor = apply(op, tensor, axis=place, **flags)
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import pi
 from typing import Any
 
+from tapec import arguments
 from tapec.functions.arithmetic import (
     add,
     divide,
@@ -95,7 +96,7 @@ def weighted_moments(
     mean = divide(reduce_sum(multiply(values, weights), axes, keepdims=True), whole)
     spread = multiply(square(subtract(values, mean)), weights)
     variance = divide(reduce_sum(spread, axes, keepdims=True), whole)
-    if keepdims:
+    if arguments.flag(keepdims, "keepdims"):
         return mean, variance
     kept = reduce_sum(values, axes).type.shape
     return reshape(mean, kept), reshape(variance, kept)
@@ -114,7 +115,7 @@ def batch_norm_with_global_normalization(
     """`tapec.nn.batch_normalization`; ``gamma`` counts only with ``scale_after_normalization``."""
     x = as_float(input)
     factor = rsqrt(add(as_tensor(variance), variance_epsilon))
-    if scale_after_normalization:
+    if arguments.flag(scale_after_normalization, "scale_after_normalization"):
         factor = multiply(factor, gamma)
     return add(multiply(subtract(x, mean), factor), beta)
 
@@ -146,7 +147,13 @@ def local_response_normalization(
     total = part(wide, 3, 0, channels)
     for start in range(1, 2 * depth_radius + 1):
         total = add(total, part(wide, 3, start, channels))
-    return multiply(x, pow(add(bias, multiply(alpha, total)), as_tensor(-beta, x.type.dtype)))
+    return multiply(
+        x,
+        pow(
+            add(bias, multiply(alpha, total)),
+            as_tensor(-arguments.number(beta, "beta"), x.type.dtype),
+        ),
+    )
 
 
 def log_poisson_loss(
@@ -161,7 +168,7 @@ def log_poisson_loss(
     """
     z, c = converted(targets, log_input)
     loss = subtract(exp(c), multiply(c, z))
-    if not compute_full_loss:
+    if not arguments.flag(compute_full_loss, "compute_full_loss"):
         return loss
     small = logical_and(greater_equal(z, 0), less_equal(z, 1))
     some = where(small, 1.0, z)

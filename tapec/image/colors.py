@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -54,7 +55,9 @@ def convert_image_dtype(
     """
     x, target = as_tensor(image), as_dtype(dtype)
     source = x.type.dtype
-    convert: Callable[[Tensor, Any], Tensor] = saturate_cast if saturate else cast
+    convert: Callable[[Tensor, Any], Tensor] = (
+        saturate_cast if arguments.flag(saturate, "saturate") else cast
+    )
     if source == target:
         return x
     if source.is_integer and target.is_integer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.known import static_integer, static_value
@@ -110,7 +111,9 @@ def central_crop(image: TensorLike, central_fraction: float) -> Tensor:
         ValueError: a fraction that is not in ``(0, 1]``.
     """
     x = picture(image)
-    fraction = float(static_value(central_fraction, "central_fraction"))
+    fraction = arguments.number(
+        static_value(central_fraction, "central_fraction"), "central_fraction"
+    )
     if not 0 < fraction <= 1:
         raise ValueError("central_fraction must be within (0, 1]", location=here())
     if fraction == 1:

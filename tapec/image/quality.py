@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -142,11 +143,21 @@ def ssim(
     window = _window(filter_size, filter_sigma)
     luminance, contrast = _similarity(x, y, most, window, k1, k2)
     found = reduce_mean(multiply(luminance, contrast), -1)
-    return found if return_index_map else reduce_mean(found, [-2, -1])
+    return (
+        found
+        if arguments.flag(return_index_map, "return_index_map")
+        else reduce_mean(found, [-2, -1])
+    )
 
 
 def _window(size: int, sigma: float) -> Array:
     """Weights of a window, which sum to 1."""
+    size, sigma = arguments.integer(size, "filter_size"), arguments.number(sigma, "filter_sigma")
+    if size < 1 or not sigma > 0:
+        raise ValueError(
+            f"filter_size and filter_sigma must be positive, got {size} and {sigma}",
+            location=here(),
+        )
     line = np.exp(-0.5 * (np.arange(size) - (size - 1) / 2) ** 2 / sigma**2)
     weights: Array = np.outer(line, line)
     return weights / float(weights.sum())
@@ -205,6 +216,7 @@ def ssim_multiscale(
     window = _window(filter_size, filter_sigma)
     lead = x.type.shape[:-3]
     x, y = (reshape(t, (-1, *t.type.shape[-3:])) for t in (x, y))
+    power_factors = arguments.items(power_factors, "power_factors")
     factors: list[Tensor] = []
     for scale in range(len(power_factors)):
         if scale:

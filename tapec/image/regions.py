@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -18,7 +19,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import counting
-from tapec.functions.broadcasting import misfit
+from tapec.functions.broadcasting import misfit, shape_text
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_shape
 from tapec.functions.logic import logical_and
@@ -53,7 +54,7 @@ def extract_patches(
         ValueError: an argument of another form.
     """
     x = as_tensor(images)
-    if x.type.rank != 4 or padding not in ("SAME", "VALID"):
+    if x.type.rank != 4 or not arguments.is_one_of(padding, ("SAME", "VALID")):
         raise ValueError(
             f"expected [batch, H, W, C] and SAME or VALID, got {x.shape} and {padding!r}",
             location=here(),
@@ -106,12 +107,15 @@ def crop_and_resize(
     """
     x, places = cast(as_tensor(image), F32), as_tensor(boxes, F32)
     which = cast(as_tensor(box_indices), I32)
-    if method not in ("bilinear", "nearest"):
+    if not arguments.is_one_of(method, ("bilinear", "nearest")):
         raise ValueError(f"method must be 'bilinear' or 'nearest', got {method!r}", location=here())
     if x.type.rank != 4 or places.type.rank != 2 or places.type.shape[1] != 4:
         raise misfit(f"crop_and_resize: an image of {x.shape} and boxes of {places.shape}")
     height, width = extent(x)
-    rows, columns = (int(n) for n in as_shape(crop_size))  # type: ignore[arg-type]
+    crop = as_shape(crop_size)
+    if len(crop) != 2:
+        raise misfit(f"crop_size must be a height and a width, got {shape_text(crop)}")
+    rows, columns = (int(n) for n in crop)  # type: ignore[arg-type]
     y = _grid(places[:, 0], places[:, 2], rows, height)  # [n, rows]
     z = _grid(places[:, 1], places[:, 3], columns, width)  # [n, columns]
     lines = reshape(x, (-1, x.type.shape[-1]))

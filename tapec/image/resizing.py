@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast
@@ -82,7 +83,7 @@ def resize(
             f"'size' must be a 1-D int32 Tensor of 2 positive elements, got {size}", location=here()
         )
     new = int(wanted[0]), int(wanted[1])  # type: ignore[arg-type]
-    if preserve_aspect_ratio:
+    if arguments.flag(preserve_aspect_ratio, "preserve_aspect_ratio"):
         scale = min(new[0] / height, new[1] / width)
         new = max(round(height * scale), 1), max(round(width * scale), 1)
     table = _table(method, antialias)
@@ -97,10 +98,11 @@ def resize(
 
 def _table(method: str, antialias: bool) -> Callable[[int, int], Array]:
     """What makes the weights of a method; see `weights`."""
-    if method in _KERNELS and (antialias or method not in _PLAIN):
+    antialias = arguments.flag(antialias, "antialias")
+    known = sorted({*_PLAIN, *_KERNELS})
+    if arguments.is_one_of(method, _KERNELS) and (antialias or method not in _PLAIN):
         return partial(weights.sampled, _KERNELS[method], antialias)
-    if method not in _PLAIN:
-        known = sorted({*_PLAIN, *_KERNELS})
+    if not arguments.is_one_of(method, _PLAIN):
         raise ValueError(
             f"Resize method is not implemented: {method}. It must be one of {', '.join(known)}",
             location=here(),
@@ -128,6 +130,10 @@ def resize_with_pad(
     """
     x = picture(image)
     height, width = extent(x)
+    target_height = arguments.integer(target_height, "target_height")
+    target_width = arguments.integer(target_width, "target_width")
+    if min(target_height, target_width) < 1:
+        raise ValueError(f"sizes must be > 0, got {(target_height, target_width)}", location=here())
     ratio = max(width / target_width, height / target_height)
     fitted = height / ratio, width / ratio
     top, left = int((target_height - fitted[0]) / 2), int((target_width - fitted[1]) / 2)

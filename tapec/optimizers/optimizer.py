@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import AttributeError, ValueError
+from tapec import arguments
+from tapec.errors import AttributeError, TypeError, ValueError
 from tapec.frames import depth, here
 from tapec.functions.arithmetic import (
     add,
@@ -163,7 +164,11 @@ class Optimizer:
 
     def build(self, variables: Iterable[Variable]) -> None:
         """Make the slots of these variables now rather than at their first update."""
-        for variable in variables:
+        for variable in arguments.items(variables, "variables"):
+            if not isinstance(variable, Variable):
+                raise TypeError(
+                    f"build takes tapec.Variables, got {type(variable).__name__}", location=here()
+                )
             self._slots(variable)
 
     def _slots(self, variable: Variable) -> Slots:
@@ -254,7 +259,7 @@ class Optimizer:
         grads_and_vars: Iterable[tuple[TensorLike | None, Variable]],
     ) -> Any:
         """`apply_gradients` that changes nothing if a scalar condition does not hold."""
-        pairs = self._present([(g, v) for g, v in grads_and_vars])
+        pairs = self._present(arguments.pairs(grads_and_vars, "grads_and_vars"))
         variables = [v for _, v in pairs]
         dense = self._changes_whole()
         gradients = self._clipped([_fitted(g, v, dense) for g, v in pairs])
@@ -301,7 +306,13 @@ class Optimizer:
         """`apply_gradients` of two lists; without variables those of `build`, in order."""
         if trainable_variables is None:
             trainable_variables = [known.deref() for known in self._known]
-        return self.apply_gradients(zip(grads, trainable_variables, strict=True))
+        found = arguments.items(grads, "grads")
+        variables = arguments.items(trainable_variables, "trainable_variables")
+        if len(found) != len(variables):
+            raise ValueError(
+                f"apply: {len(found)} gradients for {len(variables)} variables", location=here()
+            )
+        return self.apply_gradients(zip(found, variables, strict=True))
 
     # -- steps of an update
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -45,7 +46,7 @@ class SGD(Optimizer):
         **options: Any,
     ) -> None:
         super().__init__(learning_rate, **options)
-        if not 0 <= momentum <= 1:
+        if not 0 <= arguments.number(momentum, "momentum") <= 1:
             raise ValueError("`momentum` must be a float between [0, 1].", location=here())
         self.momentum = momentum
         self.nesterov = nesterov

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import pi
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -39,6 +40,18 @@ class LearningRateSchedule:
         raise NotImplementedError("a schedule defines __call__(step)")
 
 
+def _steps(value: float) -> float:
+    """Over how many steps a rate falls."""
+    count = arguments.number(value, "decay_steps")
+    if not count > 0:
+        raise ValueError(f"`decay_steps` must be > 0, got {count}", location=here())
+    return count
+
+
+def _numbers(values: Sequence[float], what: str) -> list[float]:
+    return [arguments.number(v, what) for v in arguments.items(values, what)]
+
+
 def _float(step: TensorLike) -> Tensor:
     return cast(as_tensor(step), F32)
 
@@ -53,12 +66,12 @@ class ExponentialDecay(LearningRateSchedule):
         decay_rate: float,
         staircase: bool = False,
     ) -> None:
-        if decay_steps <= 0:
-            raise ValueError(f"`decay_steps` must be > 0, got {decay_steps}", location=here())
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.decay_rate = decay_rate
-        self.staircase = staircase
+        self.initial_learning_rate = arguments.number(
+            initial_learning_rate, "initial_learning_rate"
+        )
+        self.decay_steps = _steps(decay_steps)
+        self.decay_rate = arguments.number(decay_rate, "decay_rate")
+        self.staircase = arguments.flag(staircase, "staircase")
 
     def __call__(self, step: TensorLike) -> Tensor:
         """The learning rate at a step."""
@@ -83,14 +96,14 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     """``values[i]`` up to and with step ``boundaries[i]``, the last value after all boundaries."""
 
     def __init__(self, boundaries: Sequence[float], values: Sequence[float]) -> None:
-        if len(boundaries) != len(values) - 1:
+        self.boundaries = _numbers(boundaries, "boundaries")
+        self.values = _numbers(values, "values")
+        if len(self.boundaries) != len(self.values) - 1:
             raise ValueError(
-                f"{len(boundaries)} boundaries need {len(boundaries) + 1} values, "
-                f"got {len(values)}",
+                f"{len(self.boundaries)} boundaries need {len(self.boundaries) + 1} values, "
+                f"got {len(self.values)}",
                 location=here(),
             )
-        self.boundaries = list(boundaries)
-        self.values = list(values)
 
     def __call__(self, step: TensorLike) -> Tensor:
         """The learning rate at a step."""
@@ -116,13 +129,13 @@ class PolynomialDecay(LearningRateSchedule):
         power: float = 1.0,
         cycle: bool = False,
     ) -> None:
-        if decay_steps <= 0:
-            raise ValueError(f"`decay_steps` must be > 0, got {decay_steps}", location=here())
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.end_learning_rate = end_learning_rate
-        self.power = power
-        self.cycle = cycle
+        self.initial_learning_rate = arguments.number(
+            initial_learning_rate, "initial_learning_rate"
+        )
+        self.decay_steps = _steps(decay_steps)
+        self.end_learning_rate = arguments.number(end_learning_rate, "end_learning_rate")
+        self.power = arguments.number(power, "power")
+        self.cycle = arguments.flag(cycle, "cycle")
 
     def __call__(self, step: TensorLike) -> Tensor:
         """The learning rate at a step."""
@@ -155,13 +168,15 @@ class CosineDecay(LearningRateSchedule):
         warmup_target: float | None = None,
         warmup_steps: float = 0,
     ) -> None:
-        if decay_steps <= 0:
-            raise ValueError(f"`decay_steps` must be > 0, got {decay_steps}", location=here())
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.alpha = alpha
-        self.warmup_target = warmup_target
-        self.warmup_steps = warmup_steps
+        self.initial_learning_rate = arguments.number(
+            initial_learning_rate, "initial_learning_rate"
+        )
+        self.decay_steps = _steps(decay_steps)
+        self.alpha = arguments.number(alpha, "alpha")
+        self.warmup_target = (
+            None if warmup_target is None else arguments.number(warmup_target, "warmup_target")
+        )
+        self.warmup_steps = arguments.number(warmup_steps, "warmup_steps")
 
     def __call__(self, step: TensorLike) -> Tensor:
         """The learning rate at a step."""

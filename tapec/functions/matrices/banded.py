@@ -99,7 +99,7 @@ def tridiagonal_solve(
         InvalidArgumentError: shapes that do not fit; eager, a singular matrix.
         UnimplementedError: ``perturb_singular=True``.
     """
-    if perturb_singular:
+    if arguments.flag(perturb_singular, "perturb_singular"):
         raise UnimplementedError(
             "tridiagonal_solve: perturb_singular=True is not implemented",
             location=here(),
@@ -110,9 +110,9 @@ def tridiagonal_solve(
     vector = b.type.rank == a.type.rank - 1
     if vector:
         b = expand_dims(b, -1)
-    elif transpose_rhs:
+    elif arguments.flag(transpose_rhs, "transpose_rhs"):
         b = transposed(b)
-    if conjugate_rhs:
+    if arguments.flag(conjugate_rhs, "conjugate_rhs"):
         b = conj(b)
     y = solve(a, b)
     return squeeze(y, -1) if vector else y
@@ -126,9 +126,12 @@ def _tridiagonal(diagonals: Any, form: str) -> Tensor:
         x = matrices(diagonals)
         return diag(diag_part(x, k=(-1, 1)), k=(-1, 1))
     if form == "sequence":
-        if len(diagonals) != 3:
-            raise ValueError(f"expected three diagonals, got {len(diagonals)}", location=here())
-        above, middle, below = (as_tensor(d) for d in diagonals)
+        given = arguments.items(diagonals, "diagonals")
+        if len(given) != 3:
+            raise ValueError(f"expected three diagonals, got {len(given)}", location=here())
+        above, middle, below = (as_tensor(d) for d in given)
+        if not (above.type.rank and middle.type.rank and below.type.rank):
+            raise misfit("expected three diagonals [..., n], got a scalar")
         n = middle.type.shape[-1]
         above = part(above, above.type.rank - 1, 0, n - 1)
         below = part(below, below.type.rank - 1, below.type.shape[-1] - (n - 1), n - 1)
@@ -158,7 +161,7 @@ def banded_triangular_solve(
     """
     x = matrices(bands)
     others = static_value(x.type.shape[-2], "the number of bands") - 1
-    band = (-others, 0) if lower else (0, others)
+    band = (-others, 0) if arguments.flag(lower, "lower") else (0, others)
     return triangular_solve(diag(x, k=band, align=_PACKING), rhs, lower=lower, adjoint=adjoint)
 
 
@@ -192,20 +195,20 @@ def eigh_tridiagonal(
     """
     beside = as_tensor(beta)
     values, vectors = eigh(diag(alpha) + diag(beside, k=-1) + diag(beside, k=1))
-    if select == "i" and select_range is not None:
+    if arguments.is_one_of(select, "i") and select_range is not None:
         first, last = (static_value(v, "select_range") for v in select_range)
         axis = values.type.rank
         values = part(values, axis - 1, first, last + 1 - first)
         vectors = part(vectors, axis, first, last + 1 - first)
-    elif select == "v" and select_range is not None:
+    elif arguments.is_one_of(select, "v") and select_range is not None:
         refuse_in_trace("eigh_tridiagonal with select='v'", "select by number: select='i'")
         low, high = select_range
         wanted = logical_and(greater(values, low), less_equal(values, high))
         values, vectors = boolean_mask(values, wanted), boolean_mask(vectors, wanted, axis=1)
-    elif select != "a":
+    elif not arguments.is_one_of(select, "a"):
         raise ValueError(
             f"select={select!r} with select_range={select_range!r}: expected 'a', or 'i' or 'v' "
             "with a range",
             location=here(),
         )
-    return values if eigvals_only else (values, vectors)
+    return values if arguments.flag(eigvals_only, "eigvals_only") else (values, vectors)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tapec import arguments
 from tapec.functions.arithmetic import (
     add,
     cast,
@@ -159,7 +160,7 @@ def svd(
     rows, columns = x.type.shape[-2:]
     wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
     s, u, v = apply("svd", transposed(x) if wide else x)
-    if not compute_uv:
+    if not arguments.flag(compute_uv, "compute_uv"):
         return s
     if full_matrices and rows != columns:
         q, _, reflected = apply("qr", u)  # q is u, but for signs

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import equal, where
@@ -169,7 +170,7 @@ def _packing(
     shape: tuple[int, int], band: tuple[int, int], align: str
 ) -> tuple[Array, Array, Array]:
     """Row, column and whether there is such an element, for each place of a packed band."""
-    sides = align.split("_")
+    sides = arguments.text(align, "align").split("_")
     if len(sides) != 2 or not {"LEFT", "RIGHT"}.issuperset(sides):
         raise ValueError(f"align must be such as 'RIGHT_LEFT', got {align!r}", location=here())
     rows, columns = shape

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tapec import arguments
 from tapec.errors import InvalidArgumentError, TapecError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -120,6 +121,7 @@ def triangular_solve(
         InvalidArgumentError: shapes or dtypes do not fit; a 0 on the diagonal.
     """
     a, b = system(matrix, rhs)
+    lower, adjoint = arguments.flag(lower, "lower"), arguments.flag(adjoint, "adjoint")
     _refuse_singular(a)
     return substituted(conj(a) if adjoint else a, b, lower=lower, transpose=adjoint)
 
@@ -226,7 +228,7 @@ def solve(
         InvalidArgumentError: shapes or dtypes do not fit; a singular matrix.
     """
     a, b = system(matrix, rhs)
-    return lu_solve(*lu(conj(transposed(a)) if adjoint else a), b)
+    return lu_solve(*lu(conj(transposed(a)) if arguments.flag(adjoint, "adjoint") else a), b)
 
 
 def inv(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tapec import arguments
 from tapec.functions.arithmetic import (
     add,
     cast,
@@ -64,7 +65,7 @@ def lstsq(
         InvalidArgumentError: shapes or dtypes do not fit; eager and fast, the rank is not full.
     """
     a, b = system(matrix, rhs)
-    if not fast:
+    if not arguments.flag(fast, "fast"):
         return matmul(pinv(a, _tolerance(a)), b)
     m, n = a.type.shape[-2:]
     wide = isinstance(m, int) and isinstance(n, int) and m < n

@@ -48,7 +48,7 @@ def dct(
     x = as_real(input, 1)
     if arguments.integer(type, "type") not in (1, 2, 3, 4):
         raise ValueError("Types I, II, III and IV (I)DCT are supported.", location=here())
-    if norm not in (None, "ortho"):
+    if not arguments.is_one_of(norm, (None, "ortho")):
         raise ValueError(
             f"Unknown normalization. Expected None or 'ortho', got: {norm}", location=here()
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec import arguments
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, conj, multiply, real
@@ -310,9 +311,9 @@ def _over_axes(x: Tensor, fft_length: Any, axes: Any, norm: str | None, *, inver
 
 def _normed(x: Tensor, sizes: Sequence[DimLike], norm: str | None, *, inverse: bool) -> Tensor:
     """A transform with the factor of ``backward`` with that of another norm."""
-    if norm in (None, "backward"):
+    if arguments.is_one_of(norm, (None, "backward")):
         return x
-    if norm not in ("ortho", "forward"):
+    if not arguments.is_one_of(norm, ("ortho", "forward")):
         raise ValueError(
             f"norm must be None, backward, ortho or forward, got {norm!r}", location=here()
         )

@@ -60,7 +60,7 @@ def frame(
     size = x.type.shape[at]
     if not isinstance(size, int):
         raise misfit(f"frame needs a size that is known, got {size}")
-    if pad_end:
+    if arguments.flag(pad_end, "pad_end"):
         count = -(-size // step)
         missing = max(0, length + step * (count - 1) - size)
         ends = [(0, missing if a == at else 0) for a in range(x.type.rank)]
@@ -154,7 +154,8 @@ def inverse_stft(
     framed = irfft(stfts, [_transform_length(fft_length, length)])
     framed = fitted(framed, framed.type.rank - 1, length)
     if window_fn is not None:
-        framed = multiply(framed, window_fn(length, dtype=framed.dtype))
+        window = arguments.function(window_fn, "window_fn")
+        framed = multiply(framed, window(length, dtype=framed.dtype))
     return overlap_and_add(framed, frame_step)
 
 
@@ -257,7 +258,8 @@ def inverse_mdct(
 def _weighted(framed: Tensor, length: int, window_fn: Window | None) -> Tensor:
     if window_fn is None:
         return multiply(framed, 0.5**0.5)
-    return multiply(framed, window_fn(length, dtype=framed.dtype))
+    window = arguments.function(window_fn, "window_fn")
+    return multiply(framed, window(length, dtype=framed.dtype))
 
 
 # -- the mel scale

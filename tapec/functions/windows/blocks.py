@@ -14,6 +14,8 @@ from tapec.ir.dims import Dim
 from tapec.ir.types import I32
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
+Pairs = list[list[int]]
+
 
 def space_to_batch(
     input: TensorLike, block_shape: Any, paddings: Any, name: str | None = None
@@ -28,7 +30,7 @@ def space_to_batch(
     Raises:
         InvalidArgumentError: the blocks do not fill the padded axes (ValueError while a function is compiled).
     """
-    x, block, margins = as_tensor(input), _block(block_shape), _pairs(paddings)
+    x, block, margins = _blocked(input, block_shape, paddings)
     count = len(block)
     x = pad(x, [[0, 0], *margins, *[[0, 0]] * (x.type.rank - count - 1)])
     batch, *spatial = x.type.shape[: count + 1]
@@ -47,7 +49,7 @@ def batch_to_space(
     input: TensorLike, block_shape: Any, crops: Any, name: str | None = None
 ) -> Tensor:
     """Undoes `space_to_batch`; ``crops`` is cut off before and after each spatial axis."""
-    x, block, margins = as_tensor(input), _block(block_shape), _pairs(crops)
+    x, block, margins = _blocked(input, block_shape, crops)
     count, size = len(block), int(np.prod(block))
     batch, *spatial = x.type.shape[: count + 1]
     rest = x.type.shape[count + 1 :]
@@ -63,15 +65,28 @@ def batch_to_space(
     return x
 
 
+def _blocked(input: TensorLike, block_shape: Any, margins: Any) -> tuple[Tensor, list[int], Pairs]:
+    """A tensor with an axis in front of those that are cut into blocks, and a pair of margins for each of these."""
+    x, block, pairs = as_tensor(input), _block(block_shape), _pairs(margins)
+    if len(pairs) != len(block) or x.type.rank <= len(block):
+        raise misfit(
+            f"{len(block)} sizes of blocks need as many pairs, got {len(pairs)}; and {len(block) + 1} axes or more, "
+            f"got {x.shape}"
+        )
+    if min(block, default=1) < 1:
+        raise misfit(f"sizes of blocks must be positive, got {block}")
+    return x, block, pairs
+
+
 def _block(block_shape: Any) -> list[int]:
     return [int(n) for n in as_shape(block_shape)]  # type: ignore[arg-type]
 
 
-def _pairs(paddings: Any) -> list[list[int]]:
+def _pairs(paddings: Any) -> Pairs:
     found = get_static_value(paddings)
     if found is None or found.ndim != 2 or found.shape[1] != 2:
         raise misfit(f"expected [[before, after], ...], known numbers, got {paddings}")
-    pairs: list[list[int]] = found.tolist()
+    pairs: Pairs = found.tolist()
     return pairs
 
 
@@ -94,6 +109,11 @@ def required_space_to_batch_paddings(
     """
     sizes, block = _block(input_shape), _block(block_shape)
     base = [[0, 0]] * len(block) if base_paddings is None else _pairs(base_paddings)
+    if not len(sizes) == len(block) == len(base):
+        raise misfit(
+            f"expected one size of blocks and one pair for each axis, got {len(sizes)} axes, {len(block)} sizes and "
+            f"{len(base)} pairs"
+        )
     more = [-(n + sum(p)) % b for n, b, p in zip(sizes, block, base, strict=True)]
     paddings = [[p[0], p[1] + extra] for p, extra in zip(base, more, strict=True)]
     return BlockPaddings(as_tensor(paddings, I32), as_tensor([[0, extra] for extra in more], I32))

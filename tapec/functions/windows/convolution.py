@@ -10,7 +10,7 @@ from typing import Any
 
 from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.functions.broadcasting import converted, may_equal, misfit
+from tapec.functions.broadcasting import converted, may_equal, misfit, shape_text
 from tapec.functions.known import as_shape
 from tapec.functions.products import matmul
 from tapec.functions.rearrangement import part, reshape
@@ -330,6 +330,8 @@ def _transposed(
     steps = per_axis(order.entries(strides), count, "strides")
     gaps = per_axis(order.entries(dilations), count, "dilations")
     shape = tuple(order.entries(as_shape(output_shape)))
+    if len(shape) != count + 2:
+        raise misfit(f"output_shape must have {count + 2} entries, got {shape_text(shape)}")
     reaches = [reach(n, gap) for n, gap in zip(w.type.shape, gaps, strict=False)]
     pairs = paddings(order.entries(padding), shape[1:-1], reaches, steps)
     _check_transposed(y, w, shape, pairs, steps, reaches)

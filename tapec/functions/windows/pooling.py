@@ -358,7 +358,7 @@ def max_pool_with_argmax(
     row = line(counts[0], steps[0], margins[0][0], floordiv(which, size[1]), 1)
     column = line(counts[1], steps[1], margins[1][0], floormod(which, size[1]), 2)
     place = add(multiply(add(multiply(row, width), column), channels), counting(I64, channels))
-    if include_batch_in_index:
+    if arguments.flag(include_batch_in_index, "include_batch_in_index"):
         images = reshape(counting(I64, batch), (batch, 1, 1, 1))
         place = add(place, multiply(images, height * width * channels))
     return MaxPoolWithArgmax(greatest, cast(place, output_dtype))
