@@ -1,11 +1,17 @@
-"""Nested structures: lists, tuples, dicts (by sorted keys), named tuples, whatever is registered with optree."""
+"""Nested structures: lists, tuples, dicts (by sorted keys), named tuples, dataclasses and classes made by attrs.
+
+What else is registered with optree is structure too. Instances of tapec's own dataclasses and Modules are leaves.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from tapec.frames import is_ours
 from tapec.indexed_slices import IndexedSlices
+from tapec.module import Module
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
@@ -27,6 +33,8 @@ def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
     _register(optree)
     whole = None if parts else lambda node: isinstance(node, IndexedSlices)
     leaves, spec = optree.tree_flatten(structure, whole, none_is_leaf=True, namespace="tapec")
+    while _register_records(optree, leaves):
+        leaves, spec = optree.tree_flatten(structure, whole, none_is_leaf=True, namespace="tapec")
     return leaves, spec
 
 
@@ -39,6 +47,59 @@ def _register(optree: Any) -> None:
         lambda dims, parts: IndexedSlices(parts[0], parts[1], dims),
         namespace="tapec",
     )
+
+
+def _register_records(optree: Any, leaves: list[Any]) -> bool:
+    """Let optree know of classes among the leaves whose instances are made of fields; whether there are new ones."""
+    found = {type(leaf) for leaf in leaves if _is_record(type(leaf))}
+    for kind in found:
+        optree.register_pytree_node(
+            kind, _fields, _remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
+        )
+    return bool(found)
+
+
+def _is_record(kind: type) -> bool:
+    made_of_fields = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__")
+    return made_of_fields and not is_ours(kind.__module__) and not issubclass(kind, Module)
+
+
+def _fields(record: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
+    """The values of an instance, what it takes to make one like it, and their names."""
+    kind = type(record)
+    declared = (
+        getattr(kind, "__dataclass_fields__", None)  # by name
+        or [a.name for a in kind.__attrs_attrs__]
+    )
+    names = dict.fromkeys([n for n in declared if hasattr(record, n)])
+    names.update(dict.fromkeys(getattr(record, "__dict__", ())))
+    return [getattr(record, n) for n in names], (kind, tuple(names)), tuple(names)
+
+
+def _remade(made_of: Any, values: Any) -> Any:
+    """An instance with other values; neither ``__init__`` nor a frozen class's guard is asked."""
+    kind, names = made_of
+    record = object.__new__(kind)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(record, name, value)
+    return record
+
+
+def parts_of(structure: Any) -> tuple[str, dict[Any, Any]] | None:
+    """The type's name and the parts by their entries, one level deep; None for a leaf."""
+    if isinstance(structure, Tensor | Variable):
+        return None
+    import optree  # heavy
+
+    _register(optree)
+    _register_records(optree, [structure])
+    if optree.tree_is_leaf(structure, none_is_leaf=True, namespace="tapec"):
+        return None
+    level = optree.tree_flatten_one_level(structure, none_is_leaf=True, namespace="tapec")
+    entries = getattr(structure, "_fields", level.entries)
+    if isinstance(structure, Mapping):
+        entries = level.entries
+    return type(structure).__name__, dict(zip(entries, level.children, strict=True))
 
 
 def unflatten(spec: Any, leaves: list[Any]) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.autograph.remedies import remedy_for_iteration, remedy_for_truth
+from tapec.compiled.scalars import HostNumber, holds_numbers, settled
 from tapec.counterparts import counterpart, require_none
 from tapec.devices import CPU
 from tapec.errors import (
@@ -404,11 +405,16 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
     if isinstance(value, OpenSize):
         size: Tensor = apply("extent", dim=value.dim, type=TensorType(dtype or I32))
         return size
-    array = as_array(value, dtype)
     trace = current_trace()
-    if trace is not None:
-        return trace.constant(value, array)
-    return EagerTensor(array, type_of(array))
+    if trace is None:
+        array = as_array(value, dtype)
+        return EagerTensor(array, type_of(array))
+    if trace.varies:
+        if type(value) is HostNumber:
+            return trace.number(value, dtype)
+        if isinstance(value, list | tuple) and holds_numbers(value):
+            return _stack(value, dtype or as_dtype(as_array(settled(value)).dtype))
+    return trace.constant(value, as_array(value, dtype))
 
 
 def as_array(value: Any, dtype: DType | None = None) -> Array:
@@ -496,8 +502,9 @@ def _holds_tensors(value: Any) -> bool:
 
 def _stack(values: Sequence[Any], dtype: DType | None) -> Tensor:
     """A list that holds tensors becomes one tensor, gradients included."""
-    known = next(t for v in values if _holds_tensors(v) for t in [as_tensor(v)])
-    rows = [as_tensor(v, dtype or known.dtype) for v in values]
+    if dtype is None:
+        dtype = next(t for v in values if _holds_tensors(v) for t in [as_tensor(v)]).dtype
+    rows = [as_tensor(v, dtype) for v in values]
     shape = rows[0].type.shape
     expanded = [apply("reshape", r, shape=(1, *shape)) for r in rows]
     return apply("concat", *expanded, axis=0)  # type: ignore[no-any-return]

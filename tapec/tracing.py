@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.compiled.recipes import Recorder
+from tapec.compiled.scalars import HostNumber, settled
 from tapec.errors import InaccessibleTensorError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
@@ -25,7 +27,7 @@ from tapec.ir.op import OPS, Op
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import emitted
 from tapec.ir.reachability import carries_gradient
-from tapec.ir.types import TensorType, as_dtype
+from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.open_size import GuessedShape, SizeRead
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear, unheard
@@ -108,6 +110,9 @@ class Trace:
         self.hosts: list[Any] | None = None
         #: The largest value that a number takes which counts a loop's turns.
         self.largest: dict[Value, int] = {}
+        #: The numbers that are inputs, while this is a whole program.
+        self.numbers: Recorder | None = None
+        self._number_tensors: dict[int, TracedTensor] = {}
         self._captured: dict[int, Value] = {}
         #: What each captured array (by ``id``) held when it was captured.
         self._contents: dict[int, Array] = {}
@@ -211,6 +216,39 @@ class Trace:
             return self.value_of(EagerTensor(now, type_of(now)))
         return self._capture(array, type_of(now), None)
 
+    # -- numbers that are inputs
+
+    @property
+    def root(self) -> Trace:
+        """The trace of the whole program inside of which this one goes on."""
+        trace = self
+        while trace.parent is not None:
+            trace = trace.parent
+        return trace
+
+    @property
+    def varies(self) -> bool:
+        """Whether there are numbers that are inputs."""
+        numbers = self.root.numbers
+        return numbers is not None and bool(numbers.leaves)
+
+    def number(self, number: HostNumber, dtype: DType | None) -> Tensor:
+        """A tensor of a number that is an input: converted as Python numbers are; see `tapec.tensor.as_tensor`."""
+        root = self.root
+        plain = root.numbers is None or not root.numbers.owns(number)
+        if dtype is None and not plain:
+            dtype = number.usual_dtype()
+        if plain or dtype is None or not number.converts_to(dtype):
+            value = number.exactly()
+            return self.constant(value, as_array(value, dtype))
+        tensor = root._number_tensors.get(number.step)
+        if tensor is None:
+            value = root._capture(number, type_of(np.asarray(number.value)), number.name)
+            tensor = root._number_tensors[number.step] = TracedTensor(value, root)
+        if tensor.dtype == dtype:
+            return tensor
+        return TracedTensor(self.builder.cast(self.value_of(tensor), dtype=dtype), self)
+
     # -- operations
 
     @unheard
@@ -223,6 +261,8 @@ class Trace:
     ) -> Any:
         """Append an operation; a Tensor, or a tuple of them, which it is of one with regions."""
         operands = [self.value_of(x) for x in inputs]
+        if self.varies:
+            attrs = {name: settled(value, exactly=True) for name, value in attrs.items()}
         where = origin()
         try:
             with recording_guards(self.function), self.builder.at(resolve(where)):

@@ -113,7 +113,12 @@ class Dimensions:
         return flatten(spread, parts=True)[0]
 
     def program(
-        self, inputs: Sequence[Any], spec: Any, declared: list[Any] | None, trace: Tracer
+        self,
+        inputs: Sequence[Any],
+        spec: Any,
+        declared: list[Any] | None,
+        trace: Tracer,
+        admits: Callable[[Program], bool],
     ) -> Program:
         """The program for a call that none was kept for, made if there is none yet.
 
@@ -122,6 +127,7 @@ class Dimensions:
             spec: the structure around them.
             declared: what `declared` said of the leaves.
             trace: makes a program for inputs like these.
+            admits: whether a program, apart from sizes, is for the call.
 
         Raises:
             ValueError: sizes are not as declared.
@@ -134,7 +140,7 @@ class Dimensions:
         broken: list[tuple[Program, dict[str, int]]] = []
         for program in family.programs:
             sizes = match(program.pattern, types)
-            if sizes is not None and program.state.holds():
+            if sizes is not None and admits(program):
                 if not unmet(program.guards, sizes):
                     return program.at(sizes)
                 broken.append((program, sizes))

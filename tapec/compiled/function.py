@@ -9,21 +9,24 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from tapec.autograph import conversion
+from tapec.compiled.call import Call
+from tapec.compiled.choice import nearest_changes, numbers_that_vary
 from tapec.compiled.dimensions import Dimensions, Dynamic
-from tapec.compiled.keys import as_input, leaf_key
 from tapec.compiled.lowering import Lowered, specified
+from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
-from tapec.compiled.variants import Variants
+from tapec.compiled.retraces import Retrace, announce
+from tapec.compiled.variants import Found, Variants
 from tapec.compiler import lowered
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.recording import current_trace, plain_calls
-from tapec.structure import flatten
 from tapec.tensor import EagerTensor, Tensor
 
 P = ParamSpec("P")
@@ -146,7 +149,10 @@ class CompiledFunction(Generic[P, R]):
         #: Whether programs become native code; else NumPy evaluates them.
         self.jit = jit
         self._dimensions = dimensions or Dimensions(function)
-        self._programs: dict[Any, Program | Variants] = {}
+        self.parameters = Parameters(function)
+        self._programs: dict[Any, Variants] = {}
+        self._made: list[Program] = []
+        self._retraces: list[Retrace] = []
         self._lock = threading.RLock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -157,31 +163,55 @@ class CompiledFunction(Generic[P, R]):
             # The common case, fast: all arguments are tensors.
             key: Any = tuple([a.type if type(a) is EagerTensor else None for a in args])
             if None not in key:
-                program = self._programs.get(key)
-                if program is not None:
-                    return cast(R, program.run(cast("tuple[Tensor, ...]", args)))
+                variants = self._programs.get(key)
+                found = None if variants is None else variants.find(())
+                if found is not None:
+                    program, numbers = found
+                    return cast(R, program.run(cast("tuple[Tensor, ...]", args), numbers))
         return cast(R, self._call(args, kwargs))
 
     def _call(self, args: Any, kwargs: Any) -> Any:
-        args, kwargs = self._dimensions.bind(args, kwargs)
-        leaves, spec = flatten([list(args), kwargs] if kwargs else list(args), parts=True)
-        inputs = [as_input(leaf) for leaf in leaves]
-        plain = not kwargs and all(type(leaf) is EagerTensor for leaf in args)
-        key = tuple(i.type for i in inputs) if plain else (spec, tuple(map(leaf_key, inputs)))
-        program = self._programs.get(key)
-        if program is None:
+        call = Call(self.parameters, *self._bound(args, kwargs))
+        found = self._find(call)
+        if found is None:
             with self._lock:
-                program = self._programs.get(key)
-                if program is None:
-                    declared = self._dimensions.declared(args, kwargs)
-                    kept = [Tensor(None, i.type) if isinstance(i, Tensor) else i for i in inputs]
-                    trace = functools.partial(self._find, kept, spec, declared, bool(kwargs))
-                    # This call is for the state that was there before the trace, which may have changed it.
-                    program = trace()
-                    self._programs[key] = (
-                        Variants(program, trace) if program.state.places else program
-                    )
-        return program.run([i for i in inputs if isinstance(i, Tensor)])
+                found = self._find(call)
+                if found is None:
+                    found = self._new(call)
+        program, numbers = found
+        return program.run(call.tensors, numbers)
+
+    def _bound(self, args: Any, kwargs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The arguments in the order of the parameters, as they are declared."""
+        return self.parameters.bind(*self._dimensions.bind(args, kwargs))
+
+    def _find(self, call: Call) -> Found | None:
+        """The program for a call, by its key."""
+        variants = self._programs.get(call.key)
+        return None if variants is None else variants.find(call.numbers)
+
+    def _new(self, call: Call) -> Found:
+        """A program for a call for which none was found by its key: one of other sizes, or a new one."""
+        variants = self._programs.setdefault(call.key, Variants())
+        if (forgiven := variants.forgiven(call.numbers)) is not None:
+            return forgiven
+        start, before = time.perf_counter(), len(self._made)
+        why = nearest_changes(self._made, call)
+        # A trace may change the state that it reads: the call is for what was there before.
+        program = self._dimensions.program(
+            call.leaves,
+            call.spec,
+            self._dimensions.declared(call.args, call.kwargs),
+            lambda leaves: self._kept(self._trace(call, leaves)),
+            lambda program: program.admits(call.numbers) is not None,
+        )
+        variants.add(program)
+        if 0 < before < len(self._made):
+            spent = 1000 * (time.perf_counter() - start)
+            self._retraces.append(Retrace(self.name, here(), why, spent))
+            announce(self._retraces)
+        traced = before < len(self._made)
+        return program, program.first_numbers() if traced else program.admits(call.numbers) or ()
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of the function."""
@@ -201,44 +231,39 @@ class CompiledFunction(Generic[P, R]):
                 of the ``input_signature``.
             kwargs: as in a call.
         """
-        args, kwargs = self._dimensions.bind(*specified(self._dimensions, args, kwargs))
-        leaves, spec = flatten([list(args), kwargs] if kwargs else list(args), parts=True)
-        inputs = self._dimensions.opened(
-            [as_input(leaf) for leaf in leaves], self._dimensions.declared(args, kwargs)
-        )
+        call = Call(self.parameters, *self._bound(*specified(self._dimensions, args, kwargs)))
+        declared = self._dimensions.declared(call.args, call.kwargs)
         with self._lock:
-            return self._trace(inputs, spec, bool(kwargs), compiled=False).module
+            leaves = self._dimensions.opened(call.leaves, declared)
+            return self._trace(call, leaves, compiled=False).module
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What becomes of the function for arguments like these (see `trace`): its text, its memory, its cost."""
         return Lowered(self.trace(*args, **kwargs))
 
-    def _find(
-        self, inputs: Sequence[Any], spec: Any, declared: list[Any] | None, has_kwargs: bool
-    ) -> Program:
-        """The program for these sizes and the Python state of now, traced if there is none."""
-
-        def trace(leaves: Sequence[Any]) -> Program:
-            return self._trace(leaves, spec, has_kwargs)
-
-        with self._lock:
-            return self._dimensions.program(inputs, spec, declared, trace)
-
-    def _trace(
-        self, inputs: Sequence[Any], spec: Any, has_kwargs: bool, *, compiled: bool = True
-    ) -> Program:
-        program = Program(self, inputs, spec, has_kwargs, compiled=compiled)
+    def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
+        """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""
+        varying = numbers_that_vary(call, self._made)
+        program = Program(self, call, leaves, varying, compiled=compiled)
         if program.created_variables:
-            program = Program(self, inputs, spec, has_kwargs, compiled=compiled)
+            program = Program(self, call, leaves, varying, compiled=compiled)
             if program.created_variables:
                 raise _created_again(self.name)
         return program
 
+    def _kept(self, program: Program) -> Program:
+        self._made.append(program)
+        return program
+
+    def retraces(self) -> list[Retrace]:
+        """Why the function was traced again after its first call, each time; empty if it was not."""
+        return list(self._retraces)
+
     @property
     def programs(self) -> list[Program]:
         """One for each signature met so far, and for each Python state; open sizes make no difference."""
-        known = [p.programs if isinstance(p, Variants) else [p] for p in self._programs.values()]
-        return list(dict.fromkeys(program.general for programs in known for program in programs))
+        used = {p.general for variants in self._programs.values() for p in variants.programs}
+        return [program for program in self._made if program in used]
 
     def ir(self, after: str | None = None) -> Module:
         """The program of the latest signature, as traced or after a pass of the default pipeline.
@@ -246,7 +271,7 @@ class CompiledFunction(Generic[P, R]):
         Raises:
             RuntimeError: the function was not called yet.
         """
-        if not self._programs:
+        if not self._made:
             raise RuntimeError(
                 f"{self.name} was not traced yet", location=here(), hint="call it once"
             )

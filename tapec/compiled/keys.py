@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from numbers import Number
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
+from tapec.compiled.scalars import is_number
 from tapec.tensor import EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import TensorShape
 
 
 def as_input(leaf: Any) -> Any:
     """A tensor for what is an input at run time; anything else is a constant of the program."""
-    if isinstance(leaf, np.ndarray):
+    if isinstance(leaf, np.ndarray) or _is_small_float(leaf):
         array = as_array(leaf)
         return EagerTensor(array, type_of(array))
     return leaf
+
+
+def _is_small_float(leaf: Any) -> bool:
+    """Whether it is one of NumPy's numbers that are not Python's too: its float64 is a float."""
+    return isinstance(leaf, np.inexact) and not isinstance(leaf, float | complex)
 
 
 def leaf_key(leaf: Any) -> Any:
@@ -26,7 +31,9 @@ def leaf_key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return leaf.type
     kind = type(leaf)  # 1, 1.0 and True are equal, but not the same program
-    if isinstance(leaf, float | complex | np.floating | np.complexfloating):
+    if is_number(leaf):
+        return kind  # whether its value matters, the program itself says
+    if isinstance(leaf, float | complex):
         return kind, repr(leaf)  # -0.0 and 0.0 are equal, NaN is not equal to itself
     if isinstance(leaf, Number | str | bytes | range | np.generic | np.dtype | TensorShape):
         return kind, leaf
@@ -37,18 +44,17 @@ def leaf_key(leaf: Any) -> Any:
 def _parts(leaf: Any) -> Any:
     """The keys of what a value is made of; None for an object that is itself, equal to others or not."""
     if isinstance(leaf, set | frozenset):
-        return frozenset(map(leaf_key, leaf))
+        return frozenset(map(_exact_key, leaf))
     if isinstance(leaf, slice):
-        return leaf_key(leaf.start), leaf_key(leaf.stop), leaf_key(leaf.step)
+        return _exact_key(leaf.start), _exact_key(leaf.stop), _exact_key(leaf.step)
     if isinstance(leaf, MethodType):  # a new object for each look at it
         return _Identity(leaf.__self__), leaf.__func__
-    if is_dataclass(leaf) and not isinstance(leaf, type) and _is_frozen(leaf):
-        return tuple([leaf_key(getattr(leaf, field.name)) for field in fields(leaf)])
     return None
 
 
-def _is_frozen(leaf: Any) -> bool:
-    return bool(leaf.__dataclass_params__.frozen)
+def _exact_key(leaf: Any) -> Any:
+    """The key of what is inside of a value that is no structure: numbers are constants there."""
+    return (type(leaf), repr(leaf)) if is_number(leaf) else leaf_key(leaf)
 
 
 class _Identity:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from numbers import Number
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tapec.autograph import conversion
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.witness import Witness
+from tapec.compiled.recipes import Recipe, Recorder
+from tapec.compiled.retraces import Change
+from tapec.compiled.scalars import HostNumber, is_number
 from tapec.compiler import Executable, compile_module, evaluated_module
 from tapec.effects import Effects
-from tapec.errors import ResourceExhaustedError, TypeError
+from tapec.errors import ResourceExhaustedError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
 from tapec.structure import flatten, unflatten
-from tapec.tensor import Array, EagerTensor, Tensor, as_array
+from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
+    from tapec.compiled.call import Call
     from tapec.compiled.function import CompiledFunction
 
 
@@ -31,6 +39,7 @@ class Program:
     """One traced and compiled signature of a function.
 
     Attributes:
+        description: the arguments of the call that was traced.
         module: the program as traced.
         executable: its native code.
         captures: what it reads from outside: Variables, Tensors, NumPy arrays.
@@ -43,31 +52,38 @@ class Program:
     def __init__(
         self,
         owner: CompiledFunction[Any, Any],
-        inputs: Sequence[Any],
-        spec: Any,
-        has_kwargs: bool,
+        call: Call,
+        leaves: Sequence[Any],
+        varying: Sequence[bool],
         *,
         compiled: bool = True,
     ) -> None:
-        """Trace the function for inputs like these and compile the program, if it is to be run."""
+        """Trace the function for a call like this one and compile the program.
+
+        Args:
+            owner: the function.
+            call: its arguments.
+            leaves: what these are made of; Tensors have the types that the program is for.
+            varying: which of the numbers among them are inputs, not constants.
+            compiled: whether it is to be run.
+        """
+        self.pattern = tuple(leaf.type for leaf in leaves if isinstance(leaf, Tensor))
+        self.description = call.description.with_types(iter(self.pattern))
         trace = Trace(owner.name)
-        trace.hosts = []
+        trace.hosts, trace.numbers = [], Recorder()
         with tracing(trace), explained_breakpoints():
-            names = iter(_argument_names(owner.python_function, inputs, spec, has_kwargs))
-            traced = [
-                trace.input(i.type, next(names, None)) if isinstance(i, Tensor) else i
-                for i in inputs
-            ]
-            args, kwargs = _arguments(spec, traced, has_kwargs)
-            witness = Witness(owner.name, owner.python_function, _state(inputs))
+            given = self._inputs(trace, leaves, varying)
+            structure = unflatten(call.spec, given)
+            args, kwargs = structure if call.has_kwargs else (structure, {})
+            witness = Witness(owner.name, owner.python_function, self._state(leaves))
             with witness.watching():
                 result = conversion.call(owner.python_function, owner.autograph, args, kwargs)
-            self._leaves, self._spec = flatten(result, parts=True)
-            self._check_leaves(trace)
+            _refuse_changed(owner.name, structure, call.spec, given)
+            leaves, self._spec = flatten(result, parts=True)
+            self._leaves = [_result(leaf, trace) for leaf in leaves]
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.state = witness.guard(trace)
         self.created_variables = trace.created_variables
-        self.pattern = tuple(i.type for i in inputs if isinstance(i, Tensor))
         self.guards = tuple(trace.function.guards)
         self.guard_places = trace.guard_places
         self.general = self
@@ -76,6 +92,14 @@ class Program:
         unify(trace.function)
         self.module = Module([trace.function])
         self.captures: list[Any] = trace.captures
+        numbers = [(i, c) for i, c in enumerate(self.captures) if type(c) is HostNumber]
+        self._number_places = [i for i, _ in numbers]
+        #: What a call computes of its numbers before the program runs; None if it passes none and reads none.
+        self.recipe: Recipe | None = None
+        if trace.numbers.leaves:
+            self.recipe = trace.numbers.close([number.step for _, number in numbers])
+        #: Whether it serves every call of its signature.
+        self.is_unconditional = self.recipe is None and not self.state.places
         if self.created_variables or not compiled:
             return  # traced once more before it is compiled: the second trace makes none
         make = compile_module if owner.jit else evaluated_module
@@ -91,17 +115,37 @@ class Program:
         found._output_types = [t.substitute(sizes) for t in self._output_types]
         return found
 
-    def _check_leaves(self, trace: Trace) -> None:
-        for leaf in self._leaves:
-            if isinstance(leaf, TracedTensor):
-                trace.value_of(leaf)  # which refuses tensors of other functions
-            elif isinstance(leaf, Iterator):
-                raise TypeError(
-                    f"a compiled function returned a {type(leaf).__name__}, whose items would be "
-                    "computed after the call",
-                    location=here(),
-                    hint="return a list or a tuple",
-                )
+    def _inputs(self, trace: Trace, leaves: Sequence[Any], varying: Sequence[bool]) -> list[Any]:
+        """What the function is called with while it is traced."""
+        assert trace.numbers is not None
+        varies = iter(varying)
+        given = []
+        for leaf, described in zip(leaves, self.description.leaves(), strict=True):
+            path = described.path
+            if isinstance(leaf, Tensor):
+                leaf = trace.input(leaf.type, path if path.isidentifier() else None)
+            elif is_number(leaf):
+                leaf = trace.numbers.argument(leaf, path, next(varies))
+            given.append(leaf)
+        return given
+
+    def _state(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """The arguments whose state the function may read, by their paths."""
+        named = zip(self.description.leaves(), leaves, strict=True)
+        return {d.path: leaf for d, leaf in named if not isinstance(leaf, Tensor)}
+
+    def admits(self, numbers: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Arrays for the numbers that are inputs, if the program is for these and for the state of now; else None."""
+        if not self.state.holds():
+            return None
+        if self.recipe is None:
+            return ()
+        found = self.recipe.run(numbers)
+        return found if type(found) is tuple else None
+
+    def first_numbers(self) -> tuple[Any, ...]:
+        """Arrays for the numbers of the call that was traced."""
+        return () if self.recipe is None else self.recipe.first()
 
     def _prepare(self, trace: Trace) -> None:
         """Work out what every call would have to find out again."""
@@ -127,17 +171,28 @@ class Program:
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
 
-    def run(self, inputs: Sequence[Tensor]) -> Any:
-        """Run the program on tensors of the traced types."""
+    def refusal(self, numbers: Sequence[Any]) -> list[Change]:
+        """Why `admits` gives None."""
+        return self.state.changes() + (
+            [] if self.recipe is None else self.recipe.refusal(numbers)
+        )
+
+    def run(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> Any:
+        """Run the program on tensors of the traced types and what `admits` gave."""
+        captures = self.captures
+        if numbers:
+            captures = captures.copy()
+            for place, number in zip(self._number_places, numbers, strict=True):
+                captures[place] = number
         tapes = active_tapes()
         if tapes:
-            return self._run_on_tape(inputs)
+            return self._run_on_tape(inputs, captures)
         if self._has_effects or inspectors:
-            results = self._execute(inputs)
+            results = self._execute(inputs, captures)
         else:
             arrays = [x.array for x in inputs]
-            if self.captures:
-                arrays += map(_captured_array, self.captures, self._updates)
+            if captures:
+                arrays += map(_captured_array, captures, self._updates)
             try:
                 results = self.executable(*arrays)
             except MemoryError as error:
@@ -150,7 +205,7 @@ class Program:
             [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         )
 
-    def _execute(self, inputs: Sequence[Tensor]) -> list[Array]:
+    def _execute(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
         """The program's results as new arrays, if it is to be looked at or has checks.
 
         Raises:
@@ -158,17 +213,17 @@ class Program:
         """
         arrays = [x.array for x in inputs]
         if not inspectors:
-            arrays += map(_captured_array, self.captures, self._updates)
+            arrays += map(_captured_array, captures, self._updates)
             results = self.executable(*arrays)
             self.effects.settle(arrays, results)
             return results
         if self.general._inspected is None:
             self.general._inspected = inspectors[0].program(self.module, self.effects)
         first = len(arrays)
-        arrays += [_captured_array(captured, False) for captured in self.captures]
+        arrays += [_captured_array(captured, False) for captured in captures]
         outputs, states = self.general._inspected(arrays)
         for argument, array in states.items():
-            self.captures[argument - first].adopt(array)
+            captures[argument - first].adopt(array)
         return outputs
 
     def _wrap(self, outputs: Sequence[Tensor]) -> Any:
@@ -183,12 +238,12 @@ class Program:
         substitute_symbols(function, self.sizes)
         return Callee(function, self.captures, self._reads)
 
-    def _run_on_tape(self, inputs: Sequence[Tensor]) -> Any:
+    def _run_on_tape(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> Any:
         """Run the program and tell the tapes, which differentiate it as one operation."""
         where = origin()
         # The tensors hold the Variables' arrays, so those that are updated move to copies.
-        operands = [*inputs, *self._callee.captured(self.captures)]
-        results = self._execute(inputs)
+        operands = [*inputs, *self._callee.captured(captures)]
+        results = self._execute(inputs, captures)
         outputs = [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         self._callee.tell_tapes(operands, outputs, where)
         return self._wrap(outputs)
@@ -202,28 +257,38 @@ def _captured_array(captured: Any, is_updated: bool) -> Array:
     return captured if captured.dtype.isnative else as_array(captured)
 
 
-def _arguments(spec: Any, leaves: list[Any], has_kwargs: bool) -> tuple[list[Any], dict[str, Any]]:
-    structure = unflatten(spec, leaves)
-    return (structure[0], structure[1]) if has_kwargs else (structure, {})
+def _result(leaf: Any, trace: Trace) -> Any:
+    """What a function returned, as it is kept: Tensors for Variables, arrays and numbers, too.
+
+    Raises:
+        TypeError: an iterator, or a tensor of another function.
+    """
+    if isinstance(leaf, TracedTensor):
+        trace.value_of(leaf)  # which refuses tensors of other functions
+    elif isinstance(leaf, Variable | Number | np.ndarray | np.generic):
+        return as_tensor(leaf)
+    elif isinstance(leaf, Iterator):
+        raise TypeError(
+            f"a compiled function returned a {type(leaf).__name__}, whose items would be "
+            "computed after the call",
+            location=here(),
+            hint="return a list or a tuple",
+        )
+    return leaf
 
 
-def _state(inputs: Sequence[Any]) -> dict[str, Any]:
-    """The arguments whose state the function may read, by what to call them."""
-    return {f"args[{i}]": thing for i, thing in enumerate(inputs) if not isinstance(thing, Tensor)}
+def _refuse_changed(name: str, structure: Any, spec: Any, given: Sequence[Any]) -> None:
+    """Hold a function to leave its arguments as they were.
 
-
-def _argument_names(
-    function: Callable[..., Any], inputs: Sequence[Any], spec: Any, has_kwargs: bool
-) -> list[str | None]:
-    """Names for the program's arguments: the function's own where they map one to one."""
-    code = getattr(function, "__code__", None)
-    tensors = [i for i in inputs if isinstance(i, Tensor)]
-    if code is None or has_kwargs or len(tensors) != len(inputs):
-        return [None] * len(tensors)
-    names = code.co_varnames[: code.co_argcount]
-    positional, _ = _arguments(spec, list(inputs), False)
-    if len(names) == len(positional) and all(
-        p is i for p, i in zip(positional, inputs, strict=False)
-    ):
-        return list(names)
-    return [None] * len(tensors)
+    Raises:
+        ValueError: it put something into a list, took something out of a dict, or the like.
+    """
+    leaves, now = flatten(structure, parts=True)
+    same = len(leaves) == len(given) and all(map(operator.is_, leaves, given))
+    if not same or (type(now) is type(spec) and now != spec):
+        raise ValueError(
+            f"{name}() should not modify its Python input arguments: it is traced with copies of them, so "
+            "the caller would see no change",
+            location=here(),
+            hint="change a copy, and return it",
+        )

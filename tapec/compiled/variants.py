@@ -1,17 +1,17 @@
-"""Programs of one signature for several states of what the function reads; each call takes the one that fits."""
+"""Programs of one signature for several numbers and states of what the function reads; a call takes the one that fits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from tapec.tensor import Tensor
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program
 
+#: A program, and arrays for the numbers that are inputs of it.
+Found = tuple["Program", Sequence[Any]]
 #: How many programs of one signature are kept: state that takes turns needs no trace, state that goes on no memory.
-_MOST = 8
+_MOST = 32
 
 
 class Variants:
@@ -21,28 +21,28 @@ class Variants:
         programs: those kept.
     """
 
-    def __init__(self, first: Program, trace: Callable[[], Program]) -> None:
-        """``trace`` makes one more program, for the state of now."""
-        self.programs = [first]
-        self._trace = trace
+    def __init__(self) -> None:
+        """None yet."""
+        self.programs: list[Program] = []
 
-    def run(self, inputs: Sequence[Tensor]) -> Any:
-        """Run the program for the state of now."""
-        program = self.programs[0]
-        if program.state.holds():
-            return program.run(inputs)
-        return self._fitting().run(inputs)
+    def find(self, numbers: Sequence[Any]) -> Found | None:
+        """The program for these numbers and the state of now, which is the first from now on; None if there is none."""
+        known = self.programs
+        for place, program in enumerate(known):
+            found = () if program.is_unconditional else program.admits(numbers)
+            if found is not None:
+                if place:
+                    self.programs = [program, *(p for p in known if p is not program)]
+                return program, found
+        return None
 
-    def _fitting(self) -> Program:
-        """The program for the state of now, which is the first from now on."""
-        known = list(self.programs)
-        for program in known:
-            if program.state.holds():
-                self.programs = [program, *(p for p in known if p is not program)]
-                return program
-        latest = known[0]
-        if latest.state.forgive():
-            return latest
-        program = self._trace()
+    def forgiven(self, numbers: Sequence[Any]) -> Found | None:
+        """The program that was used last, if it goes on with state that changed; see `Guard.forgive`."""
+        if not self.programs or not self.programs[0].state.forgive():
+            return None
+        found = self.programs[0].admits(numbers)
+        return None if found is None else (self.programs[0], found)
+
+    def add(self, program: Program) -> None:
+        """Keep one more program."""
         self.programs = [program, *self.programs][:_MOST]
-        return program

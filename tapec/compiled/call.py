@@ -1,0 +1,68 @@
+"""One call of a compiled function: its arguments taken apart, and the key by which they select programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from tapec.compiled.comparison import Description, describe_call
+from tapec.compiled.keys import as_input, leaf_key
+from tapec.compiled.parameters import Parameters
+from tapec.compiled.scalars import is_number
+from tapec.structure import flatten
+from tapec.tensor import EagerTensor, Tensor
+
+
+class Call:
+    """The arguments of a call.
+
+    Attributes:
+        args: by position, defaults included.
+        kwargs: the others, by name.
+        leaves: what they are made of, in order; arrays are Tensors.
+        spec: how `tapec.structure.unflatten` makes them of the leaves.
+        has_kwargs: whether there are any by name, so that leaves make a list and a dict, not a list.
+    """
+
+    def __init__(
+        self, parameters: Parameters, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Take arguments apart that `Parameters.bind` put in order."""
+        self._parameters = parameters
+        self.args = args
+        self.kwargs = kwargs
+        self.has_kwargs = bool(kwargs)
+        structure = [list(args), dict(kwargs)] if kwargs else list(args)
+        found, self.spec = flatten(structure, parts=True)
+        self.leaves = [as_input(leaf) for leaf in found]
+
+    @cached_property
+    def key(self) -> Any:
+        """Equal for calls that programs may be shared by; a tuple of types if all arguments are Tensors."""
+        if not self.has_kwargs and all(type(a) is EagerTensor for a in self.args):
+            return tuple([leaf.type for leaf in self.leaves])
+        return self.spec, tuple(map(leaf_key, self.leaves))
+
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """The inputs of the program."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
+
+    @cached_property
+    def numbers(self) -> list[Any]:
+        """The numbers, in order."""
+        return [leaf for leaf in self.leaves if is_number(leaf)]
+
+    @cached_property
+    def description(self) -> Description:
+        """The arguments, for comparison with those of other calls."""
+        return describe_call(self._parameters, self.args, self.kwargs)
+
+    @property
+    def direct_floats(self) -> list[bool]:
+        """Of each number, whether it is a float and an argument by itself, not a part of one."""
+        described = [d for d in self.description.leaves() if d.kind == "number"]
+        whole = self.description.parts or {}
+        pairs = zip(self.numbers, described, strict=True)
+        return [isinstance(number, float) and d.path in whole for number, d in pairs]

@@ -1,0 +1,69 @@
+"""How a call's arguments stand for a function's parameters: `f(x, 1.0)`, `f(x, k=1.0)` and a default are the same."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+#: What stands for a parameter without a default.
+_REQUIRED = inspect.Parameter.empty
+
+
+class Parameters:
+    """The parameters of a function.
+
+    Attributes:
+        names: of those that may be given by position.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Ask the function for its signature; one that has none takes what comes."""
+        try:
+            found = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            found = []
+        kinds = inspect.Parameter
+        positional = [
+            p for p in found if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        ]
+        self.names = [p.name for p in positional]
+        self._defaults = [p.default for p in positional]
+        self._by_name = {
+            p.name: i for i, p in enumerate(positional) if p.kind is kinds.POSITIONAL_OR_KEYWORD
+        }
+        named = [p for p in found if p.kind is kinds.KEYWORD_ONLY]
+        self._keyword_defaults = {p.name: p.default for p in named if p.default is not _REQUIRED}
+        self._only_names = bool(named)
+        #: What arguments beyond the named ones are called.
+        self.rest = next((p.name for p in found if p.kind is kinds.VAR_POSITIONAL), "args")
+        self.others = next((p.name for p in found if p.kind is kinds.VAR_KEYWORD), "kwargs")
+        self._keywords = {p.name for p in named}
+
+    def bind(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Arguments by position as far as they can be, defaults included; the others by name.
+
+        Arguments that do not fit are left as they are: the function itself will say so.
+        """
+        if not kwargs and len(args) >= len(self.names) and not self._only_names:
+            return args, {}
+        values, left = list(args), dict(kwargs)
+        for i in range(len(args), len(self.names)):
+            name = self.names[i]
+            value = (
+                left.pop(name, self._defaults[i]) if name in self._by_name else self._defaults[i]
+            )
+            if value is _REQUIRED:
+                return args, dict(kwargs)
+            values.append(value)
+        return values, {**self._keyword_defaults, **left}
+
+    def name(self, place: int | str) -> str:
+        """What the user calls an argument: by position or by name."""
+        if isinstance(place, str):
+            return place if place in self._keywords else f'{self.others}["{place}"]'
+        if place < len(self.names):
+            return self.names[place]
+        return f"{self.rest}[{place - len(self.names)}]"
