@@ -60,9 +60,9 @@ class Call:
         return describe_call(self._parameters, self.args, self.kwargs)
 
     @property
-    def direct_floats(self) -> list[bool]:
-        """Of each number, whether it is a float and an argument by itself, not a part of one."""
+    def described_numbers(self) -> list[tuple[str, Any, bool]]:
+        """Of each number the path, the value, and whether it is an argument by itself, not a part of one."""
         described = [d for d in self.description.leaves() if d.kind == "number"]
         whole = self.description.parts or {}
         pairs = zip(self.numbers, described, strict=True)
-        return [isinstance(number, float) and d.path in whole for number, d in pairs]
+        return [(d.path, number, d.path in whole) for number, d in pairs]

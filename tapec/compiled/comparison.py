@@ -45,7 +45,6 @@ class Description:
             for part in self.parts.values():
                 yield from part.leaves()
 
-
     def with_types(self, types: Iterator[TensorType]) -> Description:
         """The same with these types in place of the tensors', in order."""
         if self.parts is not None:
