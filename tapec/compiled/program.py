@@ -173,9 +173,7 @@ class Program:
 
     def refusal(self, numbers: Sequence[Any]) -> list[Change]:
         """Why `admits` gives None."""
-        return self.state.changes() + (
-            [] if self.recipe is None else self.recipe.refusal(numbers)
-        )
+        return self.state.changes() + ([] if self.recipe is None else self.recipe.refusal(numbers))
 
     def run(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> Any:
         """Run the program on tensors of the traced types and what `admits` gave."""

@@ -1,4 +1,4 @@
-"""Programs of one signature for several numbers and states of what the function reads; a call takes the one that fits."""
+"""Programs of one signature, for different numbers and states of what the function reads; a call takes what fits."""
 
 from __future__ import annotations
 
