@@ -403,17 +403,15 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
     if isinstance(value, list | tuple) and _holds_tensors(value):
         return _stack(value, dtype)
     if isinstance(value, OpenSize):
-        size: Tensor = apply("extent", dim=value.dim, type=TensorType(dtype or I32))
-        return size
+        return apply("extent", dim=value.dim, type=TensorType(dtype or I32))  # type: ignore[no-any-return]
     trace = current_trace()
     if trace is None:
         array = as_array(value, dtype)
         return EagerTensor(array, type_of(array))
-    if trace.varies:
+    if trace.varies and holds_numbers(value):
         if type(value) is HostNumber:
             return trace.number(value, dtype)
-        if isinstance(value, list | tuple) and holds_numbers(value):
-            return _stack(value, dtype or as_dtype(as_array(settled(value)).dtype))
+        return _stack(value, dtype or as_dtype(as_array(settled(value)).dtype))
     return trace.constant(value, as_array(value, dtype))
 
 
