@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.array_like import Array as Array
+from tapec.array_like import as_array as as_array
 from tapec.autograph.remedies import remedy_for_iteration, remedy_for_truth
 from tapec.compiled.scalars import HostNumber, holds_numbers, settled
 from tapec.counterparts import counterpart, require_none
@@ -29,7 +31,7 @@ from tapec.errors import (
 from tapec.frames import here, origin, resolve, visit
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
-from tapec.ir.types import F32, I32, STRING, DType, TensorType, as_dtype
+from tapec.ir.types import I32, DType, TensorType, as_dtype
 from tapec.open_size import OpenSize
 from tapec.recording import (
     about_none,
@@ -41,7 +43,6 @@ from tapec.recording import (
 )
 from tapec.signatures import Signature, signature_of
 from tapec.tensor_shape import TensorShape, shape_of
-from tapec.texts import text_array
 
 if TYPE_CHECKING:
     from tapec.operators import Operators
@@ -55,7 +56,6 @@ else:
 next_id = count().__next__
 
 TensorLike = Any
-Array = np.ndarray[Any, Any]
 
 
 @lru_cache(maxsize=4096)
@@ -413,83 +413,6 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
             return trace.number(value, dtype)
         return _stack(value, dtype or as_dtype(as_array(settled(value)).dtype))
     return trace.constant(value, as_array(value, dtype))
-
-
-def as_array(value: Any, dtype: DType | None = None) -> Array:
-    """A NumPy array of a dtype of ours from numbers, nested lists or arrays; see `as_tensor`."""
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise ValueError(f"cannot make a tensor of {value!r}: {error}", location=here()) from None
-    if array.dtype == object or array.dtype.kind in "US":
-        texts = text_array(value)
-        if texts is not None and dtype in (None, STRING):
-            return texts
-    if array.dtype == object or array.dtype.kind in "USM":
-        raise ValueError(
-            f"cannot make a tensor of {type(value).__name__} {value!r}", location=here()
-        )
-    try:
-        own = as_dtype(array.dtype.newbyteorder("=")).numpy
-    except builtins.TypeError as error:
-        raise TypeError(str(error), location=here(), hint="convert it with astype") from None
-    if array.dtype is not own:
-        array = array.astype(own)  # another byte order, or an unpickled array's equal dtype
-    from_numpy = isinstance(value, np.ndarray | np.generic)
-    if dtype is None:
-        if not from_numpy and _python_leaf(value):
-            array = _of_python_numbers(array)
-        return array.copy() if _may_change(array, value) else array
-    if not from_numpy and array.dtype.kind == "f" and not (dtype.is_floating or dtype.is_complex):
-        raise TypeError(
-            f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
-        )
-    if (array.dtype.kind == "c" and not dtype.is_complex) or dtype == STRING:
-        raise TypeError(
-            f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
-        )
-    return array.astype(dtype.numpy)
-
-
-def _of_python_numbers(array: Array) -> Array:
-    """Python's floats as float32, its integers as int32, or as int64 where one of them is too large.
-
-    Raises:
-        ValueError: a number is too large for either.
-    """
-    kind = array.dtype.kind
-    if kind == "f":
-        with np.errstate(over="ignore"):
-            narrow = array.astype(F32.numpy)
-        if not np.isinf(narrow).any() or (np.isinf(narrow) == np.isinf(array)).all():
-            return narrow
-    elif kind == "i":
-        narrow = array.astype(I32.numpy)
-        return narrow if (narrow == array).all() else array
-    elif kind != "u":
-        return array
-    raise ValueError(
-        f"a Python number is out of range: {array.max()}",
-        location=here(),
-        hint="say which dtype it should have",
-    )
-
-
-def _may_change(array: Array, value: Any) -> bool:
-    """Whether somebody else may write into the memory of an array that was made from ``value``."""
-    if isinstance(value, np.ndarray):
-        return array is value and (value.flags.writeable or value.base is not None)
-    # Whatever shares its memory (buffers, objects of other libraries) may write to it.
-    return not isinstance(value, list | tuple | bool | int | float | complex | np.generic)
-
-
-def _python_leaf(value: Any) -> bool:
-    """Whether nested lists end in Python numbers: then float means float32 and int int32."""
-    while isinstance(value, list | tuple):
-        if not value:
-            return True
-        value = value[0]
-    return isinstance(value, bool | int | float)
 
 
 def _holds_tensors(value: Any) -> bool:
