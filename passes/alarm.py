@@ -5,6 +5,11 @@ would be lost on the way there: operands of operations that hide such a number (
 not), as ``exp(-inf)`` and the choice that ``where`` does not take. What it looks at is in a register, so nothing is
 read twice, and nothing else changes: the same values, in the same order.
 
+A kernel that met one looks closer, where it does not cost those that did not: an operation whose operand was bad in the
+same lane made nothing, so infinities that come in by arguments or are meant (a mask's) pass without alarm, and
+whatever arises beside them does not. Of sums and products of many numbers only the result is seen; those that are bad
+raise the alarm.
+
 It is an alarm, no verdict. A lane that computes what nobody stores may raise it; who made the number first is found by
 running the program again (`tapec.culprit`).
 """
@@ -87,7 +92,7 @@ class _Watch:
         """Note what has to be tested on account of one operation."""
         if isinstance(op.defn, loop.Store):
             value, buffer = op.operands[:2]
-            if buffer not in scratch and value.type.dtype.is_floating:
+            if value.type.dtype.is_floating and not (buffer in scratch and _is_known(value)):
                 active = op.operands[-1] if op.attrs.get("masked") else None
                 if self._is_meant(value) and isinstance(value.op and value.op.defn, Elementwise):
                     self._look_into(value)
@@ -139,9 +144,14 @@ class _Watch:
         alarm = self.kernel.block.add_arg(_STATUS, "alarm")
         for block, values in self.tests.items():
             b = Builder(block, before=block.terminator)
-            _raise_if(
-                b, _combined(b, "or", [_any_bad(b, *group) for group in _alike(values)]), alarm
-            )
+            bad = _combined(b, "or", [_any_bad(b, *group) for group in _alike(values)])
+            looks = Block()
+            closer = Builder(looks)
+            made = _Again(closer).any_made(values)
+            if made:
+                _raise_if(closer, _combined(closer, "or", made), alarm)
+            closer.emit("yield")
+            b.emit("if", bad, regions=[Region([looks])], result_types=(), rare=True)
         for block, buffers in self.filled.items():
             for buffer in buffers:
                 _read_again(Builder(block, before=block.terminator), buffer, alarm)
@@ -201,6 +211,104 @@ def _makes(value: Value) -> bool:
     return isinstance(op.defn, Elementwise) and not isinstance(op.defn, Max | Min)
 
 
+def _is_known(value: Value) -> bool:
+    """Whether a value was there before: loaded, or written in the program."""
+    return value.op is not None and isinstance(value.op.defn, loop.Load | loop.LoadAt | Constant)
+
+
+#: Operations of which each lane is seen with what it was made of.
+_SEEN_THROUGH = (Elementwise, loop.Splat, loop.Shuffle, loop.ReduceLanes)
+
+
+class _Again:
+    """What values were computed from, computed once more where one of them is bad.
+
+    On copies: one more reader of an intermediate result would keep it in a register, and an addition apart from the
+    product that it takes in.
+    """
+
+    def __init__(self, b: Builder) -> None:
+        self._b = b
+        self._copies: dict[Value, Value] = {}
+        self._made: list[Value] = []
+
+    def any_made(self, values: Mapping[Value, Value | None]) -> list[Value]:
+        """For everything that may have made one of these bad, whether it did; lanes that count are given with each."""
+        for value, active in values.items():
+            self._look_behind(value, active)
+        return self._made
+
+    def _look_behind(self, value: Value, active: Value | None) -> Value:
+        """The value once more, with tests of it and of all that it comes from."""
+        if value in self._copies:
+            return self._copies[value]
+        op, copy = value.op, value
+        if op is not None and isinstance(op.defn, _SEEN_THROUGH):
+            lanes = active if isinstance(value.type, VectorType) else None
+            operands = [self._look_behind(operand, lanes) for operand in op.operands]
+            copy = self._b.emit(op.defn, *operands, **op.attrs)
+        self._copies[value] = copy
+        if value.type.dtype.is_floating and _may_make(value):
+            self._made.append(_any_made(self._b, copy, active))
+        return copy
+
+
+def _may_make(value: Value) -> bool:
+    """Whether a bad value may be one that was not there before."""
+    op = value.op
+    if op is None or isinstance(op.defn, loop.For):
+        return not _is_choice(value)
+    if isinstance(op.defn, loop.ReduceLanes):
+        return not isinstance(OPS[op.attrs["combine"]], Max | Min)
+    return not (_is_known(value) or isinstance(op.defn, loop.Splat | loop.Shuffle | Max | Min))
+
+
+def _is_choice(value: Value) -> bool:
+    """Whether what a loop carries is the largest or smallest of what it saw."""
+    if value.op is not None:
+        loops, place = value.op, value.index
+    else:
+        assert isinstance(value.owner, Block)
+        assert value.owner.region is not None
+        around = value.owner.region.owner
+        if not isinstance(around, Operation):
+            return False
+        loops, place = around, value.index - 1
+    if not isinstance(loops.defn, loop.For):
+        return False
+    carried = loops.regions[0].block.terminator.operands[place]
+    if carried.op is not None and isinstance(carried.op.defn, loop.For):
+        return _is_choice(carried)
+    return carried.op is not None and isinstance(carried.op.defn, Max | Min)
+
+
+def _any_made(b: Builder, value: Value, active: Value | None) -> Value:
+    """Whether a value is bad in an active lane, and none of what that lane was made of is."""
+    bad: Value = b.is_nan(b.sub(value, value))
+    op = value.op
+    if op is not None and isinstance(op.defn, Elementwise):
+        for given in op.operands:
+            if given.type.dtype.is_floating:
+                bad = b.and_(bad, b.not_(b.is_nan(b.sub(given, given))))
+    elif op is not None and isinstance(op.defn, loop.ReduceLanes):
+        lanes = op.operands[0]
+        given = b.reduce_lanes(b.is_nan(b.sub(lanes, lanes)), combine="or")
+        bad = b.and_(bad, b.not_(given))
+    return _any_lane(b, bad, active)
+
+
+def _any_lane(b: Builder, bad: Value, active: Value | None) -> Value:
+    """Whether something holds in any active lane."""
+    if not isinstance(bad.type, VectorType):
+        return bad
+    if active is not None:
+        lanes = bad.type.lanes
+        numbers = b.emit("lanes", type=VectorType(INDEX, lanes))
+        bad = b.and_(bad, b.lt(numbers, b.splat(active, lanes=lanes)))
+    found: Value = b.reduce_lanes(bad, combine="or")
+    return found
+
+
 def _alike(values: Mapping[Value, Value | None]) -> list[tuple[list[Value], Value | None]]:
     """Values by their type and their active lanes."""
     groups: dict[object, tuple[list[Value], Value | None]] = {}
@@ -211,14 +319,8 @@ def _alike(values: Mapping[Value, Value | None]) -> list[tuple[list[Value], Valu
 
 def _any_bad(b: Builder, values: list[Value], active: Value | None) -> Value:
     """Whether any of some values of one type is bad, in an active lane: ``x - x`` is 0 or NaN."""
-    bad: Value = b.is_nan(_combined(b, "add", [b.sub(value, value) for value in values]))
-    if isinstance(bad.type, VectorType):
-        if active is not None:
-            lanes = bad.type.lanes
-            numbers = b.emit("lanes", type=VectorType(INDEX, lanes))
-            bad = b.and_(bad, b.lt(numbers, b.splat(active, lanes=lanes)))
-        bad = b.reduce_lanes(bad, combine="or")
-    return bad
+    bad = b.is_nan(_combined(b, "add", [b.sub(value, value) for value in values]))
+    return _any_lane(b, bad, active)
 
 
 def _combined(b: Builder, op: str, values: list[Value]) -> Value:

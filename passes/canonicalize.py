@@ -88,8 +88,11 @@ def _computed_once(b: Builder, op: Operation) -> Replacement:
     numbers = [splat(v) for v in op.operands]
     if any(n is None for n in numbers) or not isinstance(op.result.type, TensorType):
         return None
-    value = op.defn.evaluate(*(np.asarray(n) for n in numbers), **op.parameters)
-    return b.full(plain(np.asarray(value)), op.result.type)
+    arrays = [np.asarray(n) for n in numbers]
+    value = np.asarray(op.defn.evaluate(*arrays, **op.parameters))
+    if _makes_bad(arrays, [value]):
+        return None
+    return b.full(plain(value), op.result.type)
 
 
 def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
@@ -107,7 +110,19 @@ def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
         values = defn.evaluate(*arrays, **op.parameters)
     if len(op.results) == 1:
         values = (values,)
+    if _makes_bad(arrays, values):
+        return None
     return [_constant(b, np.asarray(v), r) for v, r in zip(values, op.results, strict=True)]
+
+
+def _makes_bad(operands: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether NaN or an infinity arises here: that stays an operation, so that it can be found where it is made."""
+    return any(map(_is_bad, results)) and not any(map(_is_bad, operands))
+
+
+def _is_bad(array: Any) -> bool:
+    array = np.asarray(array)
+    return array.dtype.kind in "fcV" and not np.isfinite(array).all()
 
 
 def _small(values: Sequence[Value], limit: int) -> bool:

@@ -8,6 +8,7 @@ choose it, is blamed on nobody.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from tapec.ir.evaluator import evaluate_function
 from tapec.ir.location import Location
 from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.host import Notify
+from tapec.ir.ops.movement import Movement
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import expand
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
@@ -32,6 +34,10 @@ _INLINE = parse_pipeline("inline")
 def is_bad(array: Any) -> bool:
     """Whether an array has an element that is NaN or infinite."""
     array = np.asarray(array)
+    if array.dtype.char in "fd":
+        # One pass and no array of answers; where squares overflow, a second look is needed.
+        if math.isfinite(array.item() if array.size == 1 else np.vdot(array, array)):
+            return False
     return not (array.dtype.kind in "biu" or np.isfinite(array).all())
 
 
@@ -55,6 +61,19 @@ def _is_new(operands: Sequence[Array], result: Array) -> bool:
         if operand.dtype.kind not in "biu":
             good &= np.isfinite(operand)
     return bool((good & ~np.isfinite(result)).any())
+
+
+class Watch:
+    """An observer of the evaluator, which notes whether an operation made what is bad: an alarm, no verdict."""
+
+    def __init__(self) -> None:
+        """Nothing was seen yet."""
+        self.alarmed = False
+
+    def __call__(self, op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        """Look at one operation that ran; what happens in its regions is looked at by itself."""
+        if not (self.alarmed or op.regions or isinstance(op.defn, Movement)):
+            self.alarmed = made_bad(op.defn, operands, op.parameters, results) >= 0
 
 
 def _holds_bad(value: Any) -> bool:

@@ -1,9 +1,9 @@
 """`enable_check_numerics`: raise where the first number appears that is NaN or infinite.
 
-Off, it costs nothing: nobody looks. On, every eager operation is looked at when it has run, a gradient operation by
-operation before it is handed out, and compiled functions run as programs with an alarm (`tapec.passes.alarm`). These
-update nothing by themselves: Variables get their new values when all is well, so after the error they are those of the
-last whole step, from which the program is run again to find who made the number.
+Off, it costs nothing: nobody looks. On, every eager operation is looked at when it has run; eager gradients and
+compiled functions run as programs with an alarm (`tapec.passes.alarm`). Compiled functions then update nothing by
+themselves: Variables get their new values when all is well, so after the error they are those of the last whole step,
+from which the program is run again to find who made the number.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from tapec.compiler import compile_module
-from tapec.culprit import accusation, made_bad, search, search_module, titled
+from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled
 from tapec.effects import Effects
 from tapec.frames import here
 from tapec.ir.core import Function, Module, Operation, clone_module
 from tapec.ir.location import Location
-from tapec.ir.op import Op
 from tapec.recording import inspectors
+from tapec.signatures import Signature
 from tapec.tensor import Array, Tensor
 
 #: Operations of inner gradients that are remembered: those of one large step.
@@ -39,8 +38,9 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     blamed for them. Variables that the failed call of a compiled function would have updated keep their values.
 
     Values that a compiled function need not compute are not looked at. For all threads. Off by default, as it takes
-    time: up to half of a compiled step's once more. Where infinities that are meant are kept in memory, a compiled
-    step is evaluated again at each call, which is slow.
+    time: up to half of a step's once more. Infinities that are given, as a mask's, or meant cost nothing more. What is
+    evaluated again at each call, and so is slow, is a compiled step or a gradient that sums or multiplies bad numbers
+    that it was given.
 
     Args:
         stack_height_limit: without effect: the error names the user's line.
@@ -63,22 +63,23 @@ class _Inspector:
         self._places: OrderedDict[int, Location | None] = OrderedDict()
 
     def operation(
-        self,
-        defn: Op,
-        attrs: Mapping[str, Any],
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
+        self, signature: Signature, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
     ) -> None:
         """Look at an eager operation.
 
         Raises:
             InvalidArgumentError: it made what is bad.
         """
+        for output in outputs:
+            if is_bad(output.array):
+                break
+        else:
+            return
         if _paused.get():
             return
-        results = [y.array for y in outputs]
+        defn, results = signature.defn, [y.array for y in outputs]
         operands = [x.array for x in inputs]
-        index = made_bad(defn, operands, attrs, results)
+        index = made_bad(defn, operands, signature.attrs, results)
         if index >= 0:
             place = here()
             what = titled(defn.name, "operation", place)
@@ -87,13 +88,16 @@ class _Inspector:
     def gradient(
         self, function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation]
     ) -> None:
-        """Look at an eager gradient: a function of what the tape kept and of the seeds.
+        """Find who is to blame in an eager gradient, a function of what the tape kept and of the seeds.
 
         Raises:
             InvalidArgumentError: an operation in it made what is bad.
         """
-        if not _paused.get():
-            search(function, arrays, origins, "operation")
+        search(function, arrays, origins, "operation")
+
+    def watch(self) -> Watch:
+        """What looks at an evaluation of a gradient."""
+        return Watch()
 
     def replayed(self, op: Operation, results: Sequence[Tensor]) -> None:
         """Remember the line of an operation of a gradient."""

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from tapec.frames import origin
 
 if TYPE_CHECKING:
+    from tapec.culprit import Watch
     from tapec.effects import Effects
     from tapec.explanations.trail import Trail
     from tapec.ir.core import Function, Module, Operation
     from tapec.ir.location import Location
     from tapec.ir.op import Op
+    from tapec.signatures import Signature
     from tapec.tape import GradientTape
     from tapec.tensor import Tensor
     from tapec.tracing import Trace
@@ -46,18 +48,17 @@ class Inspector(Protocol):
     """What looks at all that runs; see `tapec.numerics`."""
 
     def operation(
-        self,
-        defn: Op,
-        attrs: Mapping[str, Any],
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
+        self, signature: Signature, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
     ) -> None:
         """Look at an eager operation that ran."""
 
     def gradient(
         self, function: Function, arrays: Sequence[Any], origins: Mapping[Operation, Operation]
     ) -> None:
-        """Look at an eager gradient."""
+        """Find who is to blame in an eager gradient that raised an alarm."""
+
+    def watch(self) -> Watch:
+        """What looks at an evaluation of a gradient."""
 
     def replayed(self, op: Operation, results: Sequence[Tensor]) -> None:
         """Hear what an operation of a gradient became that tapes heard."""

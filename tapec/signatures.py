@@ -16,6 +16,7 @@ from tapec.frames import here
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.index import Lookup
+from tapec.ir.ops.movement import Movement
 from tapec.ir.reachability import vjp_reads
 from tapec.ir.types import TensorType
 
@@ -34,6 +35,7 @@ class Signature:
         single: whether there is one result, not a tuple.
         kernel: the operation's meaning, a function of arrays.
         looks_up: it is a lookup of rows.
+        makes: a result may hold NaN or an infinity that no operand holds.
         flows: which results may carry gradients, by number; none where the operation has no derivative.
     """
 
@@ -45,6 +47,7 @@ class Signature:
         "inputs",
         "kernel",
         "looks_up",
+        "makes",
         "outputs",
         "single",
     )
@@ -64,6 +67,8 @@ class Signature:
         self.outputs: tuple[TensorType, ...] = tuple([_types.setdefault(t, t) for t in outputs])
         self.kernel: Callable[..., Any] = defn.kernel(**attrs)
         self.looks_up = isinstance(defn, Lookup)
+        floats = any(t.dtype.is_floating or t.dtype.is_complex for t in self.outputs)
+        self.makes = floats and not isinstance(defn, Movement)
         carrying = [i for i, t in enumerate(self.outputs) if t.dtype.is_differentiable]
         self.flows = tuple(carrying) if defn.differentiable else ()
         self._saving: dict[tuple[bool, ...], Saving] = {}

@@ -347,8 +347,8 @@ def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:
     else:
         pairs = zip(results, signature.outputs, strict=True)
         outputs = tuple([EagerTensor(np.asarray(r), t) for r, t in pairs])
-    if inspectors:
-        inspectors[0].operation(signature.defn, signature.attrs, inputs, outputs)
+    if inspectors and signature.makes:
+        inspectors[0].operation(signature, inputs, outputs)
     tapes = active_tapes()
     if tapes:
         where = origin(_ABOVE)

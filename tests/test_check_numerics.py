@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tapec
-from tapec import debugging, nn
-from tapec.compiler import lowered
+from tapec import culprit, debugging, nn, numerics
+from tapec.compiler import compile_module, lowered
+from tapec.derivatives import eager_gradient
 from tapec.errors import InvalidArgumentError
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.verifier import verify
@@ -253,6 +255,91 @@ def test_infinities_that_are_meant_raise_no_alarm() -> None:
     assert alarm(attention, scores, keep) == [0, 0]
     scores[2, 2] = 3e38
     assert alarm(attention, scores, keep) == [1, 1]
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a program was evaluated again after an alarm."""
+    found: Counter[str] = Counter()
+    search = culprit.search
+
+    def searched(function: Any, *args: Any) -> None:
+        found[function.name] += 1
+        search(function, *args)
+
+    monkeypatch.setattr(culprit, "search", searched)
+    monkeypatch.setattr(numerics, "search", searched)
+    return found
+
+
+def attention_step(scores: Any, mask: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(scores)
+        weights = nn.softmax(scores * 2.0 + mask)
+        loss = tapec.reduce_sum(weights[:, 0] ** 2 + nn.log_softmax(scores + mask)[:, 0])
+    return loss, tape.gradient(loss, scores)
+
+
+def test_infinities_that_are_given_raise_no_alarm(searches: Counter[str]) -> None:
+    """A mask of scores that comes as data, forwards and in gradients."""
+    mask = tapec.constant(np.where(np.tri(5, 5, dtype=bool), 0, -np.inf).astype(np.float32))
+    scores = tapec.constant(np.random.default_rng(0).random((5, 5), np.float32))
+    for run in (attention_step, tapec.compile(attention_step)):
+        for _ in range(3):
+            loss, gradient = run(scores, mask)
+            assert np.isfinite(gradient.numpy()).all()
+            assert np.isfinite(loss.numpy())
+    assert not searches
+
+
+@pytest.mark.parametrize("place", [(0, 0), (0, 4), (4, 4)])
+@pytest.mark.parametrize("scale", [0.0, 1e38])
+def test_what_arises_beside_infinities_that_are_given_is_found(
+    scale: float, place: tuple[int, int]
+) -> None:
+    """In the same kernel, in the same lane and in others; what hides it there is the mask."""
+    mask = np.where(np.tri(5, 5, dtype=bool), 0, -np.inf).astype(np.float32)
+
+    @tapec.compile
+    def f(x: Any, mask: Any) -> Any:
+        made = tapec.math.log(x) + x * x - 80.0  # here
+        return tapec.exp(made + mask)
+
+    x = np.ones((5, 5), np.float32)
+    assert np.isfinite(f(x, mask).numpy()).all()
+    x[place] = scale
+    error = failure(f, x, mask)
+    assert error.location is not None
+    assert error.location.line == marked_line(f.python_function)
+
+
+def test_a_loop_of_tapes_runs_its_gradient_natively(
+    searches: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Counter[str] = Counter()
+
+    def compiled(module: Any, pipeline: str) -> Any:
+        made[pipeline] += 1
+        return compile_module(module, pipeline)
+
+    monkeypatch.setattr(eager_gradient, "compile_module", compiled)
+    w = tapec.Variable([[0.25, 0.5]])
+
+    def slope(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            y = tapec.sqrt(w * x - 1.0)  # here
+        return tape.gradient(y, w).numpy()
+
+    found = [slope(x) for x in (6.0, 7.0, 8.0)]
+    assert made == {"alarmed": 1}
+    assert not searches
+    error = failure(slope, 4.0)
+    assert error.location is not None
+    assert error.location.line == marked_line(slope)
+    assert searches == {"gradient": 1}
+    debugging.disable_check_numerics()
+    for value, x in zip(found, (6.0, 7.0, 8.0), strict=True):
+        np.testing.assert_allclose(value, slope(x), rtol=1e-6)
 
 
 def test_what_stays_inside_of_a_derivative_is_not_blamed() -> None:

@@ -167,7 +167,7 @@ def test_tape_inside_a_compiled_function_and_around_it() -> None:
 def test_what_has_no_native_code_stays_eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeated gradient goes on as it began where a target refuses its program."""
 
-    def refuse(module: object) -> None:
+    def refuse(module: object, pipeline: str) -> None:
         raise tapec.errors.TargetError("no native code")
 
     monkeypatch.setenv("TAPEC_EAGER_NATIVE", "1")

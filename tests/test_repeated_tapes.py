@@ -28,9 +28,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         found["made"] += 1
         make(self, *args, **kwargs)
 
-    def compiled(module: Module) -> Any:
+    def compiled(module: Module, pipeline: str) -> Any:
         found["compiled"] += 1
-        executable = compile_module(module)
+        executable = compile_module(module, pipeline)
         run = executable.call_raw
 
         def counted(*arrays: Any) -> Any:

@@ -93,12 +93,17 @@ class While(LoopOp):
 
 
 class If(LoopOp):
-    """Two regions, one of which runs; results are what it yields."""
+    """Two regions, one of which runs; results are what it yields.
+
+    Of a ``rare`` one, nothing is computed before the condition is known.
+    """
 
     name = "if"
     pure = False
 
-    def infer(self, *types: Any, results: tuple[Type, ...] = ()) -> tuple[Type, ...]:
+    def infer(
+        self, *types: Any, results: tuple[Type, ...] = (), rare: bool = False
+    ) -> tuple[Type, ...]:
         """Given by the builder from the regions' yields."""
         if types != (TensorType(BOOL),):
             raise DTypeError("if: the condition must be bool")

@@ -41,4 +41,5 @@ def if_op(k: KernelWriter, op: Operation) -> None:
         return lambda: [k.name(v) for v in k.block(sides[n])]
 
     condition = k.name(op.operands[0])
-    k.define_all(op.results, k.branch(condition, types, side(0), side(1)))
+    rare = op.attrs.get("rare", False)
+    k.define_all(op.results, k.branch(condition, types, side(0), side(1), rare=rare))

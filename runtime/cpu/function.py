@@ -42,6 +42,8 @@ class Scope:
     label: str
     #: Entering it is not certain: only cheap instructions may leave it for the outside.
     branch: bool = False
+    #: It is hardly ever entered: nothing leaves it for the outside.
+    rare: bool = False
     lines: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
 
@@ -77,9 +79,8 @@ class FunctionWriter:
     def pure(self, text: str, *operands: str, cheap: bool = True) -> str:
         """Write an instruction without effect, as far out as its operands allow, unless it is there already."""
         depth = max((self._depth.get(o, 0) for o in operands), default=0)
-        if not cheap:
-            branches = (d for d, scope in enumerate(self.scopes) if scope.branch)
-            depth = max(depth, *branches, 0)
+        walls = (d for d, s in enumerate(self.scopes) if s.rare or (s.branch and not cheap))
+        depth = max(depth, *walls, 0)
         scope = self.scopes[depth]
         name = scope.written.get(text)
         if name is None:
@@ -191,6 +192,8 @@ class FunctionWriter:
         types: Sequence[str],
         then: Callable[[], Sequence[str]],
         otherwise: Callable[[], Sequence[str]],
+        *,
+        rare: bool = False,
     ) -> Sequence[str]:
         """Write a two-way branch whose sides yield values of LLVM types ``types``."""
         outside = self.scopes[-1]
@@ -198,7 +201,7 @@ class FunctionWriter:
         labels, written, ends = [], [], []
         for side in (then, otherwise):
             labels.append(self.fresh("side"))
-            self._enter(labels[-1], branch=True)
+            self._enter(labels[-1], branch=True, rare=rare)
             results = side()
             scope = self.scopes.pop()
             ends.append((scope.label, results))
@@ -208,8 +211,8 @@ class FunctionWriter:
         outside.label = done
         return [self._phi(kind, ends, k) for k, kind in enumerate(types)]
 
-    def _enter(self, label: str, *, branch: bool) -> None:
-        self.scopes.append(Scope(label, branch))
+    def _enter(self, label: str, *, branch: bool, rare: bool = False) -> None:
+        self.scopes.append(Scope(label, branch, rare))
 
     def _variable(self, stem: str) -> str:
         name = "%" + self.fresh(stem)

@@ -8,7 +8,7 @@ forward operation: what the adjoint reads of them, the records saved.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, clone_function
 from tapec.ir.errors import CheckError, TargetError
 from tapec.ir.evaluator import evaluate_function
+from tapec.ir.location import Location
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import expand, reachable
 from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
@@ -68,7 +69,7 @@ def eager_gradient(
 
     ``batched`` seeds have a leading axis more than the targets, and so have the gradients then.
     """
-    if not recording.plain or inspectors:
+    if not recording.plain or (inspectors and active_tapes()):
         return gradient_of_records(recording.records, targets, sources, seeds, batched)
     question = _question(recording, targets, sources, seeds, batched)
     known = _known.get(question)
@@ -81,7 +82,15 @@ def eager_gradient(
     saved, entries = recording.saved, recording.entries
     inputs = [saved[i][j] for i, j in known.places]
     variables = [v for i in known.calls for v in entries[i].variables]  # type: ignore[union-attr]
-    return known.program.run(inputs, seeds or (), variables)
+    if not inspectors or current_trace() is not None:
+        return known.program.run(inputs, seeds or (), variables)
+
+    def alarm() -> None:
+        _search(
+            _slice(recording.records, {t.id for t in targets}), targets, sources, seeds, batched
+        )
+
+    return known.program.run(inputs, seeds or (), variables, alarm)
 
 
 def _question(
@@ -139,20 +148,43 @@ def gradient_of_records(
     if any(r.pull is not None for r in part):
         return gradient_in_stretches(gradient_of_records, part, targets, sources, seeds, batched)
     program, numbering = _program(part, targets, sources, seeds, batched)
-    ids, weights = list(numbering), seeds or ()
-    saved = {id: x for r in part for id, x in r.saved.items()}
-    inputs = [saved[ids[i]] for i, _ in program.reads]
+    inputs, weights = _reads(program, part, numbering), seeds or ()
     variables = [v for r in part for v in r.variables]
-    if inspectors and current_trace() is None:
-        plain = GradientProgram(part, targets, sources, seeds, numbering, batched, plain=True)
-        reads = [saved[ids[i]] for i, _ in plain.reads]
-        inspector = inspectors[0]
-        inspector.gradient(plain.function, [x.array for x in (*reads, *weights)], plain.origins)
-        with inspector.pause():
-            if active_tapes():
-                return plain.run(reads, weights, variables, inspector.replayed)
-            return program.run(inputs, weights, variables)
-    return program.run(inputs, weights, variables)
+    if not inspectors or current_trace() is not None:
+        return program.run(inputs, weights, variables)
+    if active_tapes():
+        plain, numbering = _program(part, targets, sources, seeds, batched, plain=True)
+        reads = _reads(plain, part, numbering)
+        return plain.run_looked_at(reads, weights, variables)
+
+    def alarm() -> None:
+        _search(part, targets, sources, seeds, batched)
+
+    return program.run(inputs, weights, variables, alarm)
+
+
+def _search(
+    part: Sequence[Record],
+    targets: Sequence[Tensor],
+    sources: Sequence[tuple[int, TensorType]],
+    seeds: Sequence[Tensor] | None,
+    batched: bool,
+) -> None:
+    """After an alarm, find who made the number that is NaN or infinite, if anybody did.
+
+    Raises:
+        InvalidArgumentError: it was an operation of the gradient.
+    """
+    plain, numbering = _program(part, targets, sources, seeds, batched, plain=True)
+    plain.search([x.array for x in (*_reads(plain, part, numbering), *(seeds or ()))])
+
+
+def _reads(
+    program: GradientProgram, part: Sequence[Record], numbering: Mapping[int, int]
+) -> list[Tensor]:
+    """What a program reads of the records, of which ``numbering`` are the numbers by id."""
+    ids, saved = list(numbering), {id: x for r in part for id, x in r.saved.items()}
+    return [saved[ids[i]] for i, _ in program.reads]
 
 
 def _program(
@@ -161,14 +193,19 @@ def _program(
     sources: Sequence[tuple[int, TensorType]],
     seeds: Sequence[Tensor] | None,
     batched: bool,
+    *,
+    plain: bool = False,
 ) -> tuple[GradientProgram, dict[int, int]]:
-    """The program for records of this structure, and the numbers that it gives to their values, by id."""
+    """The program for records of this structure, and the numbers that it gives to their values, by id.
+
+    A ``plain`` one is for records from these very places.
+    """
     numbering: dict[int, int] = {}
 
     def number(id: int) -> int:
         return numbering.setdefault(id, len(numbering))
 
-    structure = (
+    structure: Any = (
         tuple(
             (
                 r.defn if r.callee is None else r.callee,
@@ -184,16 +221,24 @@ def _program(
         seeds is not None,
         seeds[0].type.shape[0] if batched and seeds else None,
     )
+    if plain:
+        structure = (structure, tuple(map(_place, part)))
     program = _programs.get(structure)
     if program is None:
         program = _programs[structure] = GradientProgram(
-            part, targets, sources, seeds, numbering, batched
+            part, targets, sources, seeds, numbering, batched, plain=plain
         )
         if len(_programs) > _CAPACITY:
             _programs.popitem(last=False)
     else:
         _programs.move_to_end(structure)
     return program, numbering
+
+
+def _place(record: Record) -> Location | None:
+    """The user's line from which a record is; of what an inner gradient ran, that of the operation behind it."""
+    place = inspectors[0].place(record.outputs[0]) if inspectors else None
+    return place or resolve(record.origin)
 
 
 def _slice(records: Sequence[Record], wanted: set[int]) -> list[Record]:
@@ -259,46 +304,102 @@ class GradientProgram:
         self._types = [v.tensor for v in function.returns]
         self._runs = 0
         self._refused = len(function.block.ops) > _LONGEST
-        self._native: Executable | None = None
+        #: Native code by the name of its pipeline.
+        self._native: dict[str, Executable] = {}
+        self._effects = Effects(Module([]), 0)
 
     def run(
         self,
         inputs: Sequence[Tensor],
         seeds: Sequence[Tensor],
         variables: Sequence[Variable],
-        heard: Callable[[Operation, Sequence[Tensor]], None] | None = None,
+        alarm: Callable[[], None] | None = None,
     ) -> list[Tensor | None]:
         """The gradients; outer tapes, or the trace that goes on, hear how they are computed.
 
-        ``variables`` are those that the programs called in the records read, in order; ``heard`` is for `replay`.
+        Args:
+            inputs: what the records saved.
+            seeds: the weights of the targets.
+            variables: those that the programs called in the records read, in order.
+            alarm: called if an operation may have made what is NaN or infinite; None where that does not matter.
         """
         if active_tapes() or current_trace() is not None:
-            results = replay(self.function.block, [*inputs, *seeds], variables, heard)
+            results = replay(self.function.block, [*inputs, *seeds], variables)
         else:
-            arrays = self._evaluate([t.array for t in (*inputs, *seeds)])
+            arrays = self._evaluate([t.array for t in (*inputs, *seeds)], alarm)
             results = [
                 EagerTensor(np.asarray(a), t) for a, t in zip(arrays, self._types, strict=True)
             ]
+        return self._spread(results)
+
+    def run_looked_at(
+        self, inputs: Sequence[Tensor], seeds: Sequence[Tensor], variables: Sequence[Variable]
+    ) -> list[Tensor | None]:
+        """The gradients of a plain program, of which outer tapes hear.
+
+        Raises:
+            InvalidArgumentError: an operation in it made what is NaN or infinite.
+        """
+        inspector, given = inspectors[0], [*inputs, *seeds]
+        watch = inspector.watch()
+
+        def heard(op: Operation, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+            inspector.replayed(op, results)
+            watch(op, [x.array for x in operands], [y.array for y in results])
+            if watch.alarmed:
+                self.search([x.array for x in given])
+                watch.alarmed = False
+
+        with inspector.pause():
+            return self._spread(replay(self.function.block, given, variables, heard))
+
+    def search(self, arrays: Sequence[Array]) -> None:
+        """Find who in a plain program made what is NaN or infinite.
+
+        Raises:
+            InvalidArgumentError: there is somebody to blame.
+        """
+        inspectors[0].gradient(self.function, arrays, self.origins)
+
+    def _spread(self, results: Sequence[Tensor]) -> list[Tensor | None]:
         left = iter(results)
         return [next(left) if has else None for has in self.reached]
 
-    def _evaluate(self, arrays: list[Array]) -> Sequence[Array]:
+    def _evaluate(
+        self, arrays: list[Array], alarm: Callable[[], None] | None = None
+    ) -> Sequence[Array]:
         self._runs += 1
-        if self._native is None and not self._refused and 0 < config.native_turn() <= self._runs:
+        native = self._compiled("default" if alarm is None else "alarmed")
+        if native is not None:
+            results = native(*arrays)
+            if alarm is not None and results.pop():
+                alarm()
+            self._effects.settle(arrays, results)
+            return results
+        watch = None if alarm is None else inspectors[0].watch()
+        try:
+            values = evaluate_function(self.function, arrays, observer=watch)
+        except CheckError as error:
+            if alarm is not None:
+                alarm()  # what was bad before that is told first
+            raise raised(error) from None
+        if alarm is not None and watch is not None and watch.alarmed:
+            alarm()
+        return values
+
+    def _compiled(self, pipeline: str) -> Executable | None:
+        """The native code that a pipeline makes, once it is the turn for it."""
+        native = self._native.get(pipeline)
+        if native is None and not self._refused and 0 < config.native_turn() <= self._runs:
             try:
-                self._native = compile_module(Module([clone_function(self.function)]))
-                self._effects = Effects(Module([self.function]), self._native.checks)
+                native = compile_module(Module([clone_function(self.function)]), pipeline)
             except TargetError:
                 # Operations without native code stay with NumPy, as they ran forward.
                 self._refused = True
-        if self._native is not None:
-            results = self._native(*arrays)
-            self._effects.settle(arrays, results)
-            return results
-        try:
-            return evaluate_function(self.function, arrays)
-        except CheckError as error:
-            raise raised(error) from None
+            else:
+                self._native[pipeline] = native
+                self._effects = Effects(Module([self.function]), native.checks)
+        return native
 
 
 def _emit(
@@ -327,8 +428,7 @@ def _emit(
         values.update(zip(record.outputs, results, strict=True))
         return
     builder = Builder(function.block)
-    place = inspectors[0].place(record.outputs[0]) if inspectors else None
-    with builder.at(place or resolve(record.origin)):
+    with builder.at(_place(record)):
         builder.emit(record.defn, *operands, **record.attrs)
     op = function.block.ops[-1]
     forward.append(op)
