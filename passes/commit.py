@@ -1,12 +1,18 @@
-"""Turn checks into a result, and updates into updates that happen only if every check holds.
+"""Turn checks and calls of the host into a result, and updates into updates that happen only if every check holds.
 
 A check raises, which native code cannot do. Here each becomes its condition, a bool; the function gets one more result,
 an ``i32``: 0, or the number of the first check, in program order, that does not hold. What a function writes into its
 arguments becomes a choice between the new value and the old one, so after a failed check its state is that of the last
-whole step. What the program tells the host (`notify`) becomes results too, in program order, in front of that one.
-Nothing has an effect any more: the schedule is free, and a program without checks pays nothing.
+whole step. Nothing has an effect any more: the schedule is free, and a program without checks pays nothing.
 
-A branch or loop with checks inside gets a status too, which goes through its regions.
+What the program tells the host (`notify`) becomes results too, in program order, in front of that one, for the host to
+look at when the program ended. Where the host has to be called in the middle, since it gives something back or is told
+something inside of a loop or branch, every `notify` becomes a `call_host`. The status up to there is its token, so that
+these calls keep their order among each other and with the checks, and none is made after a check that failed; a call
+that raised makes the status `RAISED`.
+
+A branch or loop with checks or calls inside gets a status too, which goes through its regions; a loop ends when it is
+not 0.
 
 The attribute ``checks`` of the function says how many there are.
 """
@@ -20,37 +26,49 @@ from typing import NamedTuple
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.errors import PassError
+from tapec.ir.op import OPS
 from tapec.ir.ops.check import Check
-from tapec.ir.ops.host import Notify
+from tapec.ir.ops.host import TOKEN, Notify
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.scatter import IndexUpdate
-from tapec.ir.types import I32, TensorType
-
-_I32 = TensorType(I32)
 
 
 class _Status(NamedTuple):
-    """Whether check ``number`` holds, a bool; or what the checks of a branch or loop came to, a number."""
+    """Whether check ``number`` holds, a bool."""
 
-    number: int | None
-    value: Value
+    number: int
+    holds: Value
 
 
 def run(module: Module, options: object = None) -> bool:
-    """Rewrite every function that has checks.
+    """Rewrite every function that has checks, or tells the host something.
 
     Raises:
-        PassError: what the host is told stands inside of a loop or branch, or a check in a loop's condition.
+        PassError: a check stands in a loop's condition, or the host is told something there.
     """
     changed = False
     for function in module.functions.values():
         checks = checks_of(function)
-        told = [op for op in function.block.ops if isinstance(op.defn, Notify)]
-        if checks or told:
-            _commit(function, checks, told)
-            changed = True
+        told = [op for op in function.walk() if isinstance(op.defn, Notify)]
+        if not checks and not told:
+            continue
+        changed = True
+        if calls_back(function):
+            _guard(function, len(checks) + len(told))
+            continue
+        _return(function, told)
+        if checks:
+            _guard(function, len(checks))
     return changed
+
+
+def calls_back(function: Function) -> bool:
+    """Whether the host is called in the middle of the program, not told at its end."""
+    return any(
+        isinstance(op.defn, Notify) and (op.results or op.block is not function.block)
+        for op in function.walk()
+    )
 
 
 def checks_of(function: Function) -> list[Operation]:
@@ -61,19 +79,18 @@ def checks_of(function: Function) -> list[Operation]:
     """
     for outer in function.block.ops:
         for op in outer.walk():
-            inside = op is not outer and isinstance(op.defn, Notify)
-            if inside or (isinstance(op.defn, Check) and not _can_tell(op)):
+            if isinstance(op.defn, Check | Notify) and not _can_tell(op):
                 raise PassError(
-                    f"{op.attrs.get('what') or op.name} stands inside of {outer.name}",
+                    f"{op.attrs.get('what') or op.name} stands inside of {outer.name}, where it has no effect",
                     location=op.location,
-                    hint="use what the loop or branch returns",
+                    hint="of a loop, do it in the body, not in the condition",
                 )
     return [op for op in function.walk() if isinstance(op.defn, Check)]
 
 
-def _can_tell(check: Operation) -> bool:
-    """Whether all the regions around a check yield results."""
-    region = check.block.region if check.block is not None else None
+def _can_tell(op: Operation) -> bool:
+    """Whether all the regions around an operation yield results."""
+    region = op.block.region if op.block is not None else None
     while region is not None and isinstance(region.owner, Operation):
         outer = region.owner
         defn = outer.defn
@@ -83,26 +100,25 @@ def _can_tell(check: Operation) -> bool:
     return True
 
 
-def _commit(function: Function, checks: Sequence[Operation], told: Sequence[Operation]) -> None:
-    block = function.block
-    values = [v for op in told for v in op.operands]
+def _return(function: Function, told: Sequence[Operation]) -> None:
+    """Make results of what the host is told."""
+    values = [v for op in told for v in op.operands[1:]]
     for op in told:
         op.erase()
-    terminator = block.terminator
+    terminator = function.block.terminator
     terminator.set_operands([*terminator.operands, *values])
-    if checks:
-        _guard(function, checks)
 
 
-def _guard(function: Function, checks: Sequence[Operation]) -> None:
+def _guard(function: Function, checks: int) -> None:
     """Give the function its status, on which its updates depend."""
     block = function.block
-    found = _statuses(block, count(1))
-    terminator = block.terminator
-    b = Builder(block, before=terminator)
-    status = _first(b, found)
+    status = _Statuses(count(1)).of(block, None)
+    b = Builder(block, before=block.terminator)
+    if status is None:
+        status = b.full(0, TOKEN)
     status.name = "status"
-    holds = b.eq(status, b.full(0, _I32))
+    holds = b.eq(status, b.full(0, TOKEN))
+    terminator = block.terminator
     results = list(terminator.operands)
     for index, argument in function.updates.items():
         old, new = function.args[argument], results[index]
@@ -110,7 +126,7 @@ def _guard(function: Function, checks: Sequence[Operation]) -> None:
             results[index] = _if(holds, new, old, b)
             results[index].name = new.name
     terminator.set_operands([*results, status])
-    function.attrs["checks"] = len(checks)
+    function.attrs["checks"] = checks
 
 
 def _if(holds: Value, new: Value, old: Value, b: Builder) -> Value:
@@ -141,40 +157,70 @@ def _is_changed(new: Value, old: Value) -> bool:
     return new is old
 
 
-def _statuses(block: Block, numbers: Iterator[int]) -> list[_Status]:
-    """Take the checks out of a block and its regions, in program order; return what tells whether they hold."""
-    found: list[_Status] = []
-    for op in list(block.ops):
-        b = Builder(block, before=op)
-        b.location = op.location
-        if isinstance(op.defn, Check):
-            found.append(_Status(next(numbers), op.defn.condition(b, op)))
-            op.replace(op.defn.remains(op))
-        elif any(isinstance(inner.defn, Check) for inner in op.walk()):
-            assert isinstance(op.defn, RegionOp)
-            all_well = b.full(0, _I32)
-            found.append(_Status(None, op.defn.threaded(op, all_well, _Inside(numbers))))
-    return found
-
-
-class _Inside:
-    """Carries a status through a region: the first that is not 0 stays."""
+class _Statuses:
+    """Takes checks and calls out of blocks, in program order."""
 
     def __init__(self, numbers: Iterator[int]) -> None:
-        self.numbers = numbers
+        """``numbers``: of the checks."""
+        self._numbers = numbers
 
-    def __call__(self, b: Builder, block: Block, status: Value) -> Value:
-        own = _first(b, _statuses(block, self.numbers))
-        result: Value = b.where(b.eq(status, b.full(0, _I32)), own, status)
+    def of(self, block: Block, status: Value | None) -> Value | None:
+        """The status at the end of a block that began with one; None is 0."""
+        found: list[_Status] = []
+        for op in list(block.ops):
+            b = Builder(block, before=op)
+            b.location = op.location
+            if isinstance(op.defn, Check):
+                found.append(_Status(next(self._numbers), op.defn.condition(b, op)))
+                op.replace(op.defn.remains(op))
+            elif isinstance(op.defn, Notify):
+                status, found = _call(b, op, _token(b, status, found)), []
+            elif any(isinstance(inner.defn, Check | Notify) for inner in op.walk()):
+                status, found = self._around(op, _token(b, status, found)), []
+        if not found:
+            return status
+        return _token(Builder(block, before=block.terminator), status, found)
+
+    def _around(self, op: Operation, status: Value) -> Value:
+        """The status behind a branch or loop, which ends when it is not 0."""
+        assert isinstance(op.defn, RegionOp)
+        result = op.defn.threaded(op, status, self._inside)
+        new = result.op
+        assert new is not None
+        for k, region in enumerate(new.regions):
+            if not op.defn.yields_results(k):
+                where = list(op.defn.operands_of(new, k)).index(new.operands.index(status))
+                _stop(region.block, region.block.args[where])
         return result
 
+    def _inside(self, b: Builder, block: Block, status: Value) -> Value:
+        return self.of(block, status) or status
 
-def _first(b: Builder, statuses: Sequence[_Status]) -> Value:
-    """The number of the first check that does not hold; 0 if all do."""
-    status = b.full(0, _I32)
-    for number, value in reversed(statuses):
-        if number is None:
-            status = b.where(b.eq(value, b.full(0, _I32)), status, value)
-        else:
-            status = b.where(value, status, b.full(number, _I32))
-    return status
+
+def _stop(condition: Block, status: Value) -> None:
+    """Let a condition hold only while the status is 0."""
+    last = condition.terminator
+    b = Builder(condition, before=last)
+    going = b.eq(status, b.full(0, TOKEN))
+    last.set_operands([b.emit("and", last.operands[0], going)])
+
+
+def _call(b: Builder, op: Operation, token: Value) -> Value:
+    """Call the host in the place of a `notify`; return the status behind it."""
+    assert isinstance(op.defn, Notify)
+    address, *inputs = op.defn.told(op)
+    found = b.emit(OPS["call_host"], address, token, *inputs, results=op.attrs.get("results", ()))
+    token, *results = [found] if isinstance(found, Value) else found
+    op.replace(results)
+    return token
+
+
+def _token(b: Builder, status: Value | None, found: Sequence[_Status]) -> Value:
+    """The status behind these checks: the first that does not hold, if it was 0 before."""
+    own: Value = b.full(0, TOKEN)
+    for number, holds in reversed(found):
+        own = b.where(holds, own, b.full(number, TOKEN))
+    if status is None or not found:
+        return own if status is None else status
+    joined: Value = b.where(b.eq(status, b.full(0, TOKEN)), own, status)
+    return joined

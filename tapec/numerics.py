@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from tapec.callbacks import replaying
 from tapec.compiler import compile_module
 from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled
 from tapec.effects import Effects
@@ -129,6 +130,7 @@ class AlarmedProgram:
     def __init__(self, module: Module, effects: Effects) -> None:
         """Compile a module as it was traced; ``effects`` is what its calls leave to do."""
         self.effects = effects
+        effects.remember()
         self.module = clone_module(module)
         self.updates = dict(module.entry.updates)
         self.module.entry.updates.clear()
@@ -142,7 +144,8 @@ class AlarmedProgram:
         """
         results = self.executable(*arrays)
         if results.pop():
-            search_module(clone_module(self.module), arrays, self.effects.call)
+            with replaying():
+                search_module(clone_module(self.module), arrays, self.effects.call)
         if self.effects:
             self.effects.settle(arrays, results)
         if not self.updates:

@@ -10,12 +10,17 @@ import numpy as np
 import tapec.ir.ops  # noqa: F401  fills the registry
 from tapec.ir.errors import DTypeError
 from tapec.ir.op import OPS, Op, Sample
+from tapec.ir.ops.host import CallHost
 from tapec.ir.types import F64, DType, TensorType
 
 
 def tensor_ops() -> list[Op]:
-    """Every operation of the tensor level that means something by itself."""
-    return [d for d in OPS.values() if "tensor" in d.levels and d.form != "structural"]
+    """Every operation of the tensor level that means something by itself, not by a function of this process."""
+    return [
+        d
+        for d in OPS.values()
+        if "tensor" in d.levels and d.form != "structural" and not isinstance(d, CallHost)
+    ]
 
 
 def cases() -> Iterator[tuple[Op, Sample, str]]:

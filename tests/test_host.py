@@ -216,10 +216,3 @@ def test_a_function_without_result_is_called_when_the_compiled_one_has_run() -> 
     f(tapec.constant(1.0))
     f(tapec.constant(2.0))
     assert seen == [("tensor", 2.0), ("array", 3.0), ("tensor", 3.0), ("array", 4.0)]
-
-
-@pytest.mark.parametrize("call", [tapec.py_function, tapec.numpy_function])
-def test_results_in_compiled_functions_are_refused_by_name(call: Any) -> None:
-    f = tapec.compile(lambda x: call(lambda v: v, [x], tapec.float32))
-    with pytest.raises(errors.NotImplementedError, match=f"{call.__name__} gives a compiled"):
-        f(tapec.constant(1.0))

@@ -12,12 +12,12 @@ from tapec.ir.ops.regions import (
     EntryWriter,
     RegionOp,
     Step,
-    copied_into,
     emitted,
     flows_back,
     live_args,
     new_region,
     pulled_back,
+    recomputed_into,
     with_value,
 )
 from tapec.ir.reachability import carries_gradient
@@ -89,7 +89,7 @@ class Cond(RegionOp):
         def back(block: Block) -> Region:
             def write(inner: Builder, args: list[Value]) -> list[Value]:
                 own, weights = args[: len(inputs)], args[len(inputs) :]
-                yielded = copied_into(inner, block, own)
+                yielded = recomputed_into(inner, block, own)
                 pairs = [(yielded[i], w) for i, w in zip(given, weights, strict=True)]
                 pairs = [(y, w) for y, w in pairs if carries_gradient(y)]
                 ends, ws = [y for y, _ in pairs], [w for _, w in pairs]

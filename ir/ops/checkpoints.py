@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.ir.core import Block, Region, Value
-from tapec.ir.ops.regions import copied_into, emitted, new_region
+from tapec.ir.ops.regions import emitted, new_region, recomputed_into
 from tapec.ir.types import I32, TensorType, Type
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Checkpoints:
         """Keep the carried values of all turns, of which there are no more than slots."""
 
         def forward(inner: Builder, args: list[Value]) -> list[Value]:
-            return [*copied_into(inner, self.body, args), *args[: self.carried]]
+            return [*recomputed_into(inner, self.body, args), *args[: self.carried]]
 
         def backward(inner: Builder, args: list[Value]) -> list[Value]:
             own, rest = args[: len(flow)], args[len(flow) :]
@@ -154,7 +154,7 @@ class Checkpoints:
         """The carried values some turns later."""
 
         def forward(inner: Builder, args: list[Value]) -> list[Value]:
-            return copied_into(inner, self.body, args)[: self.carried]
+            return recomputed_into(inner, self.body, args)[: self.carried]
 
         region = new_region([*self.state_types, *self.same_types], forward)
         attrs: dict[str, Any] = {"carried": self.carried, "stacked": 0, "counted": True}

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Body, Operation, Region, Value, clone_operation
 from tapec.ir.dims import DimLike
+from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.op import OPS, Op
+from tapec.ir.ops.host import Notify
 from tapec.ir.reachability import carries_gradient, reachable
 from tapec.ir.types import DType, TensorType, Type
 
@@ -234,6 +236,27 @@ def copied_into(b: Builder, block: Block, values: Sequence[Value]) -> list[Value
     for op in block.ops[:-1]:
         b.insert(clone_operation(op, mapping))
     return [mapping[v] for v in block.terminator.operands]
+
+
+def recomputed_into(b: Builder, block: Block, values: Sequence[Value]) -> list[Value]:
+    """`copied_into`, for what ran before: the host is not told again.
+
+    Raises:
+        NotDifferentiableError: the host would be asked again for what it gave.
+    """
+    first = len(b.block.ops)
+    found = copied_into(b, block, values)
+    for op in b.block.ops[first:]:
+        for inner in [i for i in op.walk() if isinstance(i.defn, Notify)]:
+            if inner.results:
+                raise NotDifferentiableError(
+                    f"{inner.attrs['what']} stands in a loop or branch whose derivative runs it again, and would be "
+                    "called again",
+                    location=inner.location,
+                    hint="call it in front of the loop or branch, or wrap the result in tapec.stop_gradient",
+                )
+            inner.erase()
+    return found
 
 
 def new_region(types: Iterable[Type], write: Any, names: Iterable[str | None] = ()) -> Region:

@@ -12,7 +12,7 @@ from tapec.ir.core import Block, Operation, Value
 from tapec.ir.op import Cotangents
 from tapec.ir.ops import arith, compare, source
 from tapec.ir.ops.checkpoints import Checkpoints
-from tapec.ir.ops.regions import copied_into, emitted, flows_back, new_region, pulled_back
+from tapec.ir.ops.regions import emitted, flows_back, new_region, pulled_back, recomputed_into
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import I32, TensorType
 
@@ -180,7 +180,7 @@ def _backward(op: Operation, flow: _Flow, carried: int, stacked: int) -> Any:
         inputs, args = args[: carried + stacked], args[carried + stacked :]
         seeds, same = args[: len(weights)], args[len(weights) :]
         own = [*inputs, *same]
-        yielded = copied_into(b, body, own)
+        yielded = recomputed_into(b, body, own)
         ends = [
             (yielded[i], ct)
             for i, ct in zip([*around, *weights], [*cts, *seeds], strict=True)

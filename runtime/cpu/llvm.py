@@ -21,9 +21,10 @@ from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.ops.foreign import CallForeign, ForeignScalar
+from tapec.ir.ops.host import Invoke
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type, VectorType
-from tapec.runtime.cpu import branching, conversion, foreign, parallel, spelling
+from tapec.runtime.cpu import branching, calling, conversion, foreign, parallel, spelling
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.vectormath import MathLibrary
 from tapec.runtime.symbols import bind_symbols, symbols_of
@@ -493,4 +494,5 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     loop.Shuffle: KernelWriter.shuffle,
     loop.Launch: KernelWriter.launch,
     CallForeign: foreign.arrays_op,
+    Invoke: calling.invoke,
 }

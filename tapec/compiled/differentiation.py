@@ -47,7 +47,7 @@ class Callee:
                     op.attrs[VARIABLE] = len(later)
                     later.append((captures[index], op.result))
         for op in ops:
-            if isinstance(op.defn, Notify):
+            if isinstance(op.defn, Notify) and not op.results:
                 op.erase()  # told when it ran
         results = [*function.returns, *(value for _, value in later)]
         function.block.ops.pop().drop()

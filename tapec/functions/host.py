@@ -1,7 +1,7 @@
 """Python functions among operations: `py_function`, which tapes look into, and `numpy_function`, which they do not.
 
-Eagerly both call the function. A compiled function calls back for what gives no result, when its call ends; what a
-function of Python returns has no shape that a program could be made for, so that is refused.
+Eagerly both call the function. A compiled function calls back, in the order of the program, in loops and branches too;
+what gives nothing and is in none is called when the call ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.effects import tell
+from tapec.effects import ask
 from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.functions.broadcasting import refuse_in_trace
-from tapec.ir.types import F64, as_dtype
+from tapec.ir.types import F64, DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear
 from tapec.signatures import signature_of
+from tapec.tape import GradientTape
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor, type_of
+from tapec.type_spec import TensorSpec
 
 
 def py_function(
@@ -35,7 +37,8 @@ def py_function(
     Args:
         func: takes as many Tensors as there are in ``inp``. Without it, this is a decorator.
         inp: a list of tensors.
-        Tout: the dtype of the result, or a list of dtypes; an empty list if there is none.
+        Tout: the dtype of the result, or a list of dtypes; an empty list if there is none. A `tapec.TensorSpec` says
+            the shape too, for compiled functions: without it the result has the shape of the first input there.
         name: ignored.
 
     Returns:
@@ -43,17 +46,15 @@ def py_function(
 
     Raises:
         InvalidArgumentError: the function returned something else.
-        NotImplementedError: in a compiled function, if there is a result. One without is called with the values
-            when the call ends.
+        NotImplementedError: in something that runs for all rows at once, such as `vectorized_map`.
     """
     if func is None:
         return _decorator(py_function, inp, Tout)
     arguments.function(func, "func")
     inputs = _inputs(inp)
-    types = [as_dtype(t) for t in _listed(Tout)]
     if current_trace() is not None:
-        _later("py_function", func, inputs, types, lambda a: EagerTensor(a, type_of(a)))
-        return []
+        return _as_wanted(_ask_tensors(func, inputs, _announced("py_function", inputs, Tout)), Tout)
+    types = [_dtype_of(t) for t in _listed(Tout)]
     returned = func(*inputs)
     values = _listed(returned) if isinstance(Tout, list | tuple) else [returned]
     if types and len(values) != len(types):
@@ -82,7 +83,8 @@ def numpy_function(
         func: takes as many arrays as there are in ``inp``. Without it, this is a decorator.
         inp: a list of tensors.
         Tout: the dtype of the result, or a list of dtypes; an empty list if there is none. Eagerly the results have
-            the dtypes that the function gave them.
+            the dtypes that the function gave them. A `tapec.TensorSpec` says the shape too, for compiled functions:
+            without it the result has the shape of the first input there.
         stateful: without effect: the function is called each time.
         name: ignored.
 
@@ -90,16 +92,16 @@ def numpy_function(
         A Tensor, a list of Tensors if the function returned several, or None if it returned None.
 
     Raises:
-        NotImplementedError: in a compiled function, if there is a result. One without is called with the values
-            when the call ends.
+        InvalidArgumentError: in a compiled function, if the function returned something else.
+        NotImplementedError: in something that runs for all rows at once, such as `vectorized_map`.
     """
     if func is None:
         return _decorator(numpy_function, inp, Tout)
     arguments.function(func, "func")
     inputs = _inputs(inp)
     if current_trace() is not None:
-        _later("numpy_function", func, inputs, _listed(Tout), lambda a: a.copy()[()])
-        return None
+        found = _ask_arrays(func, inputs, _announced("numpy_function", inputs, Tout))
+        return _as_wanted(found, Tout) if found else None
     returned = func(*(x.array.copy()[()] for x in inputs))
     if returned is None:
         return None
@@ -140,21 +142,123 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _later(
-    what: str,
-    func: Callable[..., Any],
-    inputs: Sequence[Tensor],
-    results: Sequence[Any],
-    given: Callable[[Array], Any],
-) -> None:
-    """Let the program that is being traced call a function that gives nothing back."""
-    if results:
-        raise NotImplementedError(
-            f"{what} gives a compiled function {len(results)} results, whose shapes are not known before it runs",
-            location=here(),
-            hint="call it outside of the compiled function; what uses operations of tapec alone, call directly",
+def _dtype_of(announced: Any) -> DType:
+    return announced.dtype if isinstance(announced, TensorSpec) else as_dtype(announced)
+
+
+def _as_wanted(found: list[Tensor], Tout: Any) -> Any:
+    """Results in the form that ``Tout`` has."""
+    return found if isinstance(Tout, list | tuple) or not found else found[0]
+
+
+def _announced(what: str, inputs: Sequence[Tensor], Tout: Any) -> list[TensorType]:
+    """The types of the results, as far as a compiled function knows them before it runs.
+
+    Raises:
+        NotImplementedError: a shape that is given has open dims.
+    """
+    types = []
+    for wanted in _listed(Tout):
+        shape: Any = inputs[0].type.shape if inputs else ()
+        if isinstance(wanted, TensorSpec):
+            if not wanted.shape.is_fully_defined():
+                raise NotImplementedError(
+                    f"{what} gives a compiled function a result of shape {wanted.shape}, which is open",
+                    location=here(),
+                    hint="say every size in the TensorSpec; or call it outside of the compiled function",
+                )
+            shape = tuple(wanted.shape.as_list())
+        types.append(TensorType(_dtype_of(wanted), shape))
+    return types
+
+
+def _ask_arrays(
+    func: Callable[..., Any], inputs: Sequence[Tensor], types: list[TensorType]
+) -> list[Tensor]:
+    """Let the program that is being traced call a function of arrays."""
+    where = here()
+
+    def host(*arrays: Array) -> list[Array]:
+        returned = func(*(a[()] for a in arrays))
+        return [_fitting("numpy_function", a, t, where) for a, t in _paired(returned, types)]
+
+    return ask(host, inputs, types, "numpy_function")
+
+
+def _ask_tensors(
+    func: Callable[..., Any], inputs: Sequence[Tensor], types: list[TensorType]
+) -> list[Tensor]:
+    """Let the program that is being traced call a function of Tensors, and its derivative."""
+    where = here()
+
+    def run(tensors: Sequence[Tensor]) -> list[Tensor]:
+        returned = func(*tensors)
+        return [as_tensor(v, t.dtype) for v, t in _paired(returned, types)]
+
+    def host(*arrays: Array) -> list[Array]:
+        results = run([EagerTensor(a, type_of(a)) for a in arrays])
+        return [
+            _fitting("py_function", r.array, t, where) for r, t in zip(results, types, strict=True)
+        ]
+
+    def back(*arrays: Array) -> list[Array]:
+        tensors = [EagerTensor(a, type_of(a)) for a in arrays]
+        sources, seeds = tensors[: len(inputs)], tensors[len(inputs) :]
+        flowing = [x for x in sources if x.type.dtype.is_differentiable]
+        with GradientTape() as tape:
+            for x in flowing:
+                tape.watch(x)
+            targets = run(sources)
+        pairs = [(y, s) for y, s in zip(targets, seeds, strict=True) if carries(y)]
+        found = tape.gradient(
+            [y for y, _ in pairs], flowing, [s for _, s in pairs], unconnected_gradients="zero"
         )
-    tell(lambda *arrays: func(*map(given, arrays)), inputs, what)
+        return [as_tensor(g).array for g in found]
+
+    return ask(host, inputs, types, "py_function", back if types else None)
+
+
+def carries(tensor: Tensor) -> bool:
+    """Whether a tensor's dtype is one that gradients have."""
+    return tensor.type.dtype.is_differentiable
+
+
+def _paired(returned: Any, types: Sequence[TensorType]) -> list[tuple[Any, TensorType]]:
+    """Each result with its type.
+
+    Raises:
+        InvalidArgumentError: there are more or fewer.
+    """
+    values = _listed(returned) if len(types) != 1 else [returned]
+    if len(types) == 1 and isinstance(returned, list | tuple) and len(returned) == 1:
+        values = list(returned)
+    if not types:
+        return []
+    if len(values) != len(types):
+        raise InvalidArgumentError(f"{len(types)} results were announced, {len(values)} came")
+    return list(zip(values, types, strict=True))
+
+
+def _fitting(what: str, value: Any, type: TensorType, where: Any) -> Array:
+    """A result as an array of the type that was announced.
+
+    Raises:
+        InvalidArgumentError: it has another dtype or another shape.
+    """
+    array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
+    if array is None:
+        array = np.asarray(value, type.dtype.numpy)
+    wanted = type.shape
+    same = len(wanted) == array.ndim and all(
+        not isinstance(n, int) or n == m for n, m in zip(wanted, array.shape, strict=True)
+    )
+    if array.dtype != type.dtype.numpy or not same:
+        raise InvalidArgumentError(
+            f"{what}: the result was announced as {type}, got {array.dtype}{list(array.shape)}",
+            location=where,
+            hint="say dtype and shape of the result: Tout=tapec.TensorSpec([2, 3], tapec.float32)",
+        )
+    return array
 
 
 def timestamp(name: str | None = None) -> Tensor:
