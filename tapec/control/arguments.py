@@ -8,7 +8,8 @@ from typing import Any
 
 from tapec.errors import TypeError
 from tapec.frames import here
-from tapec.functions.known import known_elements
+from tapec.functions.known import as_dim, known_elements
+from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import DType, as_dtype
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
@@ -35,7 +36,19 @@ def index_of(value: TensorLike, what: str) -> int | Tensor:
     if not tensor.dtype.is_integer or tensor.type.size != 1:
         raise TypeError(f"{what} must be an integer, got {_shown(value, tensor)}", location=here())
     found = known_elements(tensor)
-    return tensor if found is None else int(found.reshape(()).item())
+    number = None if found is None else found.reshape(()).item()
+    return tensor if number is None or isinstance(number, Dim) else int(number)
+
+
+def length_of(value: TensorLike, what: str) -> DimLike | Tensor:
+    """A number of turns or rows: known, a size that a call gives, or a scalar Tensor that a run computes.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    found = index_of(value, what)
+    elements = known_elements(found) if isinstance(found, Tensor) else None
+    return found if elements is None else as_dim(elements.reshape(()).item())
 
 
 def integer_of(value: TensorLike, what: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapec import arguments
-from tapec.control.arguments import index_of, integer_of
+from tapec.control.arguments import integer_of, length_of
 from tapec.control.regions import repeated, truth
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.control.tensor_array import TensorArray
@@ -92,9 +92,9 @@ def _looped(
 
     limit = maximum_iterations
     if limit is not None:
-        limit = index_of(limit, "maximum_iterations")
+        limit = length_of(limit, "maximum_iterations")
     if not isinstance(limit, Tensor):
-        limit = None if limit is None else max(limit, 0)
+        limit = max(limit, 0) if isinstance(limit, int) else limit
         return repeated(again, step, variables.leaves, limit)
     most = cast(reshape(limit, []), I32)
     counted = [*variables.leaves, constant(0, I32)]

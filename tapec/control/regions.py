@@ -121,7 +121,7 @@ def repeated(
     again: Callable[[Leaves], Tensor],
     step: Callable[[Leaves], Leaves],
     leaves: Leaves,
-    limit: int | None,
+    limit: DimLike | None,
 ) -> Leaves:
     """The last values of ``leaves = step(leaves)`` while ``again(leaves)``, as a loop of the program.
 
