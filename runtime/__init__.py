@@ -11,7 +11,7 @@ from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu.vectors import VectorUnit, vector_unit
-from tapec.runtime.executable import Executable, evaluated
+from tapec.runtime.executable import Executable, evaluated, is_mismatch
 
 __all__ = [
     "TARGETS",
@@ -22,6 +22,7 @@ __all__ = [
     "compile_module",
     "evaluated",
     "find_program",
+    "is_mismatch",
 ]
 
 

@@ -18,6 +18,14 @@ from tapec.ir.types import U8, BufferType, TensorType
 
 Array = Any
 
+#: What the program itself says, without details, of arguments that are not exactly of their types.
+MISMATCH = "an argument is not of the type that the program was compiled for"
+
+
+def is_mismatch(error: TypeError) -> bool:
+    """Whether a program refused its arguments and did nothing; signal handlers may raise TypeError too."""
+    return error.args == (MISMATCH,)
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -143,8 +151,10 @@ class Executable:
         if len(arrays) == len(self.inputs):
             try:
                 return self.call_raw(*arrays)  # type: ignore[no-any-return]
-            except TypeError:
-                pass  # out of the handler: errors from there on are not about this one
+            except TypeError as error:
+                if not is_mismatch(error):
+                    raise
+            # Out of the handler: errors from here on are not about that one.
         return self._call_carefully(arrays)
 
     def _call_carefully(self, arrays: Sequence[Array]) -> list[Array]:

@@ -7,8 +7,10 @@ text of the program before any pass, so a new process runs neither the passes no
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import tapec
@@ -17,14 +19,29 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.errors import PassError
 from tapec.ir.printer import print_module
 from tapec.passes import PIPELINES
-from tapec.runtime import TARGETS, Cache, Executable, evaluated, find_program
+from tapec.runtime import TARGETS, Cache, Executable, evaluated, find_program, is_mismatch
 from tapec.runtime import compile_module as compile_loops
 from tapec.runtime.sources import version_of
 
 if TYPE_CHECKING:
     from tapec.passes.pipeline import Observer, Stage
 
-__all__ = ["Executable", "cache", "compile_module", "evaluated_module", "lowered", "native_text"]
+__all__ = [
+    "Executable",
+    "cache",
+    "compile_module",
+    "evaluated_module",
+    "is_mismatch",
+    "lowered",
+    "native_text",
+]
+
+#: Held while something is compiled. A fork waits for it: the child would find locks of LLVM, and of modules that are
+#: being imported, taken by a thread that it lacks.
+_compiling = RLock()
+os.register_at_fork(
+    before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+)
 
 
 def compile_module(module: Module, pipeline: str = "default") -> Executable:
@@ -35,16 +52,17 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
     """
     kept, threads = cache(), config.threads()
     observers = _observers()
-    key = None
-    if kept is not None and not observers:
-        text = print_module(module, full_constants=True)
-        key = "\n".join([text, _text(pipeline), _version()])
-        found = find_program(key, threads=threads, cache=kept)
-        if found is not None:
-            return found
-    loops = lowered(module, observers=observers, pipeline=pipeline)
-    # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
-    return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True)
+    with _compiling:
+        key = None
+        if kept is not None and not observers:
+            text = print_module(module, full_constants=True)
+            key = "\n".join([text, _text(pipeline), _version()])
+            found = find_program(key, threads=threads, cache=kept)
+            if found is not None:
+                return found
+        loops = lowered(module, observers=observers, pipeline=pipeline)
+        # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
+        return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True)
 
 
 def evaluated_module(module: Module) -> Executable:

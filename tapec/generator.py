@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec.claims import survive_fork
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
@@ -68,6 +69,7 @@ class Generator:
         with tracing(None):  # it outlives a function that makes it while it is compiled
             self.state = Variable(cast(start, U64), trainable=False, name="random")
         self._lock = threading.RLock()
+        survive_fork(self, "_lock")
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles keep: all but the lock, which is of this stream."""
@@ -75,6 +77,7 @@ class Generator:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
+        survive_fork(self, "_lock")
 
     @classmethod
     def from_seed(cls, seed: Any, alg: Any = None) -> Generator:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tapec import arguments
+from tapec.claims import Access, whole_array
 from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
@@ -40,6 +41,7 @@ from tapec.variable_policies import VariableAggregation, VariableSynchronization
 from tapec.variable_updates import VariableUpdates
 
 if TYPE_CHECKING:
+    from tapec.claims import Claim
     from tapec.explanations.explanation import Explanation
     from tapec.operators import Operators
 else:
@@ -71,10 +73,12 @@ class Variable(VariableUpdates, Operators):
     __slots__ = (
         "__weakref__",
         "_array",
+        "_in_place",
         "_name",
         "_trainable",
         "_varying",
         "aggregation",
+        "claims",
         "constraint",
         "copied",
         "missing",
@@ -134,6 +138,9 @@ class Variable(VariableUpdates, Operators):
         #: The number of the Variable whose value it began with.
         self.copied = initial_value.number if isinstance(initial_value, Variable) else None
         self.constraint = constraint
+        #: Of compiled programs that write into the array; see `tapec.claims`.
+        self.claims: tuple[Claim, ...] = ()
+        self._in_place: Access | None = None
         #: Why the latest gradient for it is None, where it is.
         self.missing: Explanation | None = None
 
@@ -186,7 +193,7 @@ class Variable(VariableUpdates, Operators):
     def read_value(self) -> Tensor:
         """The value now, as a Tensor that later assignments do not change."""
         trace = current_trace()
-        value = EagerTensor(self._array, self.type) if trace is None else trace.read(self)
+        value = EagerTensor(self.array, self.type) if trace is None else trace.read(self)
         tapes = active_tapes()
         for tape in tapes:
             tape.variable_read(self, value)
@@ -204,14 +211,15 @@ class Variable(VariableUpdates, Operators):
         if trace is not None:
             return trace.read(self).numpy()  # which says that there is no value yet
         departs(self, ".numpy()")
-        return self._array.copy() if self._array.ndim else self._array[()]
+        array = self.array
+        return array.copy() if array.ndim else array[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         trace = current_trace()
         if trace is not None:
             return np.asarray(trace.read(self), dtype=dtype)  # which says the same
         departs(self, "NumPy (__array__)")
-        return as_numpy(self._array, dtype, copy)
+        return as_numpy(self.array, dtype, copy)
 
     def __float__(self) -> float:
         return float(self.read_value())
@@ -258,9 +266,7 @@ class Variable(VariableUpdates, Operators):
             self._array, self.type = new.array, new.type
         else:
             trace.assign(self, new)
-        for tape in active_tapes():
-            tape.trail.assign(self, new)
-        return self
+        return self.written(new)
 
     def _may_become(self, type: TensorType) -> bool:
         """Whether a value of another shape was announced."""
@@ -276,7 +282,7 @@ class Variable(VariableUpdates, Operators):
         """Add to the value: ``v.assign_add(d)`` is ``v.assign(v + d)`` for a ``d`` of the same shape."""
         if isinstance(delta, IndexedSlices):
             return self.scatter_add(delta)
-        return self.assign(apply("add", self._peek(), self._delta(delta)))
+        return self._change("add", self._delta(delta))
 
     def assign_sub(
         self,
@@ -288,7 +294,20 @@ class Variable(VariableUpdates, Operators):
         """Subtract from the value."""
         if isinstance(delta, IndexedSlices):
             return self.scatter_sub(delta)
-        return self.assign(apply("sub", self._peek(), self._delta(delta)))
+        return self._change("sub", self._delta(delta))
+
+    def _change(self, op: str, delta: Tensor) -> Variable:
+        """Replace the value by that of an operation on it and ``delta``; no other thread's update is lost."""
+        while True:
+            old = self._peek()
+            new = apply(op, old, delta)
+            if current_trace() is not None:
+                return self.assign(new)
+            before, after = old.array, new.array
+            # Nothing else runs between the comparison and the store.
+            if self._array is before:
+                self._array = after
+                return self.written(new)
 
     def _delta(self, delta: TensorLike) -> Tensor:
         new = as_tensor(delta, self.type.dtype)
@@ -304,11 +323,11 @@ class Variable(VariableUpdates, Operators):
         """The value, unseen by tapes: an update is no use of the Variable."""
         trace = current_trace()
         return (
-            EagerTensor(self._array, self.type) if trace is None else trace.read(self, heard=False)
+            EagerTensor(self.array, self.type) if trace is None else trace.read(self, heard=False)
         )
 
     def written(self, value: Tensor) -> Variable:
-        """Tell the tapes that a value went into a part of its array."""
+        """Tell the tapes that it was given a value, or a part of it was."""
         for tape in active_tapes():
             tape.trail.assign(self, value)
         return self
@@ -318,17 +337,26 @@ class Variable(VariableUpdates, Operators):
     @property
     def array(self) -> Array:
         """The array that holds the value; not to be written to."""
-        return self._array
+        return whole_array(self) if self.claims else self._array
 
     def own_array(self) -> Array:
         """The array, held by nobody else, contiguous and writable: a compiled step may write into it."""
-        array = self._array
-        # One reference more than usual: the local name.
-        shared = sys.getrefcount(array) > _OWN_REFERENCES + 1 or array.base is not None
-        if shared or not array.flags.carray:
-            del array
-            self._array = np.array(self._array, order="C")
-        return self._array
+        while True:
+            array = self._array
+            # One reference more than usual: the local name.
+            shared = sys.getrefcount(array) > _OWN_REFERENCES + 1 or array.base is not None
+            if not shared and array.flags.carray:
+                return array
+            copy = np.array(array, order="C")
+            if self._array is array:  # no signal handler came in between
+                self._array = copy
+                return copy
+
+    def write(self, put: Callable[[Array], None]) -> None:
+        """Let ``put`` write into the array, by the rules of `tapec.claims`."""
+        if self._in_place is None:
+            self._in_place = Access([self], [self])
+        self._in_place.run(lambda: [self.own_array()], put)
 
     def adopt(self, array: Array) -> None:
         """Take an array over as the new value; nobody else holds it."""
@@ -357,7 +385,7 @@ class Variable(VariableUpdates, Operators):
 
     def __reduce__(self) -> tuple[Callable[..., Variable], tuple[Any, ...]]:
         shape = None if self._varying is None else self._varying.as_list()
-        return _rebuilt, (self._array, self._trainable, self._name, self.constraint, shape)
+        return _rebuilt, (self.array, self._trainable, self._name, self.constraint, shape)
 
     def __iadd__(self, other: Any) -> NoReturn:
         self._refuse_in_place("+", "assign_add")
@@ -389,7 +417,7 @@ class Variable(VariableUpdates, Operators):
         head = f"<tapec.Variable '{self.name}' shape={self.shape!s} dtype={self.dtype.name}"
         if current_trace() is not None:
             return f"{head}>"
-        return f"{head}, numpy={np.array2string(self._array, separator=', ')}>"
+        return f"{head}, numpy={np.array2string(self.array, separator=', ')}>"
 
     def __format__(self, spec: str) -> str:
         return format(self.read_value(), spec)

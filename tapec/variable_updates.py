@@ -29,7 +29,7 @@ from tapec.ir.op import OPS
 from tapec.ir.ops.scatter import IndexUpdate
 from tapec.ir.types import I32, I64, Shape
 from tapec.recording import current_trace
-from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
 
 if TYPE_CHECKING:
     from tapec.variable import Variable
@@ -194,8 +194,11 @@ class VariableUpdates:
             defn.infer(type, indices.type, values.type, axis=axis, batch_dims=batch_dims)
         except (ShapeError, DTypeError) as error:
             raise InvalidArgumentError(error.message, location=here(), hint=error.hint) from None
-        own = variable.own_array().reshape(shape)  # type: ignore[arg-type]
-        defn.put(own, indices.array, values.array, axis, batch_dims)
+
+        def put(own: Array) -> None:
+            defn.put(own.reshape(shape), indices.array, values.array, axis, batch_dims)
+
+        variable.write(put)
         return variable.written(values)
 
 

@@ -28,9 +28,9 @@ from tapec.ir.types import BufferType, Type
 from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
+from tapec.runtime.executable import MISMATCH
 from tapec.runtime.symbols import symbols_of
 
-MISMATCH = "an argument is not of the type that the program was compiled for"
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
 #: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
 LONG_WORK = 200_000

@@ -43,8 +43,7 @@ class JitCompiler:
         Raises:
             TargetError: LLVM refuses the text, which is a fault of whoever wrote it.
         """
-        module = self.optimised(text)
-        return bytes(self.machine.emit_object(module))
+        return bytes(self.machine.emit_object(self.optimised(text)))
 
     def assembly(self, text: str) -> str:
         """The object for a module's text, as assembly."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from tapec.autograph import conversion
+from tapec.claims import survive_fork
 from tapec.compiled.call import Call
 from tapec.compiled.choice import nearest_changes, numbers_that_vary
 from tapec.compiled.dimensions import Dimensions, Dynamic
@@ -154,6 +155,7 @@ class CompiledFunction(Generic[P, R]):
         self._made: list[Program] = []
         self._retraces: list[Retrace] = []
         self._lock = threading.RLock()
+        survive_fork(self, "_lock")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is not None or plain_calls:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from tapec.autograph import conversion
+from tapec.claims import Access
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.witness import Witness
 from tapec.compiled.recipes import Recipe, Recorder
 from tapec.compiled.retraces import Change
 from tapec.compiled.scalars import HostNumber, is_number
-from tapec.compiler import Executable, compile_module, evaluated_module
+from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
 from tapec.effects import Effects
 from tapec.errors import ResourceExhaustedError, TypeError, ValueError
 from tapec.frames import here, origin
@@ -33,6 +35,8 @@ from tapec.variable import Variable
 if TYPE_CHECKING:
     from tapec.compiled.call import Call
     from tapec.compiled.function import CompiledFunction
+
+R = TypeVar("R")
 
 
 class Program:
@@ -166,6 +170,9 @@ class Program:
         #: The program that raises at numbers that are NaN or infinite, once it was asked for.
         self._inspected: Callable[[list[Array]], tuple[list[Array], dict[int, Array]]] | None
         self._inspected = None
+        variables = [v for v in self.captures if isinstance(v, Variable)]
+        written = [v for v, writes in zip(self.captures, self._updates, strict=True) if writes]
+        self._access = Access(variables, written) if variables else None
         self.effects = Effects(self.module, self.executable.checks, trace.hosts or ())
         self._has_effects = bool(self.effects)
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
@@ -188,11 +195,12 @@ class Program:
         if self._has_effects or inspectors:
             results = self._execute(inputs, captures)
         else:
-            arrays = [x.array for x in inputs]
-            if captures:
-                arrays += map(_captured_array, captures, self._updates)
             try:
-                results = self.executable(*arrays)
+                results = self._call(inputs, captures, self.executable.call_raw)
+            except builtins.TypeError as error:
+                if not is_mismatch(error):
+                    raise
+                results = self._call(inputs, captures, self.executable)
             except MemoryError as error:
                 raise ResourceExhaustedError(
                     f"no memory for the results of a compiled function: {error}", location=here()
@@ -203,26 +211,44 @@ class Program:
             [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         )
 
+    def _call(
+        self, inputs: Sequence[Tensor], captures: Sequence[Any], native: Callable[..., R]
+    ) -> R:
+        """Call with the arrays of inputs and captures, by the rules of `tapec.claims`."""
+
+        def take() -> list[Array]:
+            arrays = [x.array for x in inputs]
+            if captures:
+                arrays += map(_captured_array, captures, self._updates)
+            return arrays
+
+        return native(*take()) if self._access is None else self._access.run(take, native)
+
     def _execute(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
         """The program's results as new arrays, if it is to be looked at or has checks.
 
         Raises:
             InvalidArgumentError: a check failed; no Variable was changed.
         """
-        arrays = [x.array for x in inputs]
-        if not inspectors:
-            arrays += map(_captured_array, captures, self._updates)
-            results = self.executable(*arrays)
-            self.effects.settle(arrays, results)
-            return results
+        if inspectors:
+            return self._held(lambda: self._inspect(inputs, captures))
+        arrays, results = self._call(inputs, captures, lambda *a: (a, self.executable(*a)))
+        self.effects.settle(arrays, results)
+        return results
+
+    def _inspect(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
         if self.general._inspected is None:
             self.general._inspected = inspectors[0].program(self.module, self.effects)
+        arrays = [x.array for x in inputs]
         first = len(arrays)
         arrays += [_captured_array(captured, False) for captured in captures]
         outputs, states = self.general._inspected(arrays)
         for argument, array in states.items():
             captures[argument - first].adopt(array)
         return outputs
+
+    def _held(self, action: Callable[[], R]) -> R:
+        return action() if self._access is None else self._access.hold(action)
 
     def _wrap(self, outputs: Sequence[Tensor]) -> Any:
         """The results in the structure that the function returned."""
@@ -239,9 +265,13 @@ class Program:
     def _run_on_tape(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> Any:
         """Run the program and tell the tapes, which differentiate it as one operation."""
         where = origin()
-        # The tensors hold the Variables' arrays, so those that are updated move to copies.
-        operands = [*inputs, *self._callee.captured(captures)]
-        results = self._execute(inputs, captures)
+
+        def run() -> tuple[list[Tensor], list[Array]]:
+            # The tensors hold the Variables' arrays, so those that are updated move to copies.
+            operands = [*inputs, *self._callee.captured(captures)]
+            return operands, self._execute(inputs, captures)
+
+        operands, results = self._held(run)
         outputs = [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         self._callee.tell_tapes(operands, outputs, where)
         return self._wrap(outputs)
@@ -249,7 +279,7 @@ class Program:
 
 def _captured_array(captured: Any, is_updated: bool) -> Array:
     if isinstance(captured, Variable):
-        return captured.own_array() if is_updated else captured.array
+        return captured.own_array() if is_updated else captured._array
     if isinstance(captured, Tensor):
         return captured.array
     return captured if captured.dtype.isnative else as_array(captured)
