@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -78,7 +79,7 @@ def eager_gradient(
         if len(_known) > _CAPACITY:
             _known.popitem(last=False)
     else:
-        _known.move_to_end(question)
+        _touch(_known, question)
     saved, entries = recording.saved, recording.entries
     inputs = [saved[i][j] for i, j in known.places]
     variables = [v for i in known.calls for v in entries[i].variables]  # type: ignore[union-attr]
@@ -231,8 +232,14 @@ def _program(
         if len(_programs) > _CAPACITY:
             _programs.popitem(last=False)
     else:
-        _programs.move_to_end(structure)
+        _touch(_programs, structure)
     return program, numbering
+
+
+def _touch(kept: OrderedDict[Any, Any], key: Any) -> None:
+    """Make an entry the youngest, unless another thread has removed it."""
+    with suppress(KeyError):
+        kept.move_to_end(key)
 
 
 def _place(record: Record) -> Location | None:
@@ -397,8 +404,8 @@ class GradientProgram:
                 # Operations without native code stay with NumPy, as they ran forward.
                 self._refused = True
             else:
-                self._native[pipeline] = native
                 self._effects = Effects(Module([self.function]), native.checks)
+                self._native[pipeline] = native  # last: other threads look at it
         return native
 
 
