@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tapec
 from tapec import config
@@ -52,9 +52,11 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
     """
     kept, threads = cache(), config.threads()
     observers = _observers()
+    debug = config.debug_folder()
+    options: dict[str, Any] = {} if debug is None else {"debug": debug}
     with _compiling:
         key = None
-        if kept is not None and not observers:
+        if kept is not None and not observers and debug is None:
             text = print_module(module, full_constants=True)
             key = "\n".join([text, _text(pipeline), _version()])
             found = find_program(key, threads=threads, cache=kept)
@@ -62,7 +64,7 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
                 return found
         loops = lowered(module, observers=observers, pipeline=pipeline)
         # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
-        return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True)
+        return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True, **options)
 
 
 def evaluated_module(module: Module) -> Executable:

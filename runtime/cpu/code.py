@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import hashlib
 import itertools
 import json
 import os
 import platform
+import re
+import secrets
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +25,7 @@ import numpy as np
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache, key_of
 from tapec.runtime.cpu import threads as pool
-from tapec.runtime.cpu.host import Mapped
+from tapec.runtime.cpu.host import Mapped, Opened
 from tapec.runtime.cpu.image import Image
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.sources import version_of
@@ -46,9 +49,9 @@ class _MethodDef(ctypes.Structure):
 class Code:
     """A program in memory with the C function that Python calls; it lives as long as that function."""
 
-    def __init__(self, image: Image, host: list[str], name: str) -> None:
-        """Map the image."""
-        self._mapped = Mapped(image, host)
+    def __init__(self, image: Image, host: list[str], name: str, path: Path | None = None) -> None:
+        """Map the image, or load the shared object that holds it."""
+        self._mapped = Mapped(image, host) if path is None else Opened(path, host)
         call = self._mapped.address(CALL)
         self._definition = _MethodDef(name.encode(), call, _FASTCALL, None)
         self._release = None
@@ -101,13 +104,40 @@ def load(kept: bytes, cache: Cache | None) -> Executable:
     )
 
 
+def keep(folder: Path, name: str, contents: bytes) -> Path:
+    """Write a shared object into a folder, under the program's name and a hash of the contents.
+
+    Raises:
+        TargetError: others may write to the folder, so what lies in it may be theirs.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = folder.stat()
+    if state.st_uid != os.geteuid() or state.st_mode & 0o022:
+        raise TargetError(
+            f"code with line tables is not kept in {folder}, to which others may write",
+            hint="set TAPEC_DEBUG to a folder of your own",
+        )
+    plain = re.sub(r"\W+", "_", name).strip("_") or "program"
+    path = folder / f"{plain}-{hashlib.sha256(contents).hexdigest()[:16]}.so"
+    if not path.exists():
+        aside = path.with_suffix(f".{os.getpid()}.{secrets.token_hex(4)}")
+        aside.write_bytes(contents)
+        os.replace(aside, path)
+    return path
+
+
 def start(
-    image: Image, host: list[str], signature: Signature, threads: int, cache: Cache | None
+    image: Image,
+    host: list[str],
+    signature: Signature,
+    threads: int,
+    cache: Cache | None,
+    path: Path | None = None,
 ) -> Executable:
-    """Put a program into memory."""
+    """Put a program into memory: its image, or the shared object at ``path``, which holds the same."""
     if threads > 1:
         pool.require(cache)  # it provides what the table asks for
-    return Executable(signature, Code(image, host, signature.name).function())
+    return Executable(signature, Code(image, host, signature.name, path).function())
 
 
 @functools.cache

@@ -57,6 +57,8 @@ class FunctionWriter:
         self.allocas: list[str] = []
         self._depth: dict[str, int] = {}
         self._count = 0
+        #: What stands behind each instruction, and behind the header: where the code comes from.
+        self.mark = self.attachment = ""
         #: Values of the symbols that the function's types mention.
         self.symbols: dict[str, Affine] = {}
 
@@ -67,7 +69,7 @@ class FunctionWriter:
 
     def line(self, text: str) -> None:
         """Write an instruction here."""
-        self.scopes[-1].lines.append(text)
+        self.scopes[-1].lines.append(text + self.mark)
 
     def emit(self, text: str) -> str:
         """Write an instruction here and name its result."""
@@ -86,7 +88,7 @@ class FunctionWriter:
         if name is None:
             name = scope.written[text] = "%" + self.fresh()
             self._depth[name] = depth
-            scope.lines.append(f"{name} = {text}")
+            scope.lines.append(f"{name} = {text}{self.mark}")
         return name
 
     def alloca(self, size: int, align: int = 64) -> str:
@@ -99,7 +101,7 @@ class FunctionWriter:
         """The finished function; ``header`` is everything up to its brace."""
         (scope,) = self.scopes
         lines = [x if x.endswith(":") else f"  {x}" for x in (*self.allocas, *scope.lines)]
-        return "\n".join([f"{header} {{", "entry:", *lines, "}\n"])
+        return "\n".join([f"{header}{self.attachment} {{", "entry:", *lines, "}\n"])
 
     # ---- control flow
 

@@ -14,6 +14,7 @@ import mmap
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,20 @@ class Mapped:
     def address(self, name: str) -> int:
         """Where an exported symbol is."""
         return self.base + self._symbols[name]
+
+
+class Opened:
+    """A shared object that the system's loader put into memory, where tools find it, until the process ends."""
+
+    def __init__(self, path: Path, host: Sequence[str]) -> None:
+        """Load it and fill its table ``tapec.host`` with the addresses of these names."""
+        self._library = ctypes.CDLL(str(path))
+        table = self.address("tapec.host")
+        for i, name in enumerate(host):
+            ctypes.c_size_t.from_address(table + 8 * i).value = address(name)
+
+    def address(self, name: str) -> int:
+        """Where an exported symbol is."""
+        found = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
+        assert found is not None
+        return found

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from tapec.ir.errors import TargetError
 
 #: Pages of the two machines; the larger sort that ARM systems may use.
-_PAGES = {62: 4096, 183: 65536}
+PAGES = {62: 4096, 183: 65536}
 _ALLOCATED, _WRITABLE = 2, 1  # section flags
 _NOBITS, _RELA, _SYMTAB = 8, 4, 2  # section types
 
@@ -47,7 +47,10 @@ class Image:
 
 
 @dataclass
-class _Section:
+class Section:
+    """A section of the object; ``address`` is its place in the image, -1 if it has none."""
+
+    name: str
     kind: int
     flags: int
     offset: int
@@ -59,12 +62,12 @@ class _Section:
 
 
 @dataclass
-class _Linker:
-    """State while one object is linked."""
+class Linker:
+    """One object, linked: its sections have places in ``memory``."""
 
     data: bytes
     machine: int
-    sections: list[_Section]
+    sections: list[Section]
     memory: bytearray = field(default_factory=bytearray)
     writable: int = 0
     bases: list[int] = field(default_factory=list)
@@ -75,7 +78,7 @@ class _Linker:
         """Give every section that is loaded its place."""
         for wanted in (0, _WRITABLE):
             if wanted:
-                self.memory += bytes(-len(self.memory) % _PAGES[self.machine])
+                self.memory += bytes(-len(self.memory) % PAGES[self.machine])
                 self.writable = len(self.memory)
             for section in self.sections:
                 if section.flags & _ALLOCATED and section.flags & _WRITABLE == wanted:
@@ -85,7 +88,7 @@ class _Linker:
                     held = self.data[section.offset : end] if section.kind != _NOBITS else b""
                     self.memory += held.ljust(section.size, b"\0")
 
-    def symbol(self, table: _Section, index: int) -> tuple[str, int]:
+    def symbol(self, table: Section, index: int) -> tuple[str, int]:
         """Name and address of a symbol; the address of one that is not here is -1."""
         entry = struct.unpack_from("<IBBHQQ", self.data, table.offset + 24 * index)
         start = self.sections[table.link].offset + entry[0]
@@ -131,6 +134,10 @@ class _Linker:
             self.memory += struct.pack("<Q", target)
         return self.slots[target]
 
+    def image(self) -> Image:
+        """What was linked."""
+        return Image(bytes(self.memory), self.writable, self.exports(), tuple(self.bases))
+
 
 def link(data: bytes) -> Image:
     """Make the image of an object.
@@ -138,54 +145,61 @@ def link(data: bytes) -> Image:
     Raises:
         TargetError: it refers to something that it does not hold, or is for a machine not known here.
     """
+    return linked(data).image()
+
+
+def linked(data: bytes) -> Linker:
+    """Link an object; errors as of `link`."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise TargetError("the compiler's output is no 64-bit little-endian ELF object")
     (machine,) = struct.unpack_from("<H", data, 18)
     if machine not in _RULES:
         raise TargetError(f"objects for ELF machine {machine} cannot be loaded")
     (start,) = struct.unpack_from("<Q", data, 40)
-    width, count = struct.unpack_from("<HH", data, 58)
+    width, count, names = struct.unpack_from("<HHH", data, 58)
+    heads = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * width) for i in range(count)]
     sections = []
-    for i in range(count):
-        f = struct.unpack_from("<IIQQQQIIQQ", data, start + i * width)
-        sections.append(_Section(f[1], f[2], f[4], f[5], f[6], f[7], f[8]))
-    linker = _Linker(data, machine, sections)
+    for f in heads:
+        begin = heads[names][4] + f[0]
+        name = data[begin : data.index(b"\0", begin)].decode()
+        sections.append(Section(name, f[1], f[2], f[4], f[5], f[6], f[7], f[8]))
+    linker = Linker(data, machine, sections)
     linker.lay_out()
     linker.relocate()
-    return Image(bytes(linker.memory), linker.writable, linker.exports(), tuple(linker.bases))
+    return linker
 
 
-_Rule = Callable[[_Linker, int, int, int], None]
+_Rule = Callable[[Linker, int, int, int], None]
 
 
 def _relative(size: int) -> _Rule:
     """The distance from the field to the target."""
 
-    def rule(linker: _Linker, at: int, target: int, addend: int) -> None:
+    def rule(linker: Linker, at: int, target: int, addend: int) -> None:
         struct.pack_into("<i" if size == 4 else "<q", linker.memory, at, target + addend - at)
 
     return rule
 
 
-def _absolute(linker: _Linker, at: int, target: int, addend: int) -> None:
+def _absolute(linker: Linker, at: int, target: int, addend: int) -> None:
     struct.pack_into("<Q", linker.memory, at, target + addend)
     linker.bases.append(at)
 
 
-def _through_slot(linker: _Linker, at: int, target: int, addend: int) -> None:
+def _through_slot(linker: Linker, at: int, target: int, addend: int) -> None:
     struct.pack_into("<i", linker.memory, at, linker.slot(target) + addend - at)
 
 
-def _word(linker: _Linker, at: int, mask: int, bits: int) -> None:
+def _word(linker: Linker, at: int, mask: int, bits: int) -> None:
     (old,) = struct.unpack_from("<I", linker.memory, at)
     struct.pack_into("<I", linker.memory, at, (old & ~mask & 0xFFFFFFFF) | bits)
 
 
-def _arm_branch(linker: _Linker, at: int, target: int, addend: int) -> None:
+def _arm_branch(linker: Linker, at: int, target: int, addend: int) -> None:
     _word(linker, at, 0x03FFFFFF, (target + addend - at >> 2) & 0x03FFFFFF)
 
 
-def _arm_page(linker: _Linker, at: int, target: int, addend: int) -> None:
+def _arm_page(linker: Linker, at: int, target: int, addend: int) -> None:
     # An image is loaded at the start of a page, so pages of offsets are pages of addresses.
     pages = ((target + addend) >> 12) - (at >> 12)
     _word(linker, at, 0x60FFFFE0, (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5)
@@ -194,7 +208,7 @@ def _arm_page(linker: _Linker, at: int, target: int, addend: int) -> None:
 def _arm_low(shift: int) -> _Rule:
     """The offset in the page, in units of the access's size."""
 
-    def rule(linker: _Linker, at: int, target: int, addend: int) -> None:
+    def rule(linker: Linker, at: int, target: int, addend: int) -> None:
         _word(linker, at, 0x003FFC00, ((target + addend & 0xFFF) >> shift) << 10)
 
     return rule

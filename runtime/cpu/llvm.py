@@ -18,13 +18,22 @@ from tapec.ir import scalar as primitives
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Dim
 from tapec.ir.errors import TargetError, underline
-from tapec.ir.op import OPS, Op
+from tapec.ir.op import Op
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.ops.host import Invoke
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type, VectorType
-from tapec.runtime.cpu import branching, calling, conversion, foreign, parallel, spelling
+from tapec.runtime.cpu import (
+    branching,
+    calling,
+    conversion,
+    debug_info,
+    foreign,
+    lanes,
+    parallel,
+    spelling,
+)
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.vectormath import MathLibrary
 from tapec.runtime.symbols import bind_symbols, symbols_of
@@ -35,9 +44,10 @@ _OWN = re.compile(r"@tapec\.(\w+)\.")
 class ModuleWriter:
     """The text of one module: functions, constants in memory, mathematical functions, and names from outside."""
 
-    def __init__(self, module: Module, *, threads: int = 1) -> None:
-        """``threads`` other than 1 makes parallel loops into calls of the thread pool."""
+    def __init__(self, module: Module, *, threads: int = 1, lines: bool = False) -> None:
+        """``threads`` other than 1 makes parallel loops into calls of the thread pool; ``lines``: with a line table."""
         self.module = module
+        self.debug = debug_info.DebugInfo(module.entry.name) if lines else None
         self.threads = threads
         self.math = MathLibrary()
         self.host: list[str] = []
@@ -61,6 +71,7 @@ class ModuleWriter:
                 kernels,
                 self.math.text(),
                 ATTRIBUTES,
+                self.debug.text() if self.debug is not None else "",
             ]
         )
 
@@ -122,6 +133,9 @@ class KernelWriter(FunctionWriter):
             self.names[arg] = f"%arg{i}"
         for name in symbols_of(function):
             self.symbols[name] = Affine(((f"%dim.{name}", 1),))
+        self._scope = None if writer.debug is None else writer.debug.subprogram(function)
+        if self._scope is not None:
+            self.attachment, self.mark = self._scope.attachment, self._scope.mark(None)
 
     def write(self) -> None:
         """Add the function to the module."""
@@ -141,6 +155,8 @@ class KernelWriter(FunctionWriter):
             if op.defn.terminator:
                 return list(op.operands)
             rule = _RULES.get(type(op.defn), KernelWriter.elementwise)
+            if self._scope is not None:
+                self.mark = self._scope.mark(op.location)
             rule(self, op)
         raise TargetError("a block ends without a terminator")
 
@@ -262,51 +278,6 @@ class KernelWriter(FunctionWriter):
             name = conversion.convert(self, self.name(value), source, target, lanes)
             self.define(op.result, name)
 
-    # ---- vectors
-
-    def splat_op(self, op: Operation) -> None:
-        """A scalar in every lane."""
-        (value,) = op.operands
-        kind = spelling.element(value.type.dtype)
-        self.define(op.result, self.splat(self.name(value), kind, op.attrs["lanes"]))
-
-    def lanes_op(self, op: Operation) -> None:
-        """The numbers 0, 1, 2, … of the lanes."""
-        kind = op.result.type
-        assert isinstance(kind, VectorType)
-        self.define(op.result, spelling.vector_literal(range(kind.lanes), kind.dtype))
-
-    def shuffle(self, op: Operation) -> None:
-        """Lanes of two vectors."""
-        a, b = (self.name(v) for v in op.operands)
-        kind = spelling.register(op.operands[0].type)
-        self.define(op.result, self.pick(kind, a, b, op.attrs["mask"]))
-
-    def pick(self, kind: str, a: str, b: str, mask: Sequence[int]) -> str:
-        """A ``shufflevector``."""
-        lanes = ", ".join(f"i32 {m}" for m in mask)
-        text = f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{lanes}>"
-        return self.pure(text, a, b)
-
-    def reduce_lanes(self, op: Operation) -> None:
-        """Combine halves until one lane is left."""
-        (value,) = op.operands
-        kind = value.type
-        assert isinstance(kind, VectorType)
-        record: Scalar = OPS[op.attrs["combine"]].scalar  # type: ignore[attr-defined]
-        name, lanes = self.name(value), kind.lanes
-        if lanes & (lanes - 1):
-            raise TargetError(underline(op, "reduce_lanes takes a power of two of lanes"))
-        element = spelling.element(kind.dtype)
-        while lanes > 1:
-            whole, half = spelling.wide(element, lanes), lanes // 2
-            low = self.pick(whole, name, "poison", range(half))
-            high = self.pick(whole, name, "poison", range(half, lanes))
-            types = [VectorType(kind.dtype, half)] * 2
-            name, lanes = self.scalar(record, [low, high], types), half
-        text = f"extractelement {spelling.wide(element, 1)} {name}, i64 0"
-        self.define(op.result, self.pure(text, name))
-
     # ---- memory
 
     def place(self, buffer: Value, indices: Sequence[Value]) -> str:
@@ -327,7 +298,7 @@ class KernelWriter(FunctionWriter):
             pointer = self.place(buffer, indices)
             vector = spelling.wide("i1", lanes)
             text = (
-                f"call {kind} @llvm.masked.load.{spelling.suffix(kind_of(kind), lanes)}.p0("
+                f"call {kind} @llvm.masked.load.{spelling.suffix(spelling.lane_of(kind), lanes)}.p0("
                 f"ptr {pointer}, i32 {dtype.bytes}, {vector} {mask}, {kind} zeroinitializer)"
             )
         else:
@@ -366,7 +337,7 @@ class KernelWriter(FunctionWriter):
             mask = self.mask(indices.pop(), lanes)
             pointer = self.place(buffer, indices)
             self.line(
-                f"call void @llvm.masked.store.{spelling.suffix(kind_of(kind), lanes)}.p0("
+                f"call void @llvm.masked.store.{spelling.suffix(spelling.lane_of(kind), lanes)}.p0("
                 f"{kind} {name}, ptr {pointer}, i32 {dtype.bytes}, <{lanes} x i1> {mask})"
             )
         else:
@@ -468,11 +439,6 @@ class KernelWriter(FunctionWriter):
         self.line(f"call void {kernel_name(kernel.name)}({', '.join(arguments)})")
 
 
-def kind_of(vector: str) -> str:
-    """The element type in ``<16 x float>``."""
-    return vector.rsplit(" ", 1)[-1].rstrip(">")
-
-
 def _is_positive(divisor: Affine) -> bool:
     return not divisor.terms and divisor.constant > 0
 
@@ -488,10 +454,10 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     loop.Store: KernelWriter.store,
     loop.Alloc: KernelWriter.alloc,
     loop.View: KernelWriter.view,
-    loop.Splat: KernelWriter.splat_op,
-    loop.Lanes: KernelWriter.lanes_op,
-    loop.ReduceLanes: KernelWriter.reduce_lanes,
-    loop.Shuffle: KernelWriter.shuffle,
+    loop.Splat: lanes.splat_op,
+    loop.Lanes: lanes.lanes_op,
+    loop.ReduceLanes: lanes.reduce_lanes,
+    loop.Shuffle: lanes.shuffle_op,
     loop.Launch: KernelWriter.launch,
     CallForeign: foreign.arrays_op,
     Invoke: calling.invoke,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tapec.ir.core import Module
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import entry
-from tapec.runtime.cpu.code import load, program_key, start, to_bytes, usable_threads
+from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.image import link
-from tapec.runtime.cpu.llvm import ModuleWriter
+from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
+from tapec.runtime.cpu.shared_object import shared_object
 from tapec.runtime.executable import Executable, Signature
 
 
@@ -20,14 +23,18 @@ def compile_program(
     key: str | None = None,
     apart: bool = False,
     opt: int = 1,
+    debug: Path | None = None,
 ) -> Executable:
     """Compile a module for this process.
 
     ``apart`` is a promise of every caller: no array overlaps one that is updated. It saves a comparison of each with
     each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool
-    (`threads.is_available`) parallel loops run on the calling thread.
+    (`threads.is_available`) parallel loops run on the calling thread. With ``debug``, a folder, the program is a shared
+    object there, with the user's lines for gdb and perf.
     """
     threads = usable_threads(threads)
+    if debug is not None:
+        return _compile_with_lines(module, debug, threads, cache, apart=apart, opt=opt)
     text, host = write_text(module, threads=threads, apart=apart)
     signature = Signature.of(module)
     # The text alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
@@ -44,9 +51,30 @@ def compile_program(
     return start(image, host, signature, threads, cache)
 
 
-def write_text(module: Module, *, threads: int = 1, apart: bool = False) -> tuple[str, list[str]]:
-    """The LLVM text of a module, and what it needs from this process."""
-    writer = ModuleWriter(module, threads=threads)
+def _compile_with_lines(
+    module: Module, folder: Path, threads: int, cache: Cache | None, *, apart: bool, opt: int
+) -> Executable:
+    """A program as a shared object that tools can read; it stays when the process ends, for perf's reports."""
+    from tapec.runtime.cpu.jit import host_compiler  # as above
+
+    text, host = write_text(module, threads=threads, apart=apart, lines=True)
+    signature = Signature.of(module)
+    data = host_compiler(opt).compile(text)
+
+    def rename(name: str) -> str:
+        return name.replace("kernel.", f"{signature.name}.", 1).replace(
+            ENTRY[1:], signature.name, 1
+        )
+
+    path = keep(folder, signature.name, shared_object(data, rename))
+    return start(link(data), host, signature, threads, cache, path)
+
+
+def write_text(
+    module: Module, *, threads: int = 1, apart: bool = False, lines: bool = False
+) -> tuple[str, list[str]]:
+    """The LLVM text of a module, and what it needs from this process; ``lines``: with a line table."""
+    writer = ModuleWriter(module, threads=threads, lines=lines)
     long = entry.work(module) > entry.LONG_WORK
     EntryWriter(writer, module.entry, release_gil=long, apart=apart).write()
     return writer.write(), writer.host

@@ -52,6 +52,11 @@ def wide(name: str, lanes: int) -> str:
     return f"<{lanes} x {name}>" if lanes else name
 
 
+def lane_of(vector: str) -> str:
+    """The element type in ``<16 x float>``."""
+    return vector.rsplit(" ", 1)[-1].rstrip(">")
+
+
 def register(type: Type) -> str:
     """The LLVM type of a value in registers; a buffer is an address."""
     if isinstance(type, VectorType):

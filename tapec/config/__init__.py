@@ -6,6 +6,7 @@ A setting is read when it is used, so that a test may change it; `settings` list
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +61,13 @@ _EAGER = Setting(
     "1: compiled functions run as plain Python, for debuggers; read at the start",
 )
 
-settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE, _EAGER)
+_DEBUG = Setting(
+    "TAPEC_DEBUG",
+    "0",
+    "1: compiled code has the lines of its source, for gdb and perf; else a folder for it",
+)
+
+settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE, _EAGER, _DEBUG)
 
 if _EAGER.value not in ("", "0"):
     run_functions_eagerly(True)
@@ -100,6 +107,15 @@ def check_level() -> int:
 def dump_folder() -> Path | None:
     """Where programs are dumped after each pass; None when they are not."""
     return Path(_DUMP.value) if _DUMP.value else None
+
+
+def debug_folder() -> Path | None:
+    """Where compiled code is written with the lines of its source, for tools; None when it is not."""
+    if _DEBUG.value in ("", "0"):
+        return None
+    if _DEBUG.value != "1":
+        return Path(_DEBUG.value)
+    return Path(tempfile.gettempdir()) / f"tapec-debug-{os.getuid()}"
 
 
 def breakpoints_off() -> bool:
