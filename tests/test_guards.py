@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import timeit
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -20,6 +23,22 @@ def started(script: Script) -> dict[str, Any]:
     exec(f"@tapec.compile\ndef f(x): return {script.returns}", space)
     space["input"] = tapec.constant([1.0, -2.0])
     return space
+
+
+def from_file(script: Script, folder: Path) -> dict[str, Any]:
+    """As `started`, from a file, and with control flow over a tensor, so that what runs is converted code."""
+    body = f"    if x[0] > 1e9:\n        x = x + 1\n    return {script.returns}\n"
+    text = f"import numpy as np\nimport tapec\n{script.before}\n@tapec.compile\ndef f(x):\n{body}"
+    file = folder / f"script_{uuid4().hex}.py"
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    module.__dict__["input"] = tapec.constant([1.0, -2.0])
+    return module.__dict__
 
 
 def call(space: dict[str, Any], f: Any) -> Any:
@@ -48,6 +67,62 @@ def test_changes_are_noticed(name: str) -> None:
         np.testing.assert_allclose(call(compiled, compiled["f"]), changed, rtol=1e-6)
         assert not np.array_equal(changed, expected)
     assert len(compiled["f"].programs) == 2
+
+
+CONVERTED = (
+    "global",
+    "closure",
+    "attribute",
+    "nested attribute",
+    "attribute by a name that is state",
+    "attribute that appears",
+    "property",
+    "method replaced on the object",
+    "list of an attribute",
+    "objects behind zip",
+    "dict entry by get",
+    "set membership",
+    "array that is input and read",
+    "array rebound",
+    "global of a function behind a decorator",
+    "bound method",
+    "keyword default",
+    "partial",
+    "dataclass field",
+    "Variables of a Module",
+    "compiled helper",
+    "body of a loop",
+)
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_changes_are_noticed_in_converted_code(name: str, tmp_path: Path) -> None:
+    script = SCRIPTS[name]
+    space = from_file(script, tmp_path)
+    before = call(space, space["f"])
+    np.testing.assert_array_equal(call(space, space["f"]), before)
+    assert len(space["f"].programs) == 1
+    exec(script.change, space)
+    changed = call(space, space["f"].python_function if "loop" not in name else space["f"])
+    assert not np.array_equal(changed, before)
+    for _ in range(2):
+        np.testing.assert_allclose(call(space, space["f"]), changed, rtol=1e-6)
+    assert len(space["f"].programs) == 2
+
+
+def test_what_converted_code_only_changes_is_no_state_that_it_reads(tmp_path: Path) -> None:
+    script = Script(
+        "calls, counts = [], [0]\ndef note(x):\n    calls.append(1)\n    counts[0] += 1\n    return x",
+        "note(x)",
+        "",
+        "",
+    )
+    space = from_file(script, tmp_path)
+    for _ in range(3):
+        call(space, space["f"])
+    space["calls"].append(5)
+    call(space, space["f"])
+    assert space["counts"] == [1]
 
 
 def test_a_program_is_kept_for_state_that_changes_back() -> None:
@@ -172,3 +247,12 @@ def test_the_profiler_of_the_user_goes_on() -> None:
     finally:
         sys.setprofile(before)
     assert "call" in heard
+
+
+def test_programs_for_states_that_have_passed_are_few() -> None:
+    space = started(Script("k = 0", "x * k + [0.0, 1.0, 2.0][k % 3]", "", ""))
+    for k in range(40):
+        space["k"] = k
+        call(space, space["f"])
+    assert len(space["f"].programs) <= 32
+    assert len(space["f"].retraces()) == 39

@@ -153,6 +153,7 @@ class CompiledFunction(Generic[P, R]):
         self.parameters = Parameters(function)
         self._programs: dict[Any, Variants] = {}
         self._made: list[Program] = []
+        self._traces = 0
         self._retraces: list[Retrace] = []
         self._lock = threading.RLock()
         survive_fork(self, "_lock")
@@ -197,7 +198,7 @@ class CompiledFunction(Generic[P, R]):
         variants = self._programs.setdefault(call.key, Variants())
         if (forgiven := variants.forgiven(call.numbers)) is not None:
             return forgiven
-        start, before = time.perf_counter(), len(self._made)
+        start, before = time.perf_counter(), self._traces
         why = nearest_changes(self._made, call)
         # A trace may change the state that it reads: the call is for what was there before.
         program = self._dimensions.program(
@@ -208,11 +209,11 @@ class CompiledFunction(Generic[P, R]):
             lambda program: program.admits(call.numbers) is not None,
         )
         variants.add(program)
-        if 0 < before < len(self._made):
+        if 0 < before < self._traces:
             spent = 1000 * (time.perf_counter() - start)
             self._retraces.append(Retrace(self.name, here(), why, spent))
             announce(self._retraces)
-        traced = before < len(self._made)
+        traced = before < self._traces
         return program, program.first_numbers() if traced else program.admits(call.numbers) or ()
 
     def __getattr__(self, name: str) -> Any:
@@ -254,7 +255,9 @@ class CompiledFunction(Generic[P, R]):
         return program
 
     def _kept(self, program: Program) -> Program:
-        self._made.append(program)
+        used = {p.general for variants in self._programs.values() for p in variants.programs}
+        self._made = [*(p for p in self._made if p in used), program]
+        self._traces += 1
         return program
 
     def retraces(self) -> list[Retrace]:

@@ -18,7 +18,12 @@ _INSTALLED = tuple(
 
 def is_users_code(code: CodeType, space: dict[str, Any]) -> bool:
     """Whether code is the user's, by its file; ``space`` are its globals."""
-    return is_users_file(code.co_filename) and not is_ours(space.get("__name__") or "")
+    if is_ours(space.get("__name__") or ""):
+        return False
+    file = code.co_filename
+    if file.startswith("<") and isinstance(space.get("__file__"), str):
+        file = space["__file__"]  # made from text by a module
+    return is_users_file(file)
 
 
 @cache

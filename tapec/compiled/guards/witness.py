@@ -89,7 +89,7 @@ class Witness:
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
             code = original_code(frame.f_code)
-            if id(code) not in self._entered:
+            if id(code) not in self._entered and code.co_name != "<module>":
                 self._entered[id(code)] = code
                 if id(code) not in self._inside and is_users_code(code, frame.f_globals):
                     self._enter(code, frame)
