@@ -24,7 +24,6 @@ from tapec.errors import (
     InvalidArgumentError,
     OperatorNotAllowedInGraphError,
     ResourceExhaustedError,
-    RuntimeError,
     TypeError,
     ValueError,
 )
@@ -87,16 +86,20 @@ class Tensor(Operators):
         """The elements, not to be written to.
 
         Raises:
-            RuntimeError: the tensor belongs to a function that is being compiled, so it has no value yet.
+            TypeError: the tensor belongs to a function that is being compiled, so it has no value yet.
         """
         if self._array is None:
             by = visit()
             instead = counterpart(by.function)
-            raise RuntimeError(
+            raise TypeError(
                 f"this tensor ({self.type}) is a value of a compiled function and has no elements here"
-                + (f", which {by.function} asks for" if by.function else ""),
+                + (f", which {by.function} asks for" if by.function else "")
+                + ": values exist only at run time",
                 location=resolve(by.origin),
-                hint="return it from the function" if instead is None else f"use {instead}",
+                hint="return it from the function, show it with tapec.print, or run the function eagerly: "
+                "tapec.config.run_functions_eagerly(True)"
+                if instead is None
+                else f"use {instead}",
             )
         return self._array
 

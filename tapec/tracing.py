@@ -16,7 +16,7 @@ import numpy as np
 
 from tapec.compiled.recipes import Recorder
 from tapec.compiled.scalars import HostNumber, settled
-from tapec.errors import InaccessibleTensorError, TypeError, ValueError
+from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Region, Value
@@ -64,6 +64,17 @@ class TracedTensor(Tensor):
     __slots__ = ("trace", "value")
 
     @property
+    def array(self) -> Array:
+        """What eager code asks for.
+
+        Raises:
+            TypeError: always: there are no elements, here or any more.
+        """
+        if self.trace.has_ended:
+            raise self.trace.left_by(self)
+        return super().array
+
+    @property
     def shape(self) -> TensorShape:
         """The shape; a size that only a call will know is None."""
         if self.type.is_static or not _guessing.get():
@@ -99,6 +110,8 @@ class Trace:
         """Start with an empty program; what it reads of a ``parent`` that goes on around it are captures too."""
         self.function = Function(name)
         self.parent = parent
+        #: Whether the function has returned, so that no tensor of it means anything any more.
+        self.has_ended = False
         self._where = origin()
         #: The tapes that record the parent meanwhile.
         self.tapes_around = active_tapes()
@@ -136,7 +149,7 @@ class Trace:
         """The value that a tensor stands for; a tensor from outside becomes an argument.
 
         Raises:
-            RuntimeError: the tensor belongs to another trace, which it left.
+            TypeError, InaccessibleTensorError: the tensor belongs to another trace, which it left.
         """
         if isinstance(tensor, TracedTensor) and not self._is_inside(tensor.trace):
             if tensor.trace is not self:
@@ -144,24 +157,26 @@ class Trace:
             return self._marked.get(tensor.value, tensor.value)
         return self._capture(tensor, tensor.type, None)
 
-    def left_by(self, tensor: TracedTensor) -> InaccessibleTensorError:
-        """What to raise where a tensor of this trace is used outside of it."""
+    def left_by(self, tensor: TracedTensor) -> TapecError:
+        """What to raise where a tensor of this trace is used outside of it: where it was made, how to return it."""
         op = tensor.value.op
         made = resolve(self._where) if op is None or op.location is None else op.location
-        line = "" if made is None else f" at {made.file}:{made.line}"
-        inside = self.parent is not None
-        what = "a branch or loop" if inside else "another compiled function"
-        hint = "return the tensor from its function instead of storing it outside"
-        if inside:
-            hint = (
-                "let a variable that has a value before the branch or loop take it; a loop collects values in a "
-                "tapec.TensorArray, not in a list"
+        line = "" if made is None else f" at {made.describe()}"
+        if self.parent is not None:
+            return InaccessibleTensorError(
+                f"a tensor ({tensor.type}) is out of scope, it was made in a branch or loop{line}: it left that "
+                "branch or loop while it was compiled",
+                location=here(),
+                hint="let a variable that has a value before the branch or loop take it; a loop collects values in a "
+                "tapec.TensorArray, not in a list",
             )
-        return InaccessibleTensorError(
-            f"a tensor ({tensor.type}) is out of scope, it was made in {what}{line}: it left that "
-            f"{'branch or loop' if inside else 'function'} while it was compiled",
+        name = self.function.name
+        what = "made" if op is not None else "an argument"
+        return TypeError(
+            f"a tensor ({tensor.type}) is out of scope, it was {what} in the compiled function {name}{line}: it left "
+            f"that function while it was compiled, and has no value",
             location=here(),
-            hint=hint,
+            hint=f"return it from {name}, and use what the call gives, instead of storing it outside",
         )
 
     def is_within(self, trace: Trace) -> bool:

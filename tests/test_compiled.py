@@ -215,20 +215,21 @@ def test_a_leaked_tensor_is_refused() -> None:
         return x
 
     f(tapec.constant(1.0))
-    with pytest.raises(RuntimeError, match="compiled function"):
+    made = r"made in the compiled function f at .*test_compiled.py:\d+   leaked.append\(x \* 2.0\)"
+    with pytest.raises(TypeError, match=made):
         leaked[0].numpy()
-    with pytest.raises(RuntimeError, match="compiled function"):
+    with pytest.raises(TypeError, match="return it from f"):
         _ = leaked[0] + 1.0
-    with pytest.raises(
-        RuntimeError, match=r"another compiled function at .*: it left that function"
-    ):
+    with pytest.raises(TypeError, match=made):
         tapec.compile(lambda y: y + leaked[0])(tapec.constant(1.0))
 
 
 def test_python_needs_a_value() -> None:
     with pytest.raises(TypeError, match="truth of this tensor"):
         tapec.compile(lambda x: bool(x > 0))(tapec.constant(1.0))
-    with pytest.raises(RuntimeError, match="no elements"):
+    with pytest.raises(
+        TypeError, match=r"no elements.*which float\(\) asks for|values exist only at run time"
+    ):
         tapec.compile(lambda x: float(x))(tapec.constant(1.0))
 
 

@@ -179,7 +179,7 @@ def test_state_that_takes_up_a_tensor_is_refused() -> None:
         )
     )
     call(space, space["f"])
-    with pytest.raises(tapec.errors.RuntimeError, match="it left that function"):
+    with pytest.raises(tapec.errors.TypeError, match="it left that function"):
         call(space, space["f"])
 
 

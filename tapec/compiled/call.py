@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tapec.compiled.comparison import Description, describe_call
 from tapec.compiled.keys import as_input, leaf_key
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import is_number
 from tapec.structure import flatten
 from tapec.tensor import EagerTensor, Tensor
+
+#: What may become one Tensor.
+_ARRAYS = (EagerTensor, np.ndarray, np.generic)
 
 
 class Call:
@@ -40,8 +45,9 @@ class Call:
     @cached_property
     def key(self) -> Any:
         """Equal for calls that programs may be shared by; a tuple of types if all arguments are Tensors."""
-        if not self.has_kwargs and all(type(a) is EagerTensor for a in self.args):
-            return tuple([leaf.type for leaf in self.leaves])
+        if not self.has_kwargs and all(isinstance(a, _ARRAYS) for a in self.args):
+            if all(type(leaf) is EagerTensor for leaf in self.leaves):
+                return tuple([leaf.type for leaf in self.leaves])
         return self.spec, tuple(map(leaf_key, self.leaves))
 
     @cached_property

@@ -87,6 +87,7 @@ class Program:
             self._leaves = [_result(leaf, trace) for leaf in leaves]
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.state = witness.guard(trace)
+        trace.has_ended = True
         self.created_variables = trace.created_variables
         self.guards = tuple(trace.function.guards)
         self.guard_places = trace.guard_places
