@@ -27,7 +27,6 @@ OTHERWISE = {
     "Tensor": "made by tapec alone",
     "dtypes.DType": "made by tapec alone",
     "errors": "messages carry a location and a hint instead of TensorFlow's node",
-    "function": "of another feature: options of compiled functions",
 }
 
 

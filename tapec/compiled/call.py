@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import is_
 from typing import Any
 
-import numpy as np
-
 from tapec.compiled.comparison import Description, describe_call
-from tapec.compiled.keys import as_input, leaf_key
+from tapec.compiled.keys import as_input, flat_key, leaf_key
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import is_number
 from tapec.structure import flatten
-from tapec.tensor import EagerTensor, Tensor
-
-#: What may become one Tensor.
-_ARRAYS = (EagerTensor, np.ndarray, np.generic)
+from tapec.tensor import Tensor
 
 
 class Call:
@@ -41,13 +37,15 @@ class Call:
         structure = [list(args), dict(kwargs)] if kwargs else list(args)
         found, self.spec = flatten(structure, parts=True)
         self.leaves = [as_input(leaf) for leaf in found]
+        self._is_flat = not kwargs and len(found) == len(args) and all(map(is_, found, args))
 
     @cached_property
     def key(self) -> Any:
-        """Equal for calls that programs may be shared by; a tuple of types if all arguments are Tensors."""
-        if not self.has_kwargs and all(isinstance(a, _ARRAYS) for a in self.args):
-            if all(type(leaf) is EagerTensor for leaf in self.leaves):
-                return tuple([leaf.type for leaf in self.leaves])
+        """Equal for calls that programs may be shared by; see `flat_key` where no argument has parts."""
+        if self._is_flat:
+            key, _ = flat_key(self.leaves)
+            if key is not None:
+                return key
         return self.spec, tuple(map(leaf_key, self.leaves))
 
     @cached_property

@@ -161,6 +161,10 @@ class Dimensions:
         hold_to(types, wanted)
         return with_types(inputs, _opened(types, wanted))
 
+    def keep(self, inputs: Sequence[Any], spec: Any, program: Program) -> None:
+        """Share a program that was made for leaves like these without a call."""
+        self._families.setdefault(_family_key(inputs, spec), _Family()).keep(program)
+
     def _wanted(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Declared | None]:
         """What is declared of each tensor."""
         tensors = [i for i, leaf in enumerate(inputs) if isinstance(leaf, Tensor)]

@@ -11,13 +11,15 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from tapec.autograph import conversion
 from tapec.claims import survive_fork
 from tapec.compiled.call import Call
 from tapec.compiled.choice import nearest_changes, numbers_that_vary
+from tapec.compiled.concrete import BoundFunction, ConcreteFunction
 from tapec.compiled.dimensions import Dimensions, Dynamic
+from tapec.compiled.keys import flat_key
 from tapec.compiled.lowering import Lowered, specified
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
@@ -34,39 +36,47 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Options(TypedDict, total=False):
+    """What may be said of a compiled function by name; see `compile`."""
+
+    input_signature: Sequence[Any] | None
+    autograph: bool
+    jit_compile: bool | None
+    reduce_retracing: bool
+    experimental_implements: str | None
+    experimental_autograph_options: Any
+    experimental_attributes: Any
+    experimental_relax_shapes: bool | None
+    experimental_compile: bool | None
+    experimental_follow_type_hints: bool | None
+    name: str | None
+    dims: Mapping[str, Any] | None
+    dynamic: Dynamic
+    jit: bool
+
+
+@overload
+def compile(func: Callable[P, R], **options: Unpack[Options]) -> CompiledFunction[P, R]: ...
 @overload
 def compile(
-    function: Callable[P, R],
-    *,
-    autograph: bool = True,
-    name: str | None = None,
-    input_signature: Sequence[Any] | None = None,
-    dims: Mapping[str, Any] | None = None,
-    dynamic: Dynamic = "auto",
-    reduce_retracing: bool = False,
-    jit: bool = True,
-) -> CompiledFunction[P, R]: ...
-@overload
-def compile(
-    function: None = None,
-    *,
-    autograph: bool = True,
-    name: str | None = None,
-    input_signature: Sequence[Any] | None = None,
-    dims: Mapping[str, Any] | None = None,
-    dynamic: Dynamic = "auto",
-    reduce_retracing: bool = False,
-    jit: bool = True,
+    func: None = None, **options: Unpack[Options]
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
 def compile(
-    function: Any = None,
-    *,
-    autograph: bool = True,
-    name: str | None = None,
+    func: Any = None,
     input_signature: Sequence[Any] | None = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    *,
+    name: str | None = None,
     dims: Mapping[str, Any] | None = None,
     dynamic: Dynamic = "auto",
-    reduce_retracing: bool = False,
     jit: bool = True,
 ) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
@@ -83,18 +93,19 @@ def compile(
     which may be used wherever tapec takes a size.
 
     Args:
-        function: the function.
-        autograph: whether Python's control flow over tensors is converted, in it and in what it calls.
-        name: of the program, for dumps; the function's own if None.
+        func: the function.
         input_signature: a `tapec.TensorSpec` for each positional argument, in lists and dicts as the arguments are.
             Arguments are converted to tensors that fit, or refused. None in a shape is any size.
+        autograph: whether Python's control flow over tensors is converted, in it and in what it calls.
+        jit_compile: without effect, as are the arguments that are not named here: all becomes native code.
+        reduce_retracing: TensorFlow's name for ``dynamic="auto"``, which it is even if ``dynamic`` is False.
+        name: of the program, for dumps; the function's own if None.
         dims: shapes by the name of the parameter: ``{"x": ("N", 784), "y": ("N",)}``. A name is one size in all
             places, None any size; ``"N<=128"`` has a bound, so that memory is laid out for it at once. Lists and dicts
             of arguments take lists and dicts of shapes.
         dynamic: what becomes of sizes that are not declared. ``"auto"``: at its second value, a size is left open
             for all values to come, where the function does not need the number in Python. ``True``: all are open
             from the first call on. ``False``: each shape has a program of its own.
-        reduce_retracing: TensorFlow's name for ``dynamic="auto"``, which it is even if ``dynamic`` is False.
         jit: whether programs become native code. If not, they go through the same passes and NumPy evaluates them,
             operation by operation: where no native code can be made, or to see whether it is to blame.
 
@@ -103,18 +114,27 @@ def compile(
         ValueError: at a call, if the function makes a Variable at each call.
         OperatorNotAllowedInGraphError: at a call, if the function needs a tensor's value in Python.
     """
-    options: Any = dict(locals())  # all that is said of the function
-    del options["function"]
-    if function is None:
-        return functools.partial(compile, **options)
+    options = dict(locals())  # all that is said of the function
+    function = options.pop("func")
+    return functools.partial(compile, **options) if function is None else _made(function, options)
+
+
+def _made(function: Any, options: dict[str, Any]) -> Any:
+    """What `compile` makes of a function, or of what wraps one."""
     if isinstance(function, CompiledFunction):
         return function
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(compile(function.__func__, **options))
+        return type(function)(_made(function.__func__, options))
     _hold_to_functions(function)
-    wanted: Dynamic = "auto" if reduce_retracing and not dynamic else dynamic
-    sizes = Dimensions(function, input_signature=input_signature, dims=dims, dynamic=wanted)
-    return CompiledFunction(function, name, sizes, jit=jit, autograph=autograph)
+    relaxed = options["reduce_retracing"] or options["experimental_relax_shapes"]
+    sizes = Dimensions(
+        function,
+        input_signature=options["input_signature"],
+        dims=options["dims"],
+        dynamic=options["dynamic"] or ("auto" if relaxed else False),
+    )
+    kept = {name: options[name] for name in ("jit", "autograph")}
+    return CompiledFunction(function, options["name"], sizes, **kept)
 
 
 def _hold_to_functions(function: Any) -> None:
@@ -171,7 +191,17 @@ class CompiledFunction(Generic[P, R]):
                 if found is not None:
                     program, numbers = found
                     return cast(R, program.run(cast("tuple[Tensor, ...]", args), numbers))
+            found = self._find_quickly(args)
+            if found is not None:
+                program, numbers = found
+                return cast(R, program.run([a for a in args if type(a) is EagerTensor], numbers))
         return cast(R, self._call(args, kwargs))
+
+    def _find_quickly(self, args: Sequence[Any]) -> Found | None:
+        """The program for arguments of which none has parts: tensors, numbers, flags, texts."""
+        key, numbers = flat_key(self.parameters.completed(args))
+        variants = None if key is None else self._programs.get(key)
+        return None if variants is None else variants.find(numbers)
 
     def _call(self, args: Any, kwargs: Any) -> Any:
         call = Call(self.parameters, *self._bound(args, kwargs))
@@ -224,7 +254,7 @@ class CompiledFunction(Generic[P, R]):
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Compiled methods: the instance is one of the Python values of the signature."""
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else BoundFunction(self, instance)
 
     def trace(self, *args: Any, **kwargs: Any) -> Module:
         """The program for arguments like these, as traced; nothing runs, and no Variable changes.
@@ -234,11 +264,33 @@ class CompiledFunction(Generic[P, R]):
                 of the ``input_signature``.
             kwargs: as in a call.
         """
+        call, leaves = self._specified(args, kwargs)
+        with self._lock:
+            return self._trace(call, leaves, compiled=False).module
+
+    def _specified(self, args: Any, kwargs: Any) -> tuple[Call, list[Any]]:
+        """A call that nobody makes, and its leaves: with open sizes where that is declared, or asked for."""
         call = Call(self.parameters, *self._bound(*specified(self._dimensions, args, kwargs)))
         declared = self._dimensions.declared(call.args, call.kwargs)
+        return call, self._dimensions.opened(call.leaves, declared)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The function for arguments like these only, compiled; see `trace` for what they may be.
+
+        Raises:
+            TypeError, ValueError: what a call of the function raises while it is traced.
+        """
+        call, leaves = self._specified(args, kwargs)
         with self._lock:
-            leaves = self._dimensions.opened(call.leaves, declared)
-            return self._trace(call, leaves, compiled=False).module
+            found = self._find(call)
+            if found is None:
+                program = self._kept(self._trace(call, leaves))
+                self._programs.setdefault(call.key, Variants()).add(program)
+                if not all(t.is_static for t in program.pattern):
+                    self._dimensions.keep(leaves, call.spec, program)
+            else:
+                program = found[0]
+        return ConcreteFunction(self, call, leaves, program)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What becomes of the function for arguments like these (see `trace`): its text, its memory, its cost."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Number
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
-from tapec.compiled.scalars import is_number
+from tapec.compiled.scalars import KINDS, is_number
 from tapec.tensor import EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import TensorShape
 
@@ -39,6 +40,28 @@ def leaf_key(leaf: Any) -> Any:
         return kind, leaf
     parts = _parts(leaf)
     return _Identity(leaf) if parts is None else (kind, parts)
+
+
+#: Values that are their own keys, beside their types.
+_PLAIN = frozenset({bool, str, type(None)})
+
+
+def flat_key(args: Sequence[Any]) -> tuple[tuple[Any, ...] | None, list[Any]]:
+    """The key of arguments of which none has parts, and the numbers among them; None if there are others."""
+    key: list[Any] = []
+    numbers: list[Any] = []
+    for value in args:
+        kind = type(value)
+        if kind is EagerTensor or kind is Tensor:
+            key.append(value.type)
+        elif kind in KINDS:
+            key.append(kind)
+            numbers.append(value)
+        elif kind in _PLAIN:
+            key.append((kind, value))
+        else:
+            return None, numbers
+    return tuple(key), numbers
 
 
 def _parts(leaf: Any) -> Any:

@@ -35,10 +35,20 @@ class Parameters:
         named = [p for p in found if p.kind is kinds.KEYWORD_ONLY]
         self._keyword_defaults = {p.name: p.default for p in named if p.default is not _REQUIRED}
         self._only_names = bool(named)
+        #: The defaults that complete so many arguments.
+        self._tails: dict[int, list[Any]] = {}
+        for count in range(0 if named else len(positional)):
+            if all(default is not _REQUIRED for default in self._defaults[count:]):
+                self._tails[count] = self._defaults[count:]
         #: What arguments beyond the named ones are called.
         self.rest = next((p.name for p in found if p.kind is kinds.VAR_POSITIONAL), "args")
         self.others = next((p.name for p in found if p.kind is kinds.VAR_KEYWORD), "kwargs")
         self._keywords = {p.name for p in named}
+
+    def completed(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Arguments with the defaults behind them, if there are only such by position, and all are known."""
+        defaults = self._tails.get(len(args))
+        return args if defaults is None else [*args, *defaults]
 
     def bind(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -30,6 +30,7 @@ from tapec.recording import active_tapes, inspectors, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
 from tapec.tracing import Trace, TracedTensor
+from tapec.type_spec import TensorSpec
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
@@ -255,6 +256,16 @@ class Program:
         """The results in the structure that the function returned."""
         tensors = iter(outputs)
         leaves = [next(tensors) if isinstance(v, TracedTensor) else v for v in self._leaves]
+        return unflatten(self._spec, leaves)
+
+    @cached_property
+    def result_specs(self) -> Any:
+        """What a call returns, with a `tapec.TensorSpec` in the place of each tensor."""
+        types = iter(self._output_types)
+        leaves = [
+            TensorSpec.from_tensor(Tensor(None, next(types))) if isinstance(v, TracedTensor) else v
+            for v in self._leaves
+        ]
         return unflatten(self._spec, leaves)
 
     @cached_property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tapec.compiled.recipes import Recorder
 
 #: Types of results that stay numbers of this kind; of others (bool, complex) the value is a condition.
-KINDS = (float, int, np.float64, np.float32, np.float16, np.int64, np.int32)
+KINDS = frozenset({float, int, np.float64, np.float32, np.float16, np.int64, np.int32})
 #: What a number of this kind is combined with; anything else has its own operators, or gets the value.
 OPERANDS = (int, float, np.floating, np.integer)
 
