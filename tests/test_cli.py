@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -213,6 +214,27 @@ def test_run_needs_an_array_for_each_argument(program: Path, tmp_path: Path) -> 
     np.savez(tmp_path / "in.npz", x=np.zeros(4, np.float32))
     message = fails("run", program, f"--input={tmp_path / 'in.npz'}")
     assert "has the arrays x; @f takes x, w" in message
+
+
+def test_modules_with_custom_ops_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_ops.py").write_text(
+        "import tapec\n@tapec.custom_op('acme.twice')\ndef twice(x):\n    return x + x\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    text = 'func @f(%x: f32[2]) -> f32[2] {\n  %0 = acme.twice %x {content = "0"} : f32[2]\n  return %0\n}\n'
+    assert "acme.twice is a custom op" in fails("opt", "-", stdin=text)
+    assert "No module named 'acme_oops'" in fails("opt", "-", "--import=acme_oops", stdin=text)
+    try:
+        said = fails("opt", "-", "--import=acme_ops", stdin=text)
+        content = re.search(r"the one registered here has (\w+)", said)
+        assert content is not None
+        right = text.replace('"0"', f'"{content[1]}"')
+        assert content[1] in works("opt", "-", "--import=acme_ops", stdin=right)
+    finally:
+        OPS.pop("acme.twice", None)
+        sys.modules.pop("acme_ops", None)
 
 
 # ---- tables

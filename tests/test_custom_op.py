@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import subprocess
@@ -257,6 +258,34 @@ def test_foreign_symbols_are_listed(ops: dict[str, Any]) -> None:
     assert ops["blur"].foreign_symbols(*operands("blur")) == ()
     assert set(ops["remainder"].foreign_symbols(1.0, 2.0)) == {"fmodf", "exp2f"}
     assert ops["running"].foreign_symbols(tapec.zeros([3])) == ("itself",)
+
+    @tapec.compile
+    def mixed(x: Any) -> Any:
+        rows = tapec.vectorized_map(lambda r: ops["running"](r)[0], x)
+        return tapec.cond(
+            x[0, 0] > 0.0, lambda: ops["remainder"](rows, 2.0), lambda: ops["softplus"](x)
+        )
+
+    found = mixed.lower(tapec.TensorSpec([2, 3])).foreign_symbols()
+    assert {name: set(symbols) for name, symbols in found.items()} == {
+        "test.running": {"itself"},
+        "test.remainder": {"fmodf", "exp2f"},
+    }
+
+
+def test_sizes_may_be_open(ops: dict[str, Any]) -> None:
+    @tapec.compile(dims={"x": ("N", "M")})
+    def f(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = tapec.reduce_sum(tapec.square(ops["blur"](ops["softplus"](x), 0.5)))
+        return y, tape.gradient(y, x)
+
+    for shape in ((2, 5), (3, 9), (7, 40)):
+        x = tapec.constant(np.linspace(-1, 1, math.prod(shape)).reshape(shape))
+        for got, want in zip(as_arrays(f(x)), as_arrays(f.python_function(x)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert len(f.programs) == 1
 
 
 SCRIPT = """

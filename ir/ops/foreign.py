@@ -16,7 +16,7 @@ import numpy as np
 
 from tapec.ir.batching import batch_operations
 from tapec.ir.builder import Builder
-from tapec.ir.core import Value, clone_operation
+from tapec.ir.core import Module, Value, clone_operation
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
 from tapec.ir.foreign import ForeignCode, ForeignSource
@@ -112,6 +112,21 @@ def _reshaped(b: Builder, value: Value, shape: Sequence[DimLike]) -> Value:
 
 def _product(shape: Sequence[DimLike]) -> Any:
     return prod(shape)
+
+
+def foreign_symbols(module: Module) -> dict[str, tuple[str, ...]]:
+    """For each custom op in a tensor-level program that calls what no program can hold, the names of that.
+
+    Such a program runs in this process alone.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for op in module.walk():
+        if isinstance(op.defn, Foreign):
+            axes = op.attrs.get("axes", 0)
+            given, made = ([_core(v.tensor, axes) for v in vs] for vs in (op.operands, op.results))
+            for symbol in op.defn.source.code(given, made).foreign:
+                found.setdefault(op.name, {})[symbol.name] = None
+    return {name: tuple(symbols) for name, symbols in found.items()}
 
 
 class ForeignScalar(Foreign, Elementwise):

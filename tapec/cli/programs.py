@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,30 @@ Command = Callable[..., Any]
 
 
 def program_argument(command: Command) -> Command:
-    """Take a ``.tir`` file, or ``-`` for the standard input."""
+    """Take a ``.tir`` file, or ``-`` for the standard input, and modules to import before it is read."""
     kind = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+    command = click.option(
+        "--import",
+        multiple=True,
+        metavar="MODULE",
+        callback=_import,
+        expose_value=False,
+        help="Import this module first, such as one that registers the custom ops of the program.",
+    )(command)
     return click.argument("file", type=kind)(command)
+
+
+def _import(context: click.Context, parameter: click.Parameter, modules: Sequence[str]) -> None:
+    """Import modules, those in the current folder among them."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        for module in modules:
+            try:
+                import_module(module)
+            except ImportError as error:
+                raise click.BadParameter(str(error)) from error
+    finally:
+        sys.path.pop(0)
 
 
 def print_options(command: Command) -> Command:

@@ -11,6 +11,7 @@ from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, symbol
+from tapec.ir.ops.foreign import foreign_symbols
 from tapec.ir.printer import print_module
 from tapec.ir.types import TensorType
 from tapec.structure import flatten, unflatten
@@ -77,6 +78,10 @@ class Lowered:
     def cost(self) -> Cost:
         """The arithmetic and the memory traffic of each kernel."""
         return cost_of(lowered(self.module, "plan"))
+
+    def foreign_symbols(self) -> dict[str, tuple[str, ...]]:
+        """For each custom op that calls what no program can hold, the names of that; see `tapec.custom_op`."""
+        return foreign_symbols(self.module)
 
     def compile(self) -> Executable:
         """The native program: a function of NumPy arrays, those of the arguments and then of what it captured."""

@@ -16,11 +16,15 @@ from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.location import Location
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.foreign import ForeignArrays, ForeignScalar
+from tapec.ir.types import TensorType
 from tapec.kernels import numba_code
 from tapec.kernels.kernel import ArrayKernel, Kernel
 from tapec.kernels.rule import Computed, Declaration, Rule, declaration
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, apply, as_tensor
+
+#: How many combinations of types a call need not look at again.
+_CAPACITY = 1024
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
@@ -38,6 +42,8 @@ class CustomOp:
         self.name = name
         self.python_function = function
         self._kernel = kernel
+        #: The hash of the kernel's code by the types of operands that need no broadcasting.
+        self._contents: dict[tuple[int, ...], tuple[str, list[TensorType]]] = {}
         self._parameters = len(numba_code.parameters(function))
         functools.update_wrapper(self, numba_code.python_function(function), updated=())
 
@@ -48,14 +54,24 @@ class CustomOp:
         operand that has one.
         """
         tensors = _tensors(operands)
+        # By identity, as in `tapec.signatures`: the types are kept.
+        key = tuple([id(t.type) for t in tensors])
+        known = self._contents.get(key)
+        if known is not None:
+            return apply(self.name, *tensors, content=known[0])
+        types = [t.type for t in tensors]
         try:
-            tensors, content = self._prepared(tensors)
+            prepared, content = self._prepared(tensors)
         except (ShapeError, DTypeError) as error:
             kind = TypeError if isinstance(error, DTypeError) else ValueError
             found = InvalidArgumentError if current_trace() is None else kind
             place = error.location or here()
             raise found(error.message, location=place, hint=error.hint) from error.__cause__
-        return apply(self.name, *tensors, content=content)
+        if [t.type for t in prepared] == types:
+            if len(self._contents) >= _CAPACITY:
+                self._contents.clear()
+            self._contents[key] = content, types
+        return apply(self.name, *prepared, content=content)
 
     def _prepared(self, tensors: list[Tensor]) -> tuple[list[Tensor], str]:
         """The operands as the kernel takes them, and the hash of its code for these.
@@ -88,6 +104,8 @@ class CustomOp:
 
 def _tensors(operands: Any) -> list[Tensor]:
     """Tensors; what has no dtype takes that of the first that has one."""
+    if all(isinstance(x, Tensor) for x in operands):
+        return list(operands)
     first = next((as_tensor(x) for x in operands if has_dtype(x)), None)
     if first is None:
         return [as_tensor(x) for x in operands]

@@ -154,8 +154,8 @@ class Kernel:
         (result,) = self.code(operands).results
         types = numba_code.scalar_types(self.name, [t.dtype for t in operands])
         call = numba_code.elementwise(self.function, types)
-        quietly = quiet(call)
-        return lambda *arrays: np.asarray(quietly(*arrays)).astype(result.numpy, copy=False)
+        quietly, dtype = quiet(call), result.numpy
+        return lambda *arrays: np.asarray(quietly(*arrays), dtype)
 
     def result_types(self, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
         """The operands' shape."""

@@ -149,8 +149,10 @@ def elementwise(function: Any, types: Sequence[Any]) -> Callable[..., Any]:
 
     vectorize: Any = numba.vectorize
     with _LOCK:
-        made: Callable[..., Any] = vectorize([tuple(types)])(python_function(function))
-    return made
+        made = vectorize([tuple(types)])(python_function(function))
+    # NumPy's own ufunc inside has a shorter way; which dtypes there are is settled.
+    found: Callable[..., Any] = getattr(made, "ufunc", made)
+    return found
 
 
 def _refuse(name: str, dtypes: Sequence[DType]) -> None:
