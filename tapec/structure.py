@@ -11,6 +11,7 @@ from typing import Any
 
 from tapec.frames import is_ours
 from tapec.indexed_slices import IndexedSlices
+from tapec.ir.dims import substitute
 from tapec.module import Module
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -111,6 +112,28 @@ def unflatten(spec: Any, leaves: list[Any]) -> Any:
     import optree  # heavy
 
     return optree.tree_unflatten(spec, leaves)
+
+
+def sized(spec: Any, leaves: list[Any], sizes: Mapping[str, int]) -> Any:
+    """What `unflatten` needs for IndexedSlices in which open sizes are these; ``leaves`` are any that fit."""
+    if spec is None or spec is list:
+        return spec
+    import optree  # heavy
+
+    def with_sizes(node: Any) -> Any:
+        if not isinstance(node, IndexedSlices) or node.known_dims is None:
+            return node
+        dims = tuple(substitute(dim, sizes) for dim in node.known_dims)
+        return IndexedSlices(node.values, node.indices, dims)
+
+    whole = optree.tree_map(
+        with_sizes,
+        unflatten(spec, leaves),
+        is_leaf=lambda node: isinstance(node, IndexedSlices),
+        none_is_leaf=True,
+        namespace="tapec",
+    )
+    return flatten(whole, parts=True)[1]
 
 
 def paths(structure: Any) -> list[str]:

@@ -56,6 +56,18 @@ def _looped(x: Any) -> Any:
     return tapec.while_loop(lambda i, t: i < n, body, start, maximum_iterations=n)[1]
 
 
+def _collected(x: Any) -> Any:
+    n = tapec.shape(x)[0]
+    rows = tapec.TensorArray(tapec.float64, size=n, element_shape=[WIDTH])
+
+    def body(i: Any, rows: Any) -> tuple[Any, Any]:
+        return i + 1, rows.write(n - 1 - i, tapec.gather(x, i) * 2.0)
+
+    return tapec.while_loop(
+        lambda i, _: i < n, body, (tapec.constant(0), rows), maximum_iterations=n
+    )[1].stack()
+
+
 def _scattered(x: Any) -> Any:
     n = tapec.shape(x)[0]
     places = tapec.reverse(tapec.range(n), [0])[:, None]
@@ -108,6 +120,13 @@ STEPS: list[Step] = [
     ((BATCH,), BATCH, _scanned),
     ((BATCH,), ROW, _looped),
     ((BATCH,), BATCH, lambda x: tapec.map_fn(lambda row: row - tapec.reduce_max(row), x)),
+    ((BATCH,), BATCH, _collected),
+    ((BATCH,), BATCH, lambda x: tapec.sort(x, 0)),
+    (
+        (COLUMN, BATCH),
+        BATCH,
+        lambda c, x: tapec.gather(x, tapec.argsort(c, direction="DESCENDING")),
+    ),
     ((BATCH,), BATCH, _scattered),
     ((BATCH,), BATCH, _convolved),
     ((BATCH,), BATCH, _pooled),

@@ -125,7 +125,7 @@ def test_what_was_assumed_is_checked() -> None:
     assert added(rows(4), rows(4)).shape == (4, 3)
     assert added(rows(6), rows(6)).shape == (6, 3)
     assert len(added.programs) == 1
-    with pytest.raises(InvalidArgumentError, match=r"Incompatible shapes.* got 4 and 5") as error:
+    with pytest.raises(InvalidArgumentError, match=r"x.shape\[0\] and y.shape\[0\] must be.* got 4 and 5") as error:
         added(rows(4), rows(5))
     assert "# here" in str(error.value)
     # A size of 1 is repeated, and an empty batch is another program.

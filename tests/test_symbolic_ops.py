@@ -26,7 +26,7 @@ CASES = [
     if any(True for _ in symbolic(defn))
 ]
 #: Operations whose loops are written for a length; their other axes may have any size.
-NEED_LENGTHS = {"fft", "dft", "argsort"}
+NEED_LENGTHS = {"fft", "dft"}
 
 
 def module_of(defn: Op, sample: Sample) -> Module:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.ir.dims import DimLike
-from tapec.ir.errors import DTypeError, TargetError
+from tapec.ir.errors import DTypeError
 from tapec.ir.op import AlongAxis, Index, Kernel, Sample, normal_axes
 from tapec.ir.types import F64, I32, I64, DType, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.core import Operation, Value
+
+#: Powers of 2 below which a length is that only a call knows.
+_MOST = 40
 
 
 class ArgSort(AlongAxis):
@@ -60,12 +63,13 @@ class ArgSort(AlongAxis):
         descending: bool = False,
         dtype: DType = I32,
     ) -> None:
-        """Count from 0, then run a sorting network: its loops depend on the size alone."""
+        """Count from 0, then run a sorting network: its loops depend on the size alone.
+
+        Where only a call knows that, the sizes of blocks are powers of 2 from a table.
+        """
         (out,), (x,) = outs, operands
         shape = x.type.shape
         length = shape[axis]
-        if not isinstance(length, int):
-            raise TargetError(f"argsort: the size {length} of the axis to sort must be known")
 
         def line(i: Index) -> None:
             def at(place: DimLike) -> Index:
@@ -85,17 +89,31 @@ class ArgSort(AlongAxis):
                 k.store(k.where(swap, second, first), out, places[0])
                 k.store(k.where(swap, first, second), out, places[1])
 
-            def stage(size: int, mirrored: bool) -> None:
+            def stage(half: DimLike, mirrored: bool) -> None:
+                size = 2 * half
+
                 def pair(r: Index) -> None:
                     low = r[0] * size + r[1]
-                    high = r[0] * size + size - 1 - r[1] if mirrored else low + size // 2
+                    high = r[0] * size + size - 1 - r[1] if mirrored else low + half
                     exchange(low, high)
 
-                k.loop((-(-length // size), size // 2), pair)
+                k.loop(((length + size - 1) // size, half), pair)
 
             k.loop((length,), lambda r: k.store(k.number(r[0], dtype), out, at(r[0])))
-            for size, mirrored in _stages(length):
-                stage(size, mirrored)
+            if isinstance(length, int):
+                for size, mirrored in _stages(length):
+                    stage(size // 2, mirrored)
+                return
+            powers = k.table([2**n for n in range(_MOST)], I64)
+
+            def power(n: DimLike) -> DimLike:
+                return k.position(k.load(powers, (n,)), 2**_MOST)
+
+            def blocks(n: Index) -> None:
+                stage(power(n[0]), True)
+                k.loop(n, lambda m: stage(power(n[0] - 1 - m[0]), False))
+
+            k.loop((_doublings(k, powers, length),), blocks)
 
         k.loop((*shape[:axis], *shape[axis + 1 :]), line)
 
@@ -124,6 +142,16 @@ def _less(k: Kernel, a: Value, b: Value) -> Value:
     if not a.type.dtype.is_floating:
         return k.lt(a, b)
     return k.or_(k.lt(a, b), k.and_(k.is_nan(b), k.not_(k.is_nan(a))))
+
+
+def _doublings(k: Kernel, powers: Value, length: DimLike) -> DimLike:
+    """How often 1 has to be doubled to reach a length."""
+    one, none = k.constant(1, I64), k.constant(0, I64)
+
+    def counted(n: Index) -> Value:
+        return k.where(k.lt(k.load(powers, n), k.number(length, I64)), one, none)
+
+    return k.position(k.reduce("add", (_MOST,), I64, counted), _MOST + 1)
 
 
 def _stages(length: int) -> Iterator[tuple[int, bool]]:

@@ -149,7 +149,7 @@ class Dimensions:
             if program.pattern == pattern:
                 pattern = _closed(pattern, types, program, sizes)
         if pattern != types:
-            return self._open(inputs, family, pattern, types, trace)
+            return self._open(inputs, family, pattern, wanted, trace)
         return self._exact(inputs, family, types, wanted, trace)
 
     def opened(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Any]:
@@ -186,10 +186,11 @@ class Dimensions:
         inputs: Sequence[Any],
         family: _Family,
         pattern: Pattern,
-        types: Pattern,
+        wanted: Sequence[Declared | None],
         trace: Tracer,
     ) -> Program:
         """A program with open dims, as they are declared."""
+        types = tuple(i.type for i in inputs if isinstance(i, Tensor))
         program = trace(with_types(inputs, pattern))
         family.keep(program)
         sizes = match(program.pattern, types)
@@ -198,8 +199,8 @@ class Dimensions:
             return program.at(sizes)
         closed = _closed(pattern, types, program, sizes)
         if closed == pattern:
-            raise _misfit(program, broken, sizes)
-        return self._open(inputs, family, closed, types, trace)
+            raise _misfit(program, broken[0], sizes, _titles(wanted))
+        return self._open(inputs, family, closed, wanted, trace)
 
     def _exact(
         self,
@@ -371,13 +372,36 @@ def _undeclared(declared: Declared, wanted: str, type: TensorType) -> ValueError
     )
 
 
+def _titles(wanted: Sequence[Declared | None]) -> dict[str, str]:
+    """What users call sizes that have no name: ``x.shape[0]``."""
+    found = {}
+    for declared in wanted:
+        for axis, said in enumerate(() if declared is None else declared.sizes):
+            if said is None:
+                (of,) = symbols(_symbol(None, declared.argument, axis))  # type: ignore[union-attr]
+                found[of.name] = f"{declared.argument}.shape[{axis}]"  # type: ignore[union-attr]
+    return found
+
+
 def _misfit(
-    program: Program, broken: Sequence[tuple[str, str]], sizes: Mapping[str, int]
+    program: Program, broken: tuple[str, str], sizes: Mapping[str, int], titles: Mapping[str, str]
 ) -> InvalidArgumentError:
     """What a guard wanted, and the line of the user that made inference want it."""
-    left, right = broken[0]
+    left, right = (titles.get(text, text) for text in broken)
+    one, other = (_value(text, sizes) for text in broken)
     return InvalidArgumentError(
-        f"Incompatible shapes: {left} and {right} must be equal here, got "
-        f"{_value(left, sizes)} and {_value(right, sizes)}",
-        location=program.guard_places.get(broken[0], here()),
+        f"Incompatible shapes: {left} and {right} must be equal here, got {one} and {other}",
+        location=program.guard_places.get(broken, here()),
     )
+
+
+#: How many shapes a function keeps programs for that serve others too.
+_MOST_SHAPES = 1024
+
+
+def forget(programs: dict[Any, Any]) -> None:
+    """Drop the oldest shapes whose programs stay known for all sizes, if there are very many."""
+    if len(programs) > _MOST_SHAPES:
+        open_ones = [key for key, program in programs.items() if getattr(program, "sizes", None)]
+        for key in open_ones[: _MOST_SHAPES // 2]:
+            del programs[key]

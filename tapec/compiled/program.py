@@ -27,7 +27,7 @@ from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
-from tapec.structure import flatten, unflatten
+from tapec.structure import flatten, sized, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
 from tapec.tracing import Trace, TracedTensor
 from tapec.type_spec import TensorSpec
@@ -119,6 +119,7 @@ class Program:
         found = copy.copy(self)
         found.sizes = sizes
         found._output_types = [t.substitute(sizes) for t in self._output_types]
+        found._spec = sized(self._spec, self._leaves, sizes)
         return found
 
     def _inputs(self, trace: Trace, leaves: Sequence[Any], varying: Sequence[bool]) -> list[Any]:

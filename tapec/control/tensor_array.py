@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapec import arguments
-from tapec.control.arguments import dtype_of, index_of, integer_of, integers_of
-from tapec.errors import InvalidArgumentError, OutOfRangeError, ValueError
+from tapec.control.arguments import dtype_of, index_of, integers_of, length_of
+from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arrays import constant, full
 from tapec.functions.indexing import gather
+from tapec.functions.known import dim_tensor
 from tapec.functions.rearrangement import concat, expand_dims, reshape, split, stack, unstack
 from tapec.functions.scattering import tensor_scatter_nd_update
-from tapec.ir.types import DType, Shape
+from tapec.ir.dims import DimLike
+from tapec.ir.types import I32, DType, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tensor_shape import TensorShape
@@ -47,7 +49,7 @@ class _Rows:
 class _Stack:
     """Elements as one Tensor of the program that is being traced, each state of them another one."""
 
-    def __init__(self, size: int, value: Tensor | None) -> None:
+    def __init__(self, size: DimLike, value: Tensor | None) -> None:
         self.size = size
         self.value = value
 
@@ -126,9 +128,16 @@ class TensorArray:
         self._infers = infer_shape
         shape = TensorShape(element_shape)
         self._shape: tuple[Any, ...] | None = None if shape.rank is None else tuple(shape)
-        count = integer_of(size, "the size of a TensorArray")
+        count = length_of(size, "the size of a TensorArray")
+        if isinstance(count, Tensor):
+            raise TypeError(
+                "the size of a TensorArray must be known while a function is compiled",
+                location=here(),
+                hint="pass a Python number, or a size from tapec.shape",
+            )
         self._cells: _Rows | _Stack
-        self._cells = _Rows(count) if current_trace() is None else _Stack(count, None)
+        traced = current_trace() is not None or not isinstance(count, int)
+        self._cells = _Stack(count, None) if traced else _Rows(count)  # type: ignore[arg-type]
         self._cleared: set[int] = set()
 
     @property
@@ -165,7 +174,7 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are, an int32 Tensor."""
-        return constant(self._cells.size, "int32")
+        return dim_tensor(self._cells.size, I32)
 
     # -- elements
 
@@ -179,7 +188,7 @@ class TensorArray:
         """
         cells, at = self._current(), self._index(index, "write")
         last = at if isinstance(at, int) else _last_of(at)
-        if last is not None and last >= cells.size:
+        if last is not None and _is_behind(last, cells.size):
             if not self._dynamic:
                 raise OutOfRangeError(
                     f"Tried to write to index {last} but array is not resizeable and size is: {cells.size}",
@@ -244,7 +253,7 @@ class TensorArray:
             ValueError: it was never written, and the shape is not known.
         """
         cells, at = self._current(), self._index(index, "read")
-        if isinstance(at, int) and at >= cells.size:
+        if isinstance(at, int) and _is_behind(at, cells.size):
             raise OutOfRangeError(
                 f"Tried to read from index {at} but array size is: {cells.size}", location=here()
             )
@@ -288,7 +297,10 @@ class TensorArray:
     def concat(self, name: str | None = None) -> Tensor:
         """All elements along their first axis."""
         cells = self._current()
-        return concat([cells.read(i, self._zeros) for i in range(cells.size)], 0)
+        if isinstance(cells.size, int):
+            return concat([cells.read(i, self._zeros) for i in range(cells.size)], 0)
+        whole = self.stack()
+        return reshape(whole, [-1, *whole.type.shape[2:]])
 
     def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """The elements with these numbers along a new leading axis."""
@@ -303,15 +315,19 @@ class TensorArray:
         Raises:
             ValueError: these are more than there is place for.
         """
-        cells, rows = self._current(), unstack(as_tensor(value, self._dtype))
-        if len(rows) > cells.size and not self._dynamic:
+        cells, whole = self._current(), as_tensor(value, self._dtype)
+        if not isinstance(cells.size, int) and whole.type.shape[:1] == (cells.size,):
+            self._fitted(whole[0])
+            return self._with(_Stack(cells.size, whole))
+        rows = unstack(whole)
+        if _is_behind(len(rows) - 1, cells.size) and not self._dynamic:
             raise ValueError(
                 f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {cells.size}",
                 location=here(),
             )
         if isinstance(cells, _Stack) and len(rows) == cells.size:
             self._fitted(rows[0])
-            return self._with(_Stack(cells.size, as_tensor(value, self._dtype)))
+            return self._with(_Stack(cells.size, whole))
         return self._filled(range(len(rows)), rows)
 
     def scatter(
@@ -369,8 +385,9 @@ class TensorArray:
         """An array like this one with as many elements as another, of the same shape."""
         array = self._with(self._current())
         array.__dict__ = {**self.__dict__, "_shape": other._shape}
-        if other._cells.size > array._cells.size:
-            array._cells = array._current().extended(other._cells.size)
+        mine, theirs = array._cells.size, other._cells.size
+        if isinstance(theirs, int) and isinstance(mine, int) and theirs > mine:
+            array._cells = array._current().extended(theirs)
         return array
 
 
@@ -388,3 +405,8 @@ def bound_index(tensor: Tensor, last: int) -> None:
 
 def _last_of(at: Tensor) -> int | None:
     return at.trace.largest.get(at.value) if isinstance(at, TracedTensor) else None
+
+
+def _is_behind(index: int, size: DimLike) -> bool:
+    """Whether an element with this number does not exist, as far as the size is known."""
+    return isinstance(size, int) and index >= size
