@@ -125,7 +125,9 @@ def test_what_was_assumed_is_checked() -> None:
     assert added(rows(4), rows(4)).shape == (4, 3)
     assert added(rows(6), rows(6)).shape == (6, 3)
     assert len(added.programs) == 1
-    with pytest.raises(InvalidArgumentError, match=r"x.shape\[0\] and y.shape\[0\] must be.* got 4 and 5") as error:
+    with pytest.raises(
+        InvalidArgumentError, match=r"x.shape\[0\] and y.shape\[0\] must be.* got 4 and 5"
+    ) as error:
         added(rows(4), rows(5))
     assert "# here" in str(error.value)
     # A size of 1 is repeated, and an empty batch is another program.
@@ -276,3 +278,11 @@ def test_a_size_that_has_to_be_a_number() -> None:
         f(tapec.ones([6]))
     assert f(tapec.ones([1])).shape == (5,)
     assert len(f.programs) == 2
+
+
+def test_many_sizes_take_little_memory() -> None:
+    f = tapec.compile(lambda x: x * 2.0, dims={"x": ("N",)})
+    for n in range(1, 1500):
+        assert f(np.ones(n, np.float32)).shape == (n,)
+    assert len(f._programs) < 1100
+    assert len(f.programs) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,20 +100,7 @@ class ArgSort(AlongAxis):
                 k.loop(((length + size - 1) // size, half), pair)
 
             k.loop((length,), lambda r: k.store(k.number(r[0], dtype), out, at(r[0])))
-            if isinstance(length, int):
-                for size, mirrored in _stages(length):
-                    stage(size // 2, mirrored)
-                return
-            powers = k.table([2**n for n in range(_MOST)], I64)
-
-            def power(n: DimLike) -> DimLike:
-                return k.position(k.load(powers, (n,)), 2**_MOST)
-
-            def blocks(n: Index) -> None:
-                stage(power(n[0]), True)
-                k.loop(n, lambda m: stage(power(n[0] - 1 - m[0]), False))
-
-            k.loop((_doublings(k, powers, length),), blocks)
+            _in_stages(k, length, stage)
 
         k.loop((*shape[:axis], *shape[axis + 1 :]), line)
 
@@ -142,6 +129,24 @@ def _less(k: Kernel, a: Value, b: Value) -> Value:
     if not a.type.dtype.is_floating:
         return k.lt(a, b)
     return k.or_(k.lt(a, b), k.and_(k.is_nan(b), k.not_(k.is_nan(a))))
+
+
+def _in_stages(k: Kernel, length: DimLike, stage: Callable[[DimLike, bool], None]) -> None:
+    """Run all stages of the network for a length: each for half the size of its blocks."""
+    if isinstance(length, int):
+        for size, mirrored in _stages(length):
+            stage(size // 2, mirrored)
+        return
+    powers = k.table([2**n for n in range(_MOST)], I64)
+
+    def power(n: DimLike) -> DimLike:
+        return k.position(k.load(powers, (n,)), 2**_MOST)
+
+    def blocks(n: Index) -> None:
+        stage(power(n[0]), True)
+        k.loop(n, lambda m: stage(power(n[0] - 1 - m[0]), False))
+
+    k.loop((_doublings(k, powers, length),), blocks)
 
 
 def _doublings(k: Kernel, powers: Value, length: DimLike) -> DimLike:

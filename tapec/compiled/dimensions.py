@@ -34,6 +34,7 @@ from tapec.tracing import guessing_sizes
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program
+    from tapec.compiled.variants import Variants
 
 Dynamic = Literal["auto", True, False]
 Pattern = tuple[TensorType, ...]
@@ -399,9 +400,9 @@ def _misfit(
 _MOST_SHAPES = 1024
 
 
-def forget(programs: dict[Any, Any]) -> None:
-    """Drop the oldest shapes whose programs stay known for all sizes, if there are very many."""
-    if len(programs) > _MOST_SHAPES:
-        open_ones = [key for key, program in programs.items() if getattr(program, "sizes", None)]
-        for key in open_ones[: _MOST_SHAPES // 2]:
-            del programs[key]
+def forget(shapes: dict[Any, Variants]) -> None:
+    """Drop the oldest shapes whose programs stay known, as those of other sizes, if there are very many."""
+    if len(shapes) > _MOST_SHAPES:
+        served = [key for key, kept in shapes.items() if any(p.sizes for p in kept.programs)]
+        for key in served[: _MOST_SHAPES // 2]:
+            del shapes[key]

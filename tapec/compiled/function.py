@@ -18,7 +18,7 @@ from tapec.claims import survive_fork
 from tapec.compiled.call import Call
 from tapec.compiled.choice import nearest_changes, numbers_that_vary
 from tapec.compiled.concrete import BoundFunction, ConcreteFunction
-from tapec.compiled.dimensions import Dimensions, Dynamic
+from tapec.compiled.dimensions import Dimensions, Dynamic, forget
 from tapec.compiled.keys import flat_key
 from tapec.compiled.lowering import Lowered, specified
 from tapec.compiled.parameters import Parameters
@@ -239,6 +239,7 @@ class CompiledFunction(Generic[P, R]):
             lambda program: program.admits(call.numbers) is not None,
         )
         variants.add(program)
+        forget(self._programs)
         if 0 < before < self._traces:
             spent = 1000 * (time.perf_counter() - start)
             self._retraces.append(Retrace(self.name, here(), why, spent))
