@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import signal as signal
     from tapec import train as train
     from tapec.compiled.function import compile as compile
+    from tapec.compiled.retraces import RetraceWarning as RetraceWarning
     from tapec.control.branches import case as case
     from tapec.control.branches import cond as cond
     from tapec.control.branches import group as group
@@ -114,6 +115,7 @@ _TABLE = {
     "functions.assertions": "Assert assert_equal assert_greater assert_less assert_rank",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled.function": "compile function=compile",
+    "compiled.retraces": "RetraceWarning",
     "control.branches": "case cond group no_op switch_case tuple=tuple_of",
     "control.folds": "foldl foldr map_fn scan",
     "control.loops": "while_loop",
