@@ -37,4 +37,19 @@ def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
             with np.errstate(all="ignore"):
                 return function(*arrays)
 
+    call.__wrapped__ = function  # type: ignore[attr-defined]
     return call
+
+
+def audible(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What `quiet` was given, for those who call it where NumPy is silent already."""
+    return getattr(function, "__wrapped__", function)
+
+
+def silently(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function where NumPy does not warn."""
+    try:
+        return _silence.run(function, *arguments)
+    except RuntimeError:
+        with np.errstate(all="ignore"):
+            return function(*arguments)

@@ -19,6 +19,8 @@ Origin = tuple[CodeType, int, str]
 _ours: set[str] = set()
 _theirs: set[str] = set()
 
+_getframe = sys._getframe
+
 #: How many files of others are remembered.
 _FILES = 4096
 
@@ -27,15 +29,18 @@ def origin(skipped: int = 1) -> Origin | None:
     """The user's instruction that led here, and the outermost function of tapec on the way.
 
     A tuple rather than a Location: eager code takes one for every operation and resolves almost none. ``skipped`` is
-    how many functions up the search begins: all below are known to be ours, and looking at each takes time.
+    how many functions up the search begins: all below are known to be ours. Python makes an object for each frame that
+    is looked at, which takes most of the time.
     """
-    frame: FrameType | None = sys._getframe(skipped)
+    frame: FrameType | None = _getframe(skipped)
     outermost: CodeType | None = None
     ours = _ours
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
         if file not in ours and (file in _theirs or not _is_ours(frame)):
+            if outermost is None and skipped > 1:
+                outermost = _getframe(skipped - 1).f_code
             return code, frame.f_lasti, "" if outermost is None else outermost.co_name
         outermost = code
         frame = frame.f_back

@@ -13,10 +13,11 @@ from tapec.explanations.trail import Trail
 from tapec.frames import Origin
 from tapec.ir.op import OPS
 from tapec.records import Recording
-from tapec.tensor import Tensor
+from tapec.tensor import EagerTensor, Tensor
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
+    from tapec.composite import Plan
     from tapec.ir.core import Function, Operation
     from tapec.signatures import Signature
 
@@ -62,6 +63,27 @@ class Listener:
             recording.add(signature, followed, ids, inputs, outputs, origin)
         else:
             self.trail.step(signature.defn, inputs, [y.id for y in outputs], origin)
+
+    def record_composite(
+        self,
+        plan: Plan,
+        inputs: Sequence[Tensor],
+        values: Sequence[Any],
+        ids: Sequence[int],
+        origin: Origin | None,
+    ) -> None:
+        """Hear of several eager operations that ran as one, with the arrays and ids of all their values."""
+        recording = self._recording
+        assert recording is not None
+        active = recording.active
+        kept = plan.kept(tuple([x.id in active for x in inputs]))
+        if kept.followed:
+            types = plan.types
+            saved = [EagerTensor(values[p], types[p], ids[p]) for p in kept.saved]
+            recording.add_composite(plan, kept, ids, saved, origin)
+        for step in kept.others:
+            operands = tuple([ids[p] for p in step.operands])
+            self.trail.note(step.signature.defn, operands, (ids[step.result],), origin)
 
     def record_operation(
         self,

@@ -20,28 +20,31 @@ from tapec.variable_updates import assign_slice
 
 
 class Operators:
-    """Arithmetic, comparison and indexing, by the public functions of the same meaning."""
+    """Arithmetic, comparison and indexing, as the public functions of the same meaning do it.
+
+    The most frequent ones go the shortest way.
+    """
 
     #: NumPy arrays let our operators win: ``array * tensor`` is a Tensor.
     __array_priority__ = 100
 
     def __add__(self, other: Any) -> Tensor:
-        return arithmetic.add(self, other)
+        return binary("add", self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return arithmetic.add(other, self)
+        return binary("add", other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return arithmetic.subtract(self, other)
+        return binary("sub", self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return arithmetic.subtract(other, self)
+        return binary("sub", other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return arithmetic.multiply(self, other)
+        return binary("mul", self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return arithmetic.multiply(other, self)
+        return binary("mul", other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
         return arithmetic.truediv(self, other)

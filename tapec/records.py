@@ -18,12 +18,14 @@ from tapec.ir.types import TensorType
 from tapec.signatures import Saving, Signature
 
 if TYPE_CHECKING:
+    from tapec.composite import Kept, Plan
     from tapec.ir.dims import DimLike
     from tapec.tensor import Tensor
     from tapec.variable import Variable
 
-#: An eager operation: what it is, ids of its operands and then of its results, the user's instruction.
-Entry = tuple[Saving, tuple[int, ...], Origin | None]
+#: An eager operation: what it is, ids of its operands and then of its results, the user's instruction. Or several that
+#: ran as one: what is kept of them, ids of all their values.
+Entry = tuple["Saving | Kept", tuple[int, ...], Origin | None]
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Recording:
 
     __slots__ = (
         "_records",
+        "_seen",
         "active",
         "ends",
         "entries",
@@ -87,6 +90,8 @@ class Recording:
         self.plain = True
         self.looks_up = False
         self._records: list[Record] = []
+        #: How many of the entries are among the records.
+        self._seen = 0
 
     def follows(self, thing: Any, trainable_too: bool) -> bool:
         """Whether what is made of a Tensor or Variable depends on something watched.
@@ -118,6 +123,22 @@ class Recording:
             self.looks_up = True
         flows = signature.flows
         self.active.update(made if len(flows) == len(made) else [made[i] for i in flows])
+
+    def add_composite(
+        self,
+        plan: Plan,
+        kept: Kept,
+        ids: Sequence[int],
+        saved: Sequence[Tensor],
+        origin: Origin | None,
+    ) -> None:
+        """Note eager operations that ran as one; ``ids`` are those of all values, ``saved`` what derivatives read."""
+        self.entries.append((kept, tuple(ids), origin))
+        self.kinds.append(kept)
+        self.ends += [ids[p] for p in plan.ends]
+        self.saved.append(tuple(saved))
+        self.looks_up |= kept.looks_up
+        self.active.update([ids[p] for p in kept.flows])
 
     def add_operation(
         self,
@@ -182,29 +203,42 @@ class Recording:
     def records(self) -> Sequence[Record]:
         """The operations, each with what is kept for it."""
         known = self._records
-        for i in range(len(known), len(self.entries)):
+        for i in range(self._seen, len(self.entries)):
             entry, saved = self.entries[i], self.saved[i] if self.saved else ()
             values = {x.id: x for x in saved}
             if isinstance(entry, Record):
                 known.append(replace(entry, saved=values) if values else entry)
-            else:
-                saving, ends, origin = entry
-                call, count = saving.signature, len(saving.followed)
-                inputs, outputs = ends[:count], ends[count:]
-                known.append(
-                    Record(call.defn, call.attrs, inputs, outputs, call.inputs, origin, values)
-                )
+                continue
+            what, ends, origin = entry
+            if isinstance(what, Saving):
+                known.append(_record(what, ends, origin, values))
+                continue
+            for saving, places in what.followed:
+                own = tuple([ends[p] for p in places])
+                reads = {id: values[id] for id in saving.pick(own) if id in values}
+                known.append(_record(saving, own, origin, reads))
+        self._seen = len(self.entries)
         return known
 
     def release(self, room: int) -> None:
         """Forget what derivatives read, and all but the latest operations."""
         self.saved, self.kinds, self.ends, self._records = [], [], [], []
         del self.entries[:-room]
+        self._seen = 0
         if not self.plain:
             self.entries = [
                 replace(e, pull=None) if isinstance(e, Record) and e.pull else e
                 for e in self.entries
             ]
+
+
+def _record(
+    saving: Saving, ends: Sequence[int], origin: Origin | None, saved: Mapping[int, Tensor]
+) -> Record:
+    """The record of an eager operation."""
+    call, count = saving.signature, len(saving.followed)
+    inputs, outputs = tuple(ends[:count]), tuple(ends[count:])
+    return Record(call.defn, call.attrs, inputs, outputs, call.inputs, origin, saved)
 
 
 def _ends(

@@ -330,8 +330,8 @@ def apply(op: str, *inputs: Tensor, **attrs: Any) -> Any:
     return run_eager(signature, inputs)
 
 
-#: Whoever calls `apply`, seen from what `run_eager` calls: a public function, or one that it calls.
-_ABOVE = 3
+#: Whoever calls what calls `apply`, seen from what `run_eager` calls: the user, or a public function.
+_ABOVE = 4
 
 
 def run_eager(signature: Signature, inputs: Sequence[Tensor]) -> Any:

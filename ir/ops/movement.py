@@ -75,6 +75,18 @@ class Broadcast(Movement):
         result[...] = arrays[0].reshape(inner)
         return result
 
+    def kernel(self, **attrs: Any) -> Any:
+        """Found once: where axes are inserted."""
+        shape, axes = attrs["shape"], attrs["axes"]
+        inner = [n if axis in axes else 1 for axis, n in enumerate(shape)]
+
+        def repeated(x: Any) -> Any:
+            result = np.empty(shape, x.dtype)
+            result[...] = x.reshape(inner)
+            return result
+
+        return repeated
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Sum over the new axes."""
         kept = op.attrs["axes"]

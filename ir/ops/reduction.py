@@ -22,7 +22,7 @@ from tapec.ir.op import (
     normal_axes,
 )
 from tapec.ir.ops.arith import conj
-from tapec.ir.quiet import quiet
+from tapec.ir.quiet import audible, quiet
 from tapec.ir.types import BOOL, F64, I64, DType, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def _in_own_dtype(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
     def reduced(x: Any, axes: tuple[int, ...]) -> Any:
         wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
-        return np.asarray(reduce(wide, axes)).astype(x.dtype, copy=False)
+        result = np.asarray(reduce(wide, axes))
+        return result if result.dtype is x.dtype else result.astype(x.dtype, copy=False)
 
     return reduced
 
@@ -68,6 +69,13 @@ class Reduction(Op):
         """NumPy's reduction in the operand's own dtype; halves accumulate in single precision."""
         (x,) = arrays
         return self.silent(x, axes)
+
+    def kernel(self, **attrs: Any) -> Callable[..., Any]:
+        """The reduction over these axes, where nothing else is said of the meaning."""
+        if type(self).evaluate is not Reduction.evaluate:
+            return super().kernel(**attrs)
+        reduce, axes = audible(type(self).silent), attrs["axes"]
+        return quiet(lambda x: reduce(x, axes))
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any

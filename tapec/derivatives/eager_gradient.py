@@ -132,8 +132,12 @@ def _find(
     program, numbering = _program(part, targets, sources, seeds, batched)
     ids = list(numbering)
     places = {x.id: (i, j) for i, kept in enumerate(recording.saved) for j, x in enumerate(kept)}
-    used = set(map(id, part))
-    calls = [i for i, r in enumerate(recording.records) if r.variables and id(r) in used]
+    used = {r.outputs for r in part}
+    calls = [
+        i
+        for i, e in enumerate(recording.entries)
+        if isinstance(e, Record) and e.variables and e.outputs in used
+    ]
     return _Known(program, tuple(places[ids[i]] for i, _ in program.reads), tuple(calls))
 
 

@@ -195,7 +195,17 @@ class Trail:
         state: State = State.UNFOLLOWED,
     ) -> None:
         """Remember an operation that the tape does not follow."""
-        ids = tuple([x.id for x in inputs])
+        self.note(defn, tuple([x.id for x in inputs]), outputs, where, state)
+
+    def note(
+        self,
+        defn: Op,
+        ids: tuple[int, ...],
+        outputs: Sequence[int],
+        where: Origin | None,
+        state: State = State.UNFOLLOWED,
+    ) -> None:
+        """As `step`, by the ids of the operands."""
         # Step(…) takes longer than all else that is done for an operation that nobody follows.
         step = tuple.__new__(Step, (defn, ids, tuple(outputs), where, state, None, (), None, None))
         self.steps.append(step)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapec import arguments
+from tapec.composite import composed
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -279,13 +280,10 @@ def one_hot(
     rank = positions.type.rank + 1
     place = axis_of(-1 if axis is None else axis, rank)
     size = as_dim(depth)
-    spread = expand_dims(positions, place)
-    line: list[DimLike] = [1] * rank
-    line[place] = size
-    classes = apply("iota", axis=place, type=TensorType(positions.type.dtype, tuple(line)))
-    hit = equal(spread, classes)
     if on_value is None and off_value is None:
-        return cast(hit, F32 if dtype is None else dtype)
+        wanted = F32 if dtype is None else as_dtype(dtype)
+        return composed(_ones_at, positions, place=place, size=size, dtype=wanted)  # type: ignore[no-any-return]
+    hit = _is_at(positions, place, size)
     target = (
         as_dtype(dtype)
         if dtype is not None
@@ -296,6 +294,18 @@ def one_hot(
         as_tensor(1 if on_value is None else on_value, target),
         as_tensor(0 if off_value is None else off_value, target),
     )
+
+
+def _ones_at(positions: Tensor, place: int, size: DimLike, dtype: DType) -> Tensor:
+    return cast(_is_at(positions, place, size), dtype)
+
+
+def _is_at(positions: Tensor, place: int, size: DimLike) -> Tensor:
+    """Whether a number along a new axis is the one that is given there."""
+    line: list[DimLike] = [1] * (positions.type.rank + 1)
+    line[place] = size
+    classes = apply("iota", axis=place, type=TensorType(positions.type.dtype, tuple(line)))
+    return equal(expand_dims(positions, place), classes)
 
 
 def sequence_mask(

@@ -6,6 +6,7 @@ any order are right.
 
 from __future__ import annotations
 
+from tapec.composite import composed
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -34,21 +35,26 @@ from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 def softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """``e ** x / sum(e ** x)`` along an axis (the last by default), without overflow."""
-    axis = -1 if axis is None else axis
-    powers = exp(_shifted(logits, axis))
+    return composed(_softmax, as_float(logits), axis=-1 if axis is None else axis)  # type: ignore[no-any-return]
+
+
+def _softmax(x: Tensor, axis: int) -> Tensor:
+    powers = exp(_shifted(x, axis))
     return divide(powers, restored(reduce_sum(powers, axis), powers, axis))
 
 
 def log_softmax(logits: TensorLike, axis: int | None = None, name: str | None = None) -> Tensor:
     """The logarithm of `softmax`, without overflow or underflow."""
-    axis = -1 if axis is None else axis
-    x = _shifted(logits, axis)
-    return subtract(x, restored(log(reduce_sum(exp(x), axis)), x, axis))
+    return composed(_log_softmax, as_float(logits), axis=-1 if axis is None else axis)  # type: ignore[no-any-return]
 
 
-def _shifted(logits: TensorLike, axis: int) -> Tensor:
+def _log_softmax(x: Tensor, axis: int) -> Tensor:
+    shifted = _shifted(x, axis)
+    return subtract(shifted, restored(log(reduce_sum(exp(shifted), axis)), shifted, axis))
+
+
+def _shifted(x: Tensor, axis: int) -> Tensor:
     """Logits less their maximum, which is a constant for derivatives: what it would add cancels."""
-    x = as_float(logits)
     if not x.type.rank:
         raise misfit("softmax of a scalar", "it takes at least one axis")
     return subtract(x, restored(stop_gradient(reduce_max(x, axis)), x, axis))
@@ -91,16 +97,20 @@ def sparse_softmax_cross_entropy_with_logits(
                 f"[0, {count}). Label values: {' '.join(map(str, y._array.reshape(-1)[:20]))}",
                 location=here(),
             )
+    losses: Tensor = composed(_sparse_losses, x, y)
+    if current_trace() is None:
+        return losses
+    valid = logical_and(less_equal(0, y), less(y, dim_tensor(count, y.type.dtype)))
+    return where(valid, losses, float("nan"))
+
+
+def _sparse_losses(x: Tensor, y: Tensor) -> Tensor:
     shifted = _shifted(x, -1)
     classes = apply("iota", axis=y.type.rank, type=TensorType(y.type.dtype, x.type.shape))
     # A masked sum rather than a gather: its gradient is a selection, not a scattered addition.
     at_label = equal(restored(y, x, -1), classes)
     chosen = reduce_sum(where(at_label, shifted, 0), -1)
-    losses = subtract(log(reduce_sum(exp(shifted), -1)), chosen)
-    if current_trace() is None:
-        return losses
-    valid = logical_and(less_equal(0, y), less(y, dim_tensor(count, y.type.dtype)))
-    return where(valid, losses, float("nan"))
+    return subtract(log(reduce_sum(exp(shifted), -1)), chosen)
 
 
 def softmax_cross_entropy_with_logits(
@@ -116,6 +126,10 @@ def softmax_cross_entropy_with_logits(
     A class of probability 0 adds nothing, even if its logit is ``-inf``.
     """
     p, x = converted(labels, logits)
+    return composed(_losses, x, p, axis=axis)  # type: ignore[no-any-return]
+
+
+def _losses(x: Tensor, p: Tensor, axis: int) -> Tensor:
     return negative(reduce_sum(multiply_no_nan(log_softmax(x, axis), p), axis))
 
 
@@ -131,6 +145,10 @@ def sigmoid_cross_entropy_with_logits(
     """
     z, x = converted(labels, logits)
     _require_same_shape(z, x)
+    return composed(_sigmoid_losses, z, x)  # type: ignore[no-any-return]
+
+
+def _sigmoid_losses(z: Tensor, x: Tensor) -> Tensor:
     below = less(x, 0)
     linear = subtract(where(below, 0, x), multiply(x, z))
     return add(linear, log1p(exp(where(below, x, negative(x)))))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
+from tapec.composite import composed
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj
@@ -197,8 +198,11 @@ def stack(values: Any, axis: Any = 0, name: str | None = None) -> Tensor:
                 f"{shape_text(part.type.shape)}"
             )
     place = axis_of(axis, parts[0].type.rank + 1)
-    rows = [expand_dims(p, place) for p in parts]
-    return concat(rows, place)
+    return composed(_stacked, *parts, place=place)  # type: ignore[no-any-return]
+
+
+def _stacked(*parts: Tensor, place: int) -> Tensor:
+    return concat([expand_dims(p, place) for p in parts], place)
 
 
 def unstack(
@@ -256,6 +260,10 @@ def split(
         sizes = [extent // count] * count
     if sum(sizes) != extent or any(not isinstance(n, Dim) and n < 0 for n in sizes):
         raise misfit(f"split: {num_or_size_splits} does not divide axis {place} of size {extent}")
+    return composed(_cut, x, place=place, sizes=tuple(sizes))  # type: ignore[no-any-return]
+
+
+def _cut(x: Tensor, place: int, sizes: Sequence[DimLike]) -> list[Tensor]:
     starts = accumulate(sizes, initial=0)
     return [part(x, place, start, n) for start, n in zip(starts, sizes, strict=False)]
 
