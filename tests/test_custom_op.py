@@ -321,6 +321,58 @@ def test_programs_are_kept_by_the_kernels_code(tmp_path: Path) -> None:
 # ---- what is refused
 
 
+SCALE = 2.0
+TABLE = np.arange(4.0)
+
+
+@pytest.mark.parametrize("what", ["global", "array", "closure", "of a callee"])
+def test_changed_constants_are_noticed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba makes constants of what a kernel takes from outside; after a change it runs no more, compiled or not."""
+    factor = 2.0
+    njit: Any = numba.njit
+
+    def scaled(x: Any) -> Any:
+        return x * SCALE
+
+    called = njit(scaled)
+    kernels: dict[str, Any] = {
+        "global": scaled,
+        "array": lambda x: x * TABLE[2],
+        "closure": lambda x: x * factor,
+        "of a callee": lambda x: called(x),
+    }
+    name = f"test.constant_{what.replace(' ', '_')}"
+    op = tapec.custom_op(name)(kernels[what])
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        return op(x)
+
+    try:
+        assert float(op(1.0)) == float(f(1.0)) == 2.0
+        if what == "closure":
+            factor = 3.0
+        elif what == "array":
+            monkeypatch.setattr(sys.modules[__name__], "TABLE", np.arange(4.0) + 1)
+        else:
+            monkeypatch.setattr(sys.modules[__name__], "SCALE", 3.0)
+        for run in (op, f):
+            with pytest.raises(
+                RuntimeError, match=f"{name} was compiled with .*constants of its code"
+            ):
+                run(1.0)
+        monkeypatch.undo()
+        factor = 2.0
+        if what == "array":
+            TABLE[2] = 5.0
+            with pytest.raises(RuntimeError, match="TABLE, whose contents"):
+                op(1.0)
+            TABLE[2] = 2.0
+        assert float(op(1.0)) == float(f(1.0)) == 2.0
+    finally:
+        del OPS[name]
+
+
 def refused(function: Any, *given: Any, infer: Any = None) -> str:
     """The message of a kernel that cannot be one."""
     name = f"test.refused_{function.__name__.strip('<>')}"

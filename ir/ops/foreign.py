@@ -149,8 +149,17 @@ class ForeignScalar(Foreign, Elementwise):
         return self.source.meaning([_type_of(a) for a in arrays])(*arrays)
 
     def kernel(self, **attrs: Any) -> Callable[..., Any]:
-        """`evaluate`: what it calls is kept for the dtypes of the arrays."""
-        return Op.kernel(self, **attrs)
+        """`evaluate`, which remembers what it called for arrays of the same dtypes."""
+        known: dict[Any, Callable[..., Any]] = {}
+
+        def run(*arrays: Any) -> Any:
+            key = tuple([a.dtype for a in arrays])
+            call = known.get(key)
+            if call is None:
+                call = known[key] = self.source.meaning([_type_of(a) for a in arrays])
+            return call(*arrays)
+
+        return run
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
         """No kernel takes complex numbers."""

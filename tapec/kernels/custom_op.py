@@ -53,6 +53,7 @@ class CustomOp:
         Scalar kernels are applied to each element; operands broadcast. Python numbers take the dtype of the first
         operand that has one.
         """
+        self._kernel.hold_to_frozen()
         tensors = _tensors(operands)
         # By identity, as in `tapec.signatures`: the types are kept.
         key = tuple([id(t.type) for t in tensors])
@@ -134,7 +135,7 @@ def custom_op(name: Any = None, *, vjp: Any = None, infer: Any = None) -> Any:
     ``infer`` it is a kernel of numbers, applied to each element; compiled, it becomes part of the loop around it. With
     ``infer`` it is a kernel of arrays: it gets the operands, which it must not write to, then an array for each result,
     which it fills; operands of rank 0 are passed as numbers. It is compiled for the dtypes that it is called with.
-    Values of globals and closures that it reads are those of that time.
+    Values of globals and closures that it reads are constants of the code; after one has changed, calls raise.
 
     Args:
         name: of the operation, with a dot in it. By default the module's and the function's.
@@ -148,6 +149,7 @@ def custom_op(name: Any = None, *, vjp: Any = None, infer: Any = None) -> Any:
         AlreadyExistsError: there is an operation of this name.
         ValueError: the name has no dot, or ``infer`` cannot be understood.
         TypeError: at a call, if the kernel may raise, cannot be compiled, or has effects.
+        RuntimeError: at a call, if a constant of its code has changed.
     """
     if callable(name):
         return _registered(name, None, None, None)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import TypeError
+from tapec.errors import RuntimeError, TypeError
+from tapec.frames import here
 from tapec.ir.errors import DTypeError, NotDifferentiableError, TargetError
 from tapec.ir.foreign import Derivative, ForeignCode
 from tapec.ir.location import Location
@@ -16,6 +17,7 @@ from tapec.ir.quiet import quiet
 from tapec.ir.types import BufferType, DType, TensorType, Type
 from tapec.kernels import numba_code
 from tapec.kernels.derivative import trace_vjp
+from tapec.kernels.frozen import Frozen
 from tapec.kernels.numba_code import Compiled
 from tapec.kernels.rule import Rule
 
@@ -45,7 +47,23 @@ class Kernel:
         #: By the hash of the code.
         self._compiled: dict[str, Compiled] = {}
         self._derivatives: dict[Any, Derivative] = {}
+        #: What the function read from outside when it was first compiled.
+        self._frozen: Frozen | None = None
         self._lock = threading.RLock()
+
+    def hold_to_frozen(self) -> None:
+        """Refuse to run after a value that was made a constant of the code has changed.
+
+        Raises:
+            RuntimeError: it has.
+        """
+        changed = None if self._frozen is None else self._frozen.changed()
+        if changed is not None:
+            raise RuntimeError(
+                f"{self.name} was compiled with {changed}: values from outside of a kernel are constants of its code",
+                location=here(),
+                hint="hand over as an operand what changes",
+            )
 
     def code(self, operands: Sequence[Type], results: Sequence[Type] = ()) -> ForeignCode:
         """The native code for operands of these types.
@@ -58,6 +76,7 @@ class Kernel:
         found = self._codes.get(key)
         if found is None:
             with self._lock:
+                self._frozen = self._frozen or Frozen(self.function)
                 found = self._codes.get(key) or self._compile(operands, results)
                 self._codes[key] = found
         return found

@@ -27,6 +27,7 @@ from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_us
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of
 from tapec.compiled.retraces import Cause
+from tapec.frames import is_ours
 from tapec.module import Module
 from tapec.tensor import Tensor
 from tapec.tracing import TracedTensor
@@ -41,6 +42,8 @@ _LEAVES = (*places.PLAIN, Tensor, Variable)
 _SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "submodules"}
 #: Modules of tapec whose objects have settings that tapec's own code reads.
 _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
+#: Entered when a user's kernel is called.
+_KERNEL_CALL = "CustomOp.__call__"
 #: How many wrappers around a function are looked through.
 _DEEPEST = 16
 
@@ -88,6 +91,8 @@ class Witness:
 
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
+            if frame.f_code.co_qualname == _KERNEL_CALL and is_ours(frame.f_globals["__name__"]):
+                self._read_kernel(frame.f_locals["self"].python_function)
             code = original_code(frame.f_code)
             if id(code) not in self._entered and code.co_name != "<module>":
                 self._entered[id(code)] = code
@@ -110,6 +115,18 @@ class Witness:
         for function, path in self._functions.get(id(code), ()):
             self._watch_function(function, path)
         self._add_names(reads)
+
+    def _read_kernel(self, kernel: Any) -> None:
+        """Look at what a kernel of the user's reads (`tapec.custom_op`), whose Python code is never entered."""
+        from tapec.kernels.frozen import functions_of  # programs without kernels do without it
+
+        for function in functions_of(kernel):
+            code = function.__code__
+            if id(code) not in self._entered:
+                self._entered[id(code)] = code
+                for name, manner in reads_of(code).names["global"].items():
+                    self._watch_global(function.__globals__, name, manner)
+                self._watch_function(function, function.__qualname__)
 
     def _receive(self, code: CodeType, frame: FrameType) -> None:
         """Watch the method of a class that was found by the class alone, such as `__call__`."""
