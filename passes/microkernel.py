@@ -145,7 +145,7 @@ class Outer(Form):
             kept,
             (origin, columns.origin),
             (first, columns.first),
-            (height, self.tiling.width),
+            (height, offsets[-1] + self.tiling.lanes),
             lanes=self.tiling.lanes,
         )
 

@@ -1,0 +1,122 @@
+"""Products of matrices with open sizes: every form of loops, at sizes around its tiles, for one and two threads."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapec.ir.core import Module, clone_module
+from tapec.ir.evaluator import evaluate_module
+from tapec.ir.ops.control import KernelOp
+from tapec.ir.parser import parse_module
+from tapec.passes.observers import Check
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.runtime import compile_module
+
+SIZES = (1, 2, 3, 5, 8, 13, 16, 17, 31, 32, 33, 48, 50, 100)
+
+
+def product(m: str, k: str, n: str, transposed: str, dtype: str = "f32", batch: str = "") -> Module:
+    """A product, what becomes of it element by element, and an update in place."""
+    a = f"{batch}{k},{m}" if "a" in transposed else f"{batch}{m},{k}"
+    b = f"{batch}{n},{k}" if "b" in transposed else f"{batch}{k},{n}"
+    c = f"{batch}{m},{n}"
+    flags = ", ".join(f"transpose_{x} = true" for x in transposed)
+    attrs = f"{{{flags}}} " if flags else ""
+    return parse_module(f"""
+func @f<N in 1.., M in 1..>(%a: {dtype}[{a}], %b: {dtype}[{b}], %c: {dtype}[{c}])
+    -> ({dtype}[{c}], {dtype}[{c}] into %c) {{
+  %0 = matmul %a, %b {attrs}: {dtype}[{c}]
+  %1 = tanh %0 : {dtype}[{c}]
+  %2 = mul %1, %c : {dtype}[{c}]
+  %3 = sub %c, %2 : {dtype}[{c}]
+  return %1, %3
+}}""")
+
+
+def lowered(module: Module, pipeline: str) -> Module:
+    """A copy after passes, checked after each."""
+    copy = clone_module(module)
+    run_pipeline(copy, parse_pipeline(pipeline), [Check(1)])
+    return copy
+
+
+def operands(module: Module, sizes: dict[str, int]) -> list[Any]:
+    """Small numbers."""
+    rng = np.random.default_rng(0)
+    types = [arg.tensor.substitute(sizes) for arg in module.entry.args]
+    return [(rng.normal(size=t.static_shape) / 4).astype(t.dtype.numpy) for t in types]
+
+
+def check(module: Module, threads: int, sizes: list[dict[str, int]], **options: Any) -> None:
+    """Native code against the evaluator."""
+    schedule = "".join(f",{k.replace('_', '-')}={v}" for k, v in options.items())
+    loops = lowered(module, f"fuse,schedule{{vector-bytes=64{schedule}}},plan,lower")
+    executable = compile_module(loops, threads=threads)
+    for size in sizes:
+        arrays = operands(module, size)
+        expected = evaluate_module(module, arrays)
+        (first,) = executable(*arrays)
+        np.testing.assert_allclose(first, expected[0], rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(arrays[2], expected[1], rtol=2e-4, atol=2e-5)
+
+
+PLACES = [
+    ("N", "24", "40"),
+    ("24", "N", "40"),
+    ("24", "40", "N"),
+    ("N", "20", "M"),
+    ("N", "N", "N"),
+]
+
+
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("place", PLACES, ids="-".join)
+def test_all_sizes(place: tuple[str, str, str], transposed: str) -> None:
+    sizes = [{"N": n, "M": m} for n, m in zip(SIZES, reversed(SIZES), strict=True)]
+    check(product(*place, transposed), 1, sizes)
+
+
+@pytest.mark.parametrize("transposed", ["", "b"])
+@pytest.mark.parametrize("place", [("N", "300", "200"), ("200", "N", "300"), ("100", "300", "N")])
+def test_threads_write_nothing_twice(place: tuple[str, str, str], transposed: str) -> None:
+    module = product(*place, transposed)
+    scheduled = lowered(module, "fuse,schedule")
+    kernels = [op for op in scheduled.walk() if isinstance(op.defn, KernelOp)]
+    assert any(op.attrs["parallel"] for op in kernels)
+    check(module, 2, [{"N": n} for n in (1, 7, 64, 99)])
+
+
+@pytest.mark.parametrize("batch", ["N,", "3,"])
+@pytest.mark.parametrize("transposed", ["", "a", "b"])
+def test_batches(batch: str, transposed: str) -> None:
+    check(
+        product("5" if batch == "N," else "N", "6", "7", transposed, "f64", batch),
+        1,
+        [{"N": 1}, {"N": 4}, {"N": 9}],
+    )
+
+
+@pytest.mark.parametrize("dtype", ["f16", "i32"])
+def test_other_dtypes(dtype: str) -> None:
+    module = parse_module(f"""
+func @f<N in 1..>(%a: {dtype}[N,9], %b: {dtype}[9,20], %c: {dtype}[9,N]) -> ({dtype}[N,20], {dtype}[9,9]) {{
+  %0 = matmul %a, %b : {dtype}[N,20]
+  %1 = matmul %c, %a : {dtype}[9,9]
+  return %0, %1
+}}""")
+    executable = compile_module(lowered(module, "fuse,schedule,plan,lower"))
+    for n in (1, 4, 33):
+        arrays = operands(module, {"N": n})
+        found, expected = executable(*arrays), evaluate_module(module, arrays)
+        for a, b in itertools.zip_longest(found, expected):
+            np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-2)
+
+
+def test_without_masks() -> None:
+    sizes = [{"N": n, "M": n} for n in SIZES]
+    for place, transposed in itertools.product(PLACES[:3], ("", "b")):
+        check(product(*place, transposed), 1, sizes, masked="false")
