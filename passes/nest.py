@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from tapec.ir.core import Function, Operation, Value
+from tapec.ir.dims import bounds
 from tapec.ir.errors import PassError, TargetError
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, RUNS, Elementwise, Index
@@ -197,7 +198,7 @@ class KernelWriter:
                 continue
             loops = min(sum(axis != RUNS for axis in a or ()) for a in read)
             row = prod(size(n) for n in shape[loops:])
-            known = all(isinstance(n, int) for n in shape[loops:])
+            known = all(bounds(n)[1] is not None for n in shape[loops:])
             short = known and row * value.tensor.dtype.bytes <= _LONGEST_ROW
             # A row that one vector holds stays in a register.
             in_register = row <= self.op.attrs["lanes"] and self.op.attrs.get("masked", True)
@@ -372,7 +373,8 @@ class KernelWriter:
             buffer = next((b for v, b in results if v is value), None)
             scratch = buffer is None or buffer in self.inputs.values()
             if buffer is None or scratch:
-                buffer = k.alloc(BufferType(value.tensor.dtype, shape))
+                most = tuple([bounds(n)[1] or 0 for n in shape])
+                buffer = k.alloc(BufferType(value.tensor.dtype, most))
 
             def axis(inner: Index) -> None:
                 if len(inner) == len(shape):

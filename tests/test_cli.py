@@ -171,6 +171,8 @@ def test_ir_with_shapes(tmp_path: Path) -> None:
     result = tapec("ir", f"{path}:Trainer.other", "--shapes=f64[3,5]")
     assert "(%x: f64[3,5]) -> f64[3,5] {" in result.stdout
     assert "from train" in result.stderr
+    result = tapec("ir", f"{path}:Trainer.other", "--shapes=f64[N,5]", "--after=plan")
+    assert "<N in 1..>(%x: f64[N,5]) -> f64[N,5]" in result.stdout
     assert "expected types such as f32[32,784]" in fails("ir", f"{path}:step", "--shapes=&f32[3]")
     assert "expected a type, got 'f33'" in fails("ir", f"{path}:step", "--shapes=f33")
 

@@ -14,9 +14,12 @@ import click
 import numpy as np
 
 from tapec.cli.programs import print_options, show
+from tapec.compiler import lowered
 from tapec.errors import ValueError
+from tapec.ir.dims import symbol
 from tapec.ir.type_text import TypeTextError, parse_type
 from tapec.ir.types import TensorType
+from tapec.tensor import Tensor
 
 
 @click.command()
@@ -28,7 +31,7 @@ from tapec.ir.types import TensorType
     "--shapes",
     metavar="TYPES",
     help="Call it once with ones of these types, 'f32[32,784] i32[32]', instead of running FILE "
-    "as a program.",
+    "as a program; or, for sizes left open, 'f32[N,784] i32[N]', only trace it.",
 )
 @print_options
 def ir(where: str, after: str | None, shapes: str | None, locs: bool, full_constants: bool) -> None:
@@ -44,9 +47,15 @@ def ir(where: str, after: str | None, shapes: str | None, locs: bool, full_const
     with _as_program(Path(file)):
         names = runpy.run_path(file, run_name="__main__" if shapes is None else Path(file).stem)
         function = _find(names, name, file)
-        if shapes is not None:
-            function(*_ones(shapes))
-    show(function.ir(after=after), locs=locs, full_constants=full_constants)
+        types = [] if shapes is None else _types(shapes)
+        if all(t.is_static for t in types):
+            if shapes is not None:
+                function(*(np.ones(t.static_shape, t.dtype.numpy) for t in types))
+            module = function.ir(after=after)
+        else:
+            module = function.trace(*(Tensor(None, t) for t in types))
+            module = module if after is None else lowered(module, after)
+    show(module, locs=locs, full_constants=full_constants)
 
 
 @contextlib.contextmanager
@@ -76,15 +85,15 @@ def _find(names: dict[str, Any], name: str, file: str) -> Any:
     return found
 
 
-def _ones(shapes: str) -> list[Any]:
-    """Arrays of ones of the types in a text."""
-    arrays = []
+def _types(shapes: str) -> list[TensorType]:
+    """The types in a text; symbols are sizes of at least 1."""
+    found = []
     for text in shapes.split():
         try:
             given = parse_type(text)
         except TypeTextError as error:
             raise click.UsageError(f"--shapes: {error}") from None
-        if not isinstance(given, TensorType) or not given.is_static:
+        if not isinstance(given, TensorType):
             raise click.UsageError(f"--shapes: expected types such as f32[32,784], got {text}")
-        arrays.append(np.ones(given.static_shape, given.dtype.numpy))
-    return arrays
+        found.append(given.substitute({s.name: symbol(s.name, 1) for s in given.symbols()}))
+    return found
