@@ -130,7 +130,9 @@ class Trace:
         #: What each captured array (by ``id``) held when it was captured.
         self._contents: dict[int, Array] = {}
         #: Where user code handed each captured array (by ``id``) to an operation: code object and instruction.
-        self.array_sites: dict[int, set[tuple[CodeType, int]]] = {}
+        self.array_sites: dict[int, set[tuple[CodeType, int]]] = (
+            {} if parent is None else parent.array_sites
+        )
         #: Values that a `watch` operation stands for from now on: see `_mark`.
         self._marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.

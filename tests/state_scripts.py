@@ -303,4 +303,162 @@ SCRIPTS: dict[str, Script] = {
         "opt.clipnorm = 0.1",
         "opt.clipnorm",
     ),
+    "class through type": Script(_MODEL, "x * type(model).rate", "Model.rate = 4.0", "Model.rate"),
+    "base class through super": Script(
+        "class A:\n rate = 2.0\nclass B(A):\n rate = 5.0\n def get(self): return super().rate\nb = B()",
+        "x * b.get()",
+        "A.rate = 3.0",
+        "A.rate",
+    ),
+    "class method": Script(
+        "class A:\n rate = 2.0\n @classmethod\n def get(cls): return cls.rate\nget = A.get",
+        "x * get()",
+        "A.rate = 3.0",
+        "get.__self__.rate",
+    ),
+    "static method replaced": Script(
+        "class A:\n @staticmethod\n def get(): return 2.0\na = A()",
+        "x * a.get()",
+        "A.get = staticmethod(lambda: 3.0)",
+        "a.get",
+    ),
+    "module imported inside": Script(
+        "import sys, types\nm = sys.modules['state_settings'] = types.ModuleType('state_settings')\nm.k = 2.0\n"
+        "m.__file__ = '/x/state_settings.py'\ndef g(x):\n import state_settings\n return x * state_settings.k",
+        "g(x)",
+        "m.k = 3.0",
+        "state_settings.k",
+    ),
+    "name imported inside": Script(
+        "import sys, types\nm = sys.modules['state_names'] = types.ModuleType('state_names')\nm.k = 2.0\n"
+        "m.__file__ = '/x/state_names.py'\ndef g(x):\n from state_names import k\n return x * k",
+        "g(x)",
+        "m.k = 3.0",
+        "state_names.k",
+    ),
+    "setting of an installed module": Script(
+        "import decimal\ndecimal.MAX_PREC_OF_MINE = 2.0",
+        "x * decimal.MAX_PREC_OF_MINE",
+        "decimal.MAX_PREC_OF_MINE = 3.0",
+        "decimal.MAX_PREC_OF_MINE",
+    ),
+    "environment": Script(
+        "import os\nos.environ['STATE_SCRIPT'] = '2'",
+        "x * float(os.environ['STATE_SCRIPT'])",
+        "os.environ['STATE_SCRIPT'] = '3'",
+        "os.environ",
+    ),
+    "environment by getenv": Script(
+        "import os\nos.environ.pop('STATE_SCRIPT', None)",
+        "x * float(os.getenv('STATE_SCRIPT', '1'))",
+        "os.environ['STATE_SCRIPT'] = '3'",
+        "os.environ",
+    ),
+    "context variable": Script(
+        "from contextvars import ContextVar\nk = ContextVar('k', default=2.0)",
+        "x * k.get()",
+        "k.set(3.0)",
+        "k",
+    ),
+    "globals by name": Script("k = 2.0", "x * globals()['k']", "k = 3.0", "k"),
+    "evaluated text": Script("k = 2.0", "x * eval('k + 1')", "k = 3.0", "k"),
+    "getter of attributes": Script(
+        _MODEL + "import operator\nget = operator.attrgetter('inner.bias')",
+        "x * get(model)",
+        "model.inner.bias = 3.0",
+        "model.inner.bias",
+    ),
+    "weak reference": Script(
+        _MODEL + "import weakref\nref = weakref.ref(model)",
+        "x * ref().scale",
+        "model.scale = 5.0",
+        "scale",
+    ),
+    "proxy of a dict": Script(
+        "import types\nheld = {'k': 2.0}\nk = types.MappingProxyType(held)",
+        "x * k['k']",
+        "held['k'] = 3.0",
+        "k",
+    ),
+    "chain of dicts": Script(
+        "from collections import ChainMap\nk = ChainMap({}, {'k': 2.0})",
+        "x * k['k']",
+        "k.maps[1]['k'] = 3.0",
+        "k.maps[1]['k']",
+    ),
+    "default of a missing entry": Script(
+        "from collections import defaultdict\nk = defaultdict(float, k=2.0)",
+        "x * k['k']",
+        "k['k'] = 3.0",
+        "k['k']",
+    ),
+    "bytes that change": Script("k = bytearray(b'\\x02')", "x * k[0]", "k[0] = 3", "k"),
+    "array of the array module": Script(
+        "import array\nk = array.array('d', [2.0])", "x * k[0]", "k[0] = 3.0", "k"
+    ),
+    "element of an array in a list": Script(
+        "ks = [np.ones(2)]", "x * float(ks[0].max())", "ks[0][0] = 3.0", "ks[0]"
+    ),
+    "element of an array in an attribute": Script(
+        "class Box: pass\nbox = Box()\nbox.k = np.ones(2)",
+        "x * float(box.k[0])",
+        "box.k[0] = 3.0",
+        "box.k",
+    ),
+    "array handed to a helper": Script(
+        "k = np.ones(2)\ndef g(x, k): return x * float(k[0])", "g(x, k)", "k[0] = 3.0", "k"
+    ),
+    "thread's own state": Script(
+        "import threading\nlocal = threading.local()\nlocal.k = 2.0",
+        "x * local.k",
+        "local.k = 3.0",
+        "local.k",
+    ),
+    "descriptor of the user": Script(
+        "class D:\n def __init__(self): self.k = 2.0\n def __get__(self, o, t=None): return self.k\n"
+        "d = D()\nclass A:\n k = d\na = A()",
+        "x * a.k",
+        "d.k = 3.0",
+        "k",
+    ),
+    "attributes looked up in a way of their own": Script(
+        "class A:\n def __init__(self): self.k = 2.0\n"
+        " def __getattribute__(self, n): return object.__getattribute__(self, n)\na = A()",
+        "x * a.k",
+        "a.k = 3.0",
+        "a.k",
+    ),
+    "list of functions": Script(
+        "gs = [lambda x: x, lambda x: x * 2]", "gs[1](x)", "gs[1] = lambda x: x * 3", "gs[1]"
+    ),
+    "functions that a loop made": Script(
+        "ks = {'a': 2.0}\ngs = [lambda x, n=n: x * ks[n] for n in ks]",
+        "gs[0](x)",
+        "ks['a'] = 3.0",
+        "ks['a']",
+    ),
+    "operator of an object": Script(
+        "class K:\n def __init__(self): self.k = 2.0\n def __float__(self): return self.k\nk = K()",
+        "x * float(k)",
+        "k.k = 3.0",
+        "k.k",
+    ),
+    "iteration over an object": Script(
+        "class K:\n def __init__(self): self.ks = [2.0]\n def __iter__(self): return iter(self.ks)\nk = K()",
+        "x * sum(k)",
+        "k.ks.append(3.0)",
+        "len(k.ks)",
+    ),
+    "object of another class": Script(
+        "class A:\n def __call__(self, x): return x\nclass B(A):\n def __call__(self, x): return x * 2\na = A()",
+        "a(x)",
+        "a.__class__ = B",
+        "A object.__class__",
+    ),
+    "comparison of dataclasses": Script(
+        "import dataclasses\n@dataclasses.dataclass\nclass C:\n k: int = 1\na, b = C(), C()",
+        "x * 2 if a == b else x",
+        "b.k = 2",
+        "b.k",
+    ),
 }

@@ -97,5 +97,6 @@ class _Takers:
         ]
 
     def _asks(self, call: int) -> bool:
-        callees = [self._flow.instructions[i] for i in self._flow.operands[call][0]]
+        below = self._flow.operands[call][:2]  # the function, and a place that is for methods
+        callees = [self._flow.instructions[i] for pushed in below for i in pushed]
         return any(i.opname == "LOAD_GLOBAL" and i.argval in _ASKING for i in callees)

@@ -7,10 +7,12 @@ how to look there again, as Python source too, since guards are compiled from it
 from __future__ import annotations
 
 import struct
+from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from operator import is_
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,6 +165,28 @@ class Slot(Attribute):
         return f"object_get({owner}, '__dict__')[{self.key!r}]"
 
 
+class Current(Place):
+    """What a context variable holds in the context of now."""
+
+    def __init__(self, owner: ContextVar[Any], path: str) -> None:
+        super().__init__(owner, None, owner.get(None), path, Cause.GLOBAL)
+
+    def now(self) -> Any:
+        """Its value, None if it has none."""
+        return self.owner.get(None)
+
+    def look(self, owner: str) -> str:
+        """A call of get."""
+        return f"{owner}.get(None)"
+
+
+class Item(Place):
+    """An array in a container: no name leads to it."""
+
+    def __init__(self, value: Any, path: str) -> None:
+        super().__init__(None, None, value, path, Cause.ITEM)
+
+
 class Contents(Place):
     """The items of a container, or the elements of an array; ``value`` is a copy."""
 
@@ -171,7 +195,7 @@ class Contents(Place):
         kind = next(kind for kind in _CONTENTS if isinstance(owner, kind))
         self._copy, self._equal = _CONTENTS[kind]
         cause = Cause.CONTENTS
-        if isinstance(owner, dict):
+        if isinstance(owner, Mapping):
             cause = Cause.ENTRY
         elif isinstance(owner, list | deque):
             cause = Cause.ITEM
@@ -201,7 +225,7 @@ def same_items(owner: Any, copy: list[Any]) -> bool:
     return all(map(is_, owner, copy)) or all(map(_is_or_same, owner, copy))
 
 
-def same_entries(owner: dict[Any, Any], copy: dict[Any, Any]) -> bool:
+def same_entries(owner: Mapping[Any, Any], copy: dict[Any, Any]) -> bool:
     """Whether a dict has the same keys in the same order, with the same values."""
     if len(owner) != len(copy) or not all(map(_is_or_same, owner, copy)):
         return False
@@ -247,11 +271,16 @@ _CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] =
     deque: (list, same_items),
     dict: (dict, same_entries),
     set: (frozenset, same_members),
+    MappingProxyType: (dict, same_entries),
     bytearray: (bytes, same_bytes),
+    memoryview: (bytes, same_bytes),
+    array: (bytes, same_bytes),
     np.ndarray: (Elements.of, same_array),
 }
 #: What has contents of its own, which may change while it stays the same object.
 CONTAINERS = tuple(_CONTENTS)
+#: Of these, what holds nothing but numbers.
+BUFFERS = (bytearray, memoryview, array)
 #: What the source of guards calls.
 COMPARISONS: dict[str, Any] = {c.__name__: c for _, c in _CONTENTS.values()}
 

@@ -9,11 +9,14 @@ let nothing of it into the program.
 from __future__ import annotations
 
 import dis
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
+
+from tapec.autograph.source import OPERATORS
 
 #: Methods of built-in containers that change them and give nothing.
 _MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"}
@@ -21,6 +24,15 @@ _MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear
 _BY_NAME = {"getattr", "hasattr"}
 #: Names of what looks at all attributes of an object.
 _WHOLE = {"vars", "__dict__", "asdict", "astuple", "replace", "attrgetter", "copy", "deepcopy"}
+
+#: What converted code calls with the functions that it is going to call.
+_CONVERSIONS = {"converted", "iterated"}
+
+#: Names by which code gets at classes, at the environment, at names that are in a text.
+_CLASSES = {"super", "type", "__class__", "__mro__", "__bases__"}
+_ENVIRONMENT = {"environ", "getenv"}
+_EVALUATES = {"eval", "exec", "globals"}
+_WORD = re.compile(r"[^\W\d]\w*")
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
@@ -119,6 +131,9 @@ class Reads:
         asked: names of attributes that may be asked for as values, by `getattr`.
         computes: whether such names come from elsewhere: any text in reach may be one.
         whole: whether objects are looked at as a whole, whatever attributes they have.
+        classes: whether classes may be read other than through their objects.
+        environment: whether variables of the process's environment may be read.
+        imports: modules that it imports when it runs: how many packages up, and the name.
     """
 
     names: dict[str, dict[str, Manner]] = field(
@@ -127,6 +142,9 @@ class Reads:
     asked: set[str] = field(default_factory=set)
     computes: bool = False
     whole: bool = False
+    classes: bool = False
+    environment: bool = False
+    imports: set[tuple[int, str]] = field(default_factory=set)
 
     def add(self, kind: str, name: str, manner: Manner) -> None:
         """Take note of a use."""
@@ -149,6 +167,9 @@ def reads_of(code: CodeType) -> Reads:
             found.asked |= inner.asked
             found.computes |= inner.computes
             found.whole |= inner.whole
+            found.classes |= inner.classes
+            found.environment |= inner.environment
+            found.imports |= inner.imports
     return found
 
 
@@ -168,7 +189,10 @@ def _own_reads(code: CodeType) -> Reads:
         kind = _STORES.get(instruction.opname)
         if kind is not None:
             stored.setdefault((kind, instruction.argval), i)
+    found.imports = _imports(flow)
     for i, instruction in enumerate(flow.instructions):
+        if instruction.opname == "IMPORT_FROM":
+            found.add("attribute", instruction.argval, READ)
         kind = kind_of(instruction)
         if kind is None or (kind == "cell" and instruction.argval not in code.co_freevars):
             continue
@@ -176,11 +200,34 @@ def _own_reads(code: CodeType) -> Reads:
         read = not flow.only_changed(i)
         first = stored.get((kind, name), len(flow.instructions))
         found.add(kind, name, Manner(read, stored_first=read and first < i))
-        if name in _WHOLE:
-            found.whole = True
+        found.whole |= name in _WHOLE
+        found.classes |= name in _CLASSES
+        found.environment |= name in _ENVIRONMENT
+        if name in _EVALUATES and kind == "global":
+            _evaluated(code, found)
         if name in _BY_NAME and kind == "global":
             _asked(flow, i, found)
     return found
+
+
+def _imports(flow: Flow) -> set[tuple[int, str]]:
+    """The modules that code imports."""
+    found = set()
+    for i, instruction in enumerate(flow.instructions):
+        if instruction.opname == "IMPORT_NAME":
+            levels = flow.operands.get(i) or [frozenset()]
+            level = max((flow.instructions[n].argval or 0 for n in levels[0]), default=0)
+            found.add((int(level), instruction.argval))
+    return found
+
+
+def _evaluated(code: CodeType, found: Reads) -> None:
+    """Add the names in texts that code may evaluate, or look up among globals."""
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            for word in _WORD.findall(constant):
+                found.add("global", word, READ)
+                found.add("attribute", word, READ)
 
 
 def kind_of(instruction: dis.Instruction) -> str | None:
@@ -248,7 +295,7 @@ class Flow:
         operands = stack[len(stack) - takes :] if takes <= len(stack) else []
         del stack[max(len(stack) - takes, 0) :]
         self.operands[i] = operands
-        if name == "CALL" and self._is_plain_load(operands):
+        if name == "CALL" and self._is_converted(operands):
             stack.append(operands[-1])
             return
         for position, pushed in enumerate(operands):
@@ -256,13 +303,13 @@ class Flow:
                 self.uses[source].append(Use(i, position))
         stack += [frozenset([i])] * (takes + effect)
 
-    def _is_plain_load(self, operands: Sequence[Pushed]) -> bool:
-        """Whether this is ``ag__.ld(x)``, which converted code has for ``x``."""
-        (callee,) = (operands[0] if operands else ()) or (None,)
-        if callee is None or self.instructions[callee].argval != "ld":
-            return False
-        owners = self.operands[callee][0] if self.operands.get(callee) else ()
-        return any(self.instructions[owner].argval == "ag__" for owner in owners)
+    def _is_converted(self, operands: Sequence[Pushed]) -> bool:
+        """Whether this is ``ag__.converted(f)``, which converted code has for the function ``f`` of a call."""
+        for callee in operands[0] if operands else ():
+            owners = self.operands[callee][0] if self.operands.get(callee) else ()
+            if self.instructions[callee].argval in _CONVERSIONS:
+                return any(self.instructions[owner].argval == OPERATORS for owner in owners)
+        return False
 
     def number(self, at: int) -> int:
         """Which instruction is at a place in the code, or has it in its cache."""

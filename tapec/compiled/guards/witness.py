@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
+import os
 import sys
+import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 _LEAVES = (*places.PLAIN, Tensor, Variable)
 #: Properties of a Module that look for Variables and Modules among its attributes.
 _SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "submodules"}
+#: What may be a setting in a module that is not the user's.
+_SETTINGS_OF_OTHERS = (bool, int, float, complex, str, list, dict, set)
 #: Modules of tapec whose objects have settings that tapec's own code reads.
 _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
 #: Entered when a user's kernel is called.
@@ -69,7 +76,7 @@ class Witness:
         self._attributes: dict[str, Manner] = {}
         self._asked: set[str] = set()
         self._texts: set[str] = set()
-        self._computes = self._whole = False
+        self._computes = self._whole = self._classes = False
         self._visit(function, name)
         for path, argument in arguments.items():
             self._visit(argument, path)
@@ -102,11 +109,15 @@ class Witness:
     def _enter(self, code: CodeType, frame: FrameType) -> None:
         """Look at what a function reads, before it runs for the first time."""
         self._inside |= {id(part) for part in parts(code)}
-        self._arrays.entered(code)
+        self._arrays.entered(frame.f_code)  # which is what takes them, converted or not
         reads = reads_of(code)
         for name, manner in reads.names["global"].items():
             self._watch_global(frame.f_globals, name, manner)
         self._receive(code, frame)
+        for level, name in reads.imports:
+            self._import(level, name, frame.f_globals)
+        if reads.environment:
+            self._visit(vars(os.environ)["_data"], "os.environ")
         closed = any(name != "__class__" for name in reads.names["cell"])
         if closed and id(code) not in self._functions:
             for referrer in gc.get_referrers(code):
@@ -132,12 +143,18 @@ class Witness:
         """Watch the method of a class that was found by the class alone, such as `__call__`."""
         if not code.co_argcount:
             return
-        kind = type(frame.f_locals.get(code.co_varnames[0]))
+        first = frame.f_locals.get(code.co_varnames[0])
+        if isinstance(first, type):
+            self._visit_class(first)
+        kind = type(first)
         for owner in kind.__mro__ if is_users_class(kind) else ():
             found = vars(owner).get(code.co_name)
             if getattr(_function_behind(found), "__code__", None) is code:
                 path = f"{kind.__name__}.{code.co_name}"
                 self._visit(found, path)
+                if id(first) in self._seen:
+                    where = f"{owner.__name__} object.__class__"
+                    self._put(places.Attribute(first, "__class__", kind, where, Cause.ATTRIBUTE))
                 if isinstance(found, FunctionType):
                     self._put(places.Attribute(kind, code.co_name, found, path, Cause.ATTRIBUTE))
                 return
@@ -160,6 +177,10 @@ class Witness:
         self._attributes |= dict.fromkeys(asked, READ)
         whole = reads.whole and not self._whole
         self._whole |= reads.whole
+        if reads.classes and not self._classes:
+            self._classes = True
+            for thing, _ in list(self._objects):
+                self._visit_class(type(thing))
         if fresh or whole:
             for thing, path in list(self._objects):
                 self._watch_attributes(thing, path, fresh)
@@ -172,14 +193,14 @@ class Witness:
             self._text(thing)
         if isinstance(thing, _LEAVES) and not isinstance(thing, Enum):
             return
-        if isinstance(thing, places.CONTAINERS) and id(thing) not in self._opened:
+        if isinstance(thing, (*places.CONTAINERS, ContextVar)) and id(thing) not in self._opened:
             self._open(thing, path, read)
         if id(thing) in self._seen:
             return
         self._seen[id(thing)] = thing
         if isinstance(thing, tuple | frozenset):
             for i, item in enumerate(thing):
-                self._visit(item, f"{path}[{i}]")
+                self._visit_item(item, f"{path}[{i}]")
         behind = _function_behind(thing)
         if isinstance(behind, FunctionType):
             self._add_function(behind, path)
@@ -188,11 +209,35 @@ class Witness:
             self._visit(thing.keywords, f"{path}.keywords")
         if isinstance(thing, MethodType):
             self._visit(thing.__self__, f"{path}.__self__")
+        if isinstance(thing, weakref.ref):
+            self._visit(thing(), f"{path}()")
+        if isinstance(thing, operator.attrgetter | operator.methodcaller):
+            self._add_names(Reads(asked=_words_of(thing)))
         if _has_attributes(thing):
             self._objects.append((thing, path))
             self._watch_attributes(thing, path, self._attributes)
-            if not isinstance(thing, type | ModuleType) and is_users_class(type(thing)):
-                self._visit(type(thing), type(thing).__qualname__)
+            if self._classes:
+                self._visit_class(thing if isinstance(thing, type) else type(thing))
+
+    def _visit_class(self, kind: type) -> None:
+        """Take a class and those that it is derived from into reach."""
+        for owner in kind.__mro__:
+            if is_users_class(owner):
+                self._visit(owner, owner.__qualname__)
+
+    def _import(self, level: int, name: str, space: Mapping[str, Any]) -> None:
+        """Take a module into reach that code imports when it runs."""
+        package = space.get("__package__") or ""
+        whole = name
+        if level:
+            above = package.rsplit(".", level - 1)[0]
+            whole = f"{above}.{name}" if name else above
+        module = sys.modules.get(whole)
+        while module is None and "." in whole:
+            whole = whole.rpartition(".")[0]
+            module = sys.modules.get(whole)
+        if module is not None:
+            self._visit(module, whole)
 
     def _text(self, text: str) -> None:
         """Take a text into reach, which may name an attribute."""
@@ -205,17 +250,26 @@ class Witness:
         """Watch the items of a container; those of one that is only changed may come to matter later."""
         if isinstance(thing, np.ndarray):
             return  # see `Arrays`
+        if isinstance(thing, ContextVar):
+            self._put(places.Current(thing, path))
+            return
         self._put(places.Contents(thing, path), Manner(read))
         if not read:
             return
         self._opened.add(id(thing))
-        if isinstance(thing, dict):
+        if isinstance(thing, Mapping):
             for key, item in list(thing.items()):
                 self._visit(key, path)
-                self._visit(item, f"{path}[{key!r}]")
-        elif not isinstance(thing, bytearray):
+                self._visit_item(item, f"{path}[{key!r}]")
+        elif not isinstance(thing, places.BUFFERS):
             for i, item in enumerate(list(thing)):
-                self._visit(item, f"{path}[{i}]")
+                self._visit_item(item, f"{path}[{i}]")
+
+    def _visit_item(self, item: Any, path: str) -> None:
+        """Take what a container holds into reach."""
+        if isinstance(item, np.ndarray):
+            self._arrays.found(places.Item(item, path))
+        self._visit(item, path)
 
     def _add_function(self, function: FunctionType, path: str) -> None:
         known = self._functions.setdefault(id(function.__code__), [])
@@ -234,7 +288,7 @@ class Witness:
         known = self._manners.get(key)
         joined = self._manners[key] = manner if known is None else known.joined(manner)
         self._places.setdefault(key, place)
-        if isinstance(place, places.Contents | places.Missing | places.Gap):
+        if isinstance(place, places.Contents | places.Missing | places.Gap | places.Current):
             return
         if isinstance(place.value, np.ndarray):
             self._arrays.found(place)
@@ -288,7 +342,9 @@ class Witness:
         place: Place
         where = f"{path}.{name}"
         if isinstance(thing, ModuleType):
-            if name in own:
+            if name in own and (
+                is_users_module(thing) or isinstance(own[name], _SETTINGS_OF_OTHERS)
+            ):
                 self._put(places.Entry(own, name, own[name], where, Cause.GLOBAL), manner)
             return
         kind = thing if isinstance(thing, type) else type(thing)
@@ -298,8 +354,8 @@ class Witness:
             if name in self._asked and (is_users_class(kind) or callable(thing)):
                 self._put(places.Missing(thing, name, None, where, Cause.ATTRIBUTE), manner)
         elif name in own and not is_fixed and not isinstance(thing, type):
-            plain = vars(object)["__getattribute__"] is kind.__getattribute__
-            place = (places.Attribute if plain else places.Slot)(
+            own_way = isinstance(kind.__getattribute__, FunctionType)
+            place = (places.Slot if own_way else places.Attribute)(
                 thing, name, own[name], where, Cause.ATTRIBUTE
             )
             self._put(place, manner)
@@ -374,16 +430,25 @@ def _function_behind(thing: Any) -> Any:
     return thing
 
 
+def _words_of(thing: operator.attrgetter[Any] | operator.methodcaller) -> set[str]:
+    """The names that a getter of attributes, or a caller of methods, looks up."""
+    return {
+        word for text in thing.__reduce__()[1] if isinstance(text, str) for word in text.split(".")
+    }
+
+
 def _has_attributes(thing: Any) -> bool:
     """Whether user code may keep state in attributes of a thing."""
     if isinstance(thing, ModuleType):
-        return is_users_module(thing)
+        return not is_ours(thing.__name__)
     if isinstance(thing, type):
         return is_users_class(thing)
     return hasattr(thing, "__dict__") or hasattr(type(thing), "__slots__")
 
 
 def _own_attributes(thing: Any) -> dict[str, Any]:
+    if isinstance(thing, threading.local):
+        return vars(thing)  # of this thread
     try:
         found = object.__getattribute__(thing, "__dict__")
     except AttributeError:
