@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,9 +129,7 @@ class Trace:
         #: What each captured array (by ``id``) held when it was captured.
         self._contents: dict[int, Array] = {}
         #: Where user code handed each captured array (by ``id``) to an operation: code object and instruction.
-        self.array_sites: dict[int, set[tuple[CodeType, int]]] = (
-            {} if parent is None else parent.array_sites
-        )
+        self.array_sites: dict[int, set[Any]] = {} if parent is None else parent.array_sites
         #: Values that a `watch` operation stands for from now on: see `_mark`.
         self._marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.
@@ -210,8 +207,7 @@ class Trace:
     def constant(self, original: Any, array: Array) -> Tensor:
         """A tensor for a literal or a NumPy array."""
         if isinstance(original, np.ndarray) and array.size:
-            where = origin()
-            if where is not None:
+            if (where := origin()) is not None:
                 self.array_sites.setdefault(id(original), set()).add(where[:2])
             value = self._array_value(original)
             # The array itself is the input, its conversion part of the program: contents may change.

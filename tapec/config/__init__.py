@@ -9,7 +9,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tapec.absent import namespace
 from tapec.config import experimental as experimental
@@ -71,6 +71,12 @@ settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE, _EAGER, _DEBU
 
 if _EAGER.value not in ("", "0"):
     run_functions_eagerly(True)
+
+
+def environment() -> dict[Any, Any]:
+    """The variables of the process as they are kept, for who wants to see them change."""
+    found: dict[Any, Any] = vars(os.environ)["_data"]
+    return found
 
 
 def threads() -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import gc
 import operator
-import os
 import sys
 import threading
 import weakref
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec import config
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
 from tapec.compiled.guards.arrays import Arrays
@@ -117,7 +117,7 @@ class Witness:
         for level, name in reads.imports:
             self._import(level, name, frame.f_globals)
         if reads.environment:
-            self._visit(vars(os.environ)["_data"], "os.environ")
+            self._visit(config.environment(), "os.environ")
         closed = any(name != "__class__" for name in reads.names["cell"])
         if closed and id(code) not in self._functions:
             for referrer in gc.get_referrers(code):
