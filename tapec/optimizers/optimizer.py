@@ -34,6 +34,7 @@ from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
 from tapec.functions.logic import logical_and
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32, I64, DType
+from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
@@ -262,7 +263,21 @@ class Optimizer:
         pairs = self._present(arguments.pairs(grads_and_vars, "grads_and_vars"))
         variables = [v for _, v in pairs]
         dense = self._changes_whole()
-        gradients = self._clipped([_fitted(g, v, dense) for g, v in pairs])
+        gradients = [_fitted(g, v, dense) for g, v in pairs]
+        for variable in variables:
+            self._slots(variable)
+        if not update_natively(self, condition, gradients, variables):
+            self.change(condition, gradients, variables)
+        for variable in variables:
+            if variable.constraint is not None:
+                variable.assign(variable.constraint(as_tensor(variable)))
+        return self.iterations
+
+    def change(
+        self, condition: Tensor | None, gradients: Sequence[Any], variables: Sequence[Variable]
+    ) -> None:
+        """Change variables and slots by gradients that fit, if a condition holds that is not None."""
+        gradients = self._clipped(gradients)
         self._mask = condition
         try:
             if self.gradient_accumulation_steps is not None:
@@ -274,10 +289,6 @@ class Optimizer:
             self.set(self._calls, add(self._calls, 1))
         finally:
             self._mask = self._biases = None
-        for variable in variables:
-            if variable.constraint is not None:
-                variable.assign(variable.constraint(as_tensor(variable)))
-        return self.iterations
 
     def _changes_whole(self) -> bool:
         """Whether an option needs gradients of slices merged: a norm, or a mean over several calls."""
@@ -288,7 +299,7 @@ class Optimizer:
             or self.gradient_accumulation_steps is not None
         )
 
-    def _update_all(self, gradients: list[Any], variables: list[Variable]) -> None:
+    def _update_all(self, gradients: Sequence[Any], variables: Sequence[Variable]) -> None:
         rate = as_tensor(self.learning_rate)
         for gradient, variable in zip(gradients, variables, strict=True):
             own_rate = cast(rate, variable.dtype)
@@ -349,7 +360,7 @@ class Optimizer:
             )
         return [(g, v) for g, v in pairs if g is not None]
 
-    def _clipped(self, gradients: list[Tensor]) -> list[Tensor]:
+    def _clipped(self, gradients: Sequence[Tensor]) -> Sequence[Tensor]:
         if self.clipnorm is not None:
             return [clip_by_norm(g, self.clipnorm) for g in gradients]
         if self.clipvalue is not None:
@@ -359,7 +370,9 @@ class Optimizer:
             return [g for g in clipped if g is not None]
         return gradients
 
-    def _accumulated(self, gradients: list[Tensor], variables: list[Variable]) -> list[Tensor]:
+    def _accumulated(
+        self, gradients: Sequence[Tensor], variables: Sequence[Variable]
+    ) -> list[Tensor]:
         """Mean gradients, and the mask that lets only every so many-th call update."""
         count = self.gradient_accumulation_steps
         last = equal(floormod(add(self._calls, 1), count), 0)
@@ -372,7 +385,7 @@ class Optimizer:
         self._mask = last if self._mask is None else logical_and(self._mask, last)
         return means
 
-    def _average(self, variables: list[Variable]) -> None:
+    def _average(self, variables: Sequence[Variable]) -> None:
         if not self.use_ema:
             return
         past = where(equal(self.iterations, 0), 0.0, self.ema_momentum)
