@@ -17,7 +17,8 @@ SIGNATURES = Path(__file__).parent / "conformance" / "api" / "signatures.txt"
 
 #: Names of tapec beside those of TensorFlow.
 OWN = {
-    "config": "Setting cache_folder check_level dump_folder native_turn settings threads",
+    "config": """Setting breakpoints_off cache_bytes cache_folder check_level debug_folder dump_folder environment
+        native_turn own_debugger settings threads""",
     "debugging": "Cause Explanation Explanations Report check_gradients compute_gradient",
     "experimental": "dlpack",
     "initializers": "constant_initializer",

@@ -163,6 +163,10 @@ def test_ir_runs_the_file(tmp_path: Path) -> None:
     assert "from __main__" in result.stderr
     assert f"loc({str(path)!r}".replace("'", '"') in works("ir", f"{path}:step", "--locs")
     assert "kernel @" in works("ir", f"{path}:step", "--after=lower")
+    costs = works("ir", f"{path}:step", "--cost", "--memory")
+    assert re.search(r"\d flops, .* bytes in \d+ kernels", costs)
+    assert "are alive at one time" in costs
+    assert "func @step" not in costs
 
 
 def test_ir_with_shapes(tmp_path: Path) -> None:

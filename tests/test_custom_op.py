@@ -18,12 +18,15 @@ from custom_kernels import CASES, registered
 
 import tapec
 from tapec.compiler import lowered
-from tapec.errors import AlreadyExistsError, InvalidArgumentError, ParseError
+from tapec.errors import AlreadyExistsError, InvalidArgumentError, ParseError, TargetError
 from tapec.ir.core import Module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.op import OPS
 from tapec.ir.parser import parse_module
 from tapec.ir.printer import print_module
+from tapec.ir.types import F32, F64
+from tapec.kernels.numba_code import Compiled, scalar_types
+from tapec.runtime.cpu.adoption import adopt_scalar
 from tapec.runtime.cpu.jit import host_compiler
 from tapec.runtime.cpu.program import write_text
 
@@ -434,6 +437,15 @@ def test_kernels_that_numba_does_not_take_are_refused(ops: dict[str, Any]) -> No
 
 def same(x: Any) -> Any:
     return x
+
+
+def test_another_calling_convention_is_refused(ops: dict[str, Any]) -> None:
+    """As it would be if a version of Numba passed other arguments: LLVM does not compare them."""
+    compiled = Compiled("test", CASES["norm"].function, scalar_types("test", [F32, F32]))
+    assert adopt_scalar(compiled.text, compiled.native, [F32, F32], F32, F32).content
+    for operands in ([F32], [F32, F64]):
+        with pytest.raises(TargetError, match="calls functions in an unknown way"):
+            adopt_scalar(compiled.text, compiled.native, operands, F32, F32)
 
 
 def test_names(ops: dict[str, Any]) -> None:

@@ -180,6 +180,7 @@ def _cleaned(
         module.verify()
     except RuntimeError as error:
         raise TargetError(f"LLVM does not take the code of {native}: {error}") from error
+    _hold_to_convention(module.get_function(native), lines)
     for function in module.functions:
         if not function.is_declaration and function.name not in (_ENTRY, _STATUS):
             function.linkage = "internal"
@@ -192,6 +193,21 @@ def _cleaned(
     builder.getModulePassManager().run(module, builder)
     _refuse_raising(module.get_function(_STATUS))
     return module
+
+
+def _hold_to_convention(native: Any, lines: Sequence[str]) -> None:
+    """Compare how a kernel is called with how it wants to be: LLVM would not.
+
+    Raises:
+        TargetError: another version of its compiler has another convention.
+    """
+    (call,) = [line for line in lines if f'@"{native.name}"' in line]
+    passed = tuple(a.rsplit(" ", 1)[0] for a in call[call.index("(") + 1 : -1].split(", "))
+    if _signature(native) != ("i32", passed):
+        raise TargetError(
+            f"this version of Numba calls functions in an unknown way: {native.global_value_type}",
+            hint="tapec.custom_op knows that of Numba 0.62 to 0.68",
+        )
 
 
 def _refuse_raising(status: Any) -> None:

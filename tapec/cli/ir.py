@@ -14,6 +14,7 @@ import click
 import numpy as np
 
 from tapec.cli.programs import print_options, show
+from tapec.compiled.lowering import Lowered
 from tapec.compiler import lowered
 from tapec.errors import ValueError
 from tapec.ir.dims import symbol
@@ -33,9 +34,19 @@ from tapec.tensor import Tensor
     help="Call it once with ones of these types, 'f32[32,784] i32[32]', instead of running FILE "
     "as a program; or, for sizes left open, 'f32[N,784] i32[N]', only trace it.",
 )
+@click.option("--cost", is_flag=True, help="Show its arithmetic and memory traffic, by kernel.")
+@click.option("--memory", is_flag=True, help="Show the memory of a call, and what is in it.")
 @print_options
-def ir(where: str, after: str | None, shapes: str | None, locs: bool, full_constants: bool) -> None:
-    """Show the program of the compiled FUNCTION that FILE defines.
+def ir(
+    where: str,
+    after: str | None,
+    shapes: str | None,
+    cost: bool,
+    memory: bool,
+    locs: bool,
+    full_constants: bool,
+) -> None:
+    """Show the program of the compiled FUNCTION that FILE defines, or what it costs.
 
     FILE is run as a program, with what it prints on the standard error, and must call the
     function; or, with --shapes, it is only imported and the function is called here. FUNCTION may
@@ -51,11 +62,15 @@ def ir(where: str, after: str | None, shapes: str | None, locs: bool, full_const
         if all(t.is_static for t in types):
             if shapes is not None:
                 function(*(np.ones(t.static_shape, t.dtype.numpy) for t in types))
-            module = function.ir(after=after)
+            module = function.ir()
         else:
             module = function.trace(*(Tensor(None, t) for t in types))
-            module = module if after is None else lowered(module, after)
-    show(module, locs=locs, full_constants=full_constants)
+        program = Lowered(module)
+    if not (cost or memory):
+        module = module if after is None else lowered(module, after)
+        show(module, locs=locs, full_constants=full_constants)
+    for report in [program.memory] * memory + [program.cost] * cost:
+        click.echo(str(report()))
 
 
 @contextlib.contextmanager
