@@ -18,7 +18,8 @@ _INSTALLED = tuple(
 
 def is_users_code(code: CodeType, space: dict[str, Any]) -> bool:
     """Whether code is the user's, by its file; ``space`` are its globals."""
-    if is_ours(space.get("__name__") or ""):
+    module = space.get("__name__") or ""
+    if is_ours(module) or module.startswith("namedtuple_"):  # which Python writes
         return False
     file = code.co_filename
     if file.startswith("<") and isinstance(space.get("__file__"), str):

@@ -24,6 +24,8 @@ from tapec.tensor_shape import TensorShape
 #: What has no parts that change, and is compared by value.
 PLAIN = (int, float, complex, str, bytes, range, type(None), type(...), np.generic, np.dtype)
 _MOST_TEXT = 60
+#: Up to so many items a list is compared item by item in the source of a guard.
+_SHORT = 8
 
 
 class Place:
@@ -96,9 +98,9 @@ class Gap(Place):
         """None while there is no such key."""
         return self.owner.get(self.key)
 
-    def look(self, owner: str) -> str:
-        """A call of get."""
-        return f"{owner}.get({self.key!r})"
+    def source(self, owner: str, value: str) -> str:
+        """Whether it is still not there."""
+        return f"{self.key!r} not in {owner}"
 
 
 class Closed(Place):
@@ -206,8 +208,12 @@ class Contents(Place):
         return self._copy(self.owner)
 
     def source(self, owner: str, value: str) -> str:
-        """A comparison with the copy."""
-        return f"{self._equal.__name__}({owner}, {value})"
+        """A comparison with the copy; of a short list item by item, which is faster."""
+        whole = f"{self._equal.__name__}({owner}, {value})"
+        if type(self.owner) is not list or len(self.owner) > _SHORT:
+            return whole
+        items = "".join(f" and {owner}[{i}] is {value}[{i}]" for i in range(len(self.value)))
+        return f"(len({owner}) == {len(self.value)}{items} or {whole})"
 
     def holds(self) -> bool:
         """Whether the items are the same."""
@@ -227,14 +233,20 @@ def same_items(owner: Any, copy: list[Any]) -> bool:
 
 def same_entries(owner: Mapping[Any, Any], copy: dict[Any, Any]) -> bool:
     """Whether a dict has the same keys in the same order, with the same values."""
-    if len(owner) != len(copy) or not all(map(_is_or_same, owner, copy)):
+    if len(owner) != len(copy):
+        return False
+    if all(map(is_, owner, copy)) and all(map(is_, owner.values(), copy.values())):
+        return True
+    if not all(map(_is_or_same, owner, copy)):
         return False
     return all(map(_is_or_same, owner.values(), copy.values()))
 
 
 def same_members(owner: Any, copy: frozenset[Any]) -> bool:
     """Whether a set has the same members, of the same types."""
-    return owner == copy and {(type(x), x) for x in owner} == {(type(x), x) for x in copy}
+    if owner != copy:
+        return False
+    return not copy or {(type(x), x) for x in owner} == {(type(x), x) for x in copy}
 
 
 def same_bytes(owner: Any, copy: Any) -> bool:

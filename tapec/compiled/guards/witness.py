@@ -290,6 +290,8 @@ class Witness:
         self._places.setdefault(key, place)
         if isinstance(place, places.Contents | places.Missing | places.Gap | places.Current):
             return
+        if place.key == "__class__":
+            return  # of which objects tell
         if isinstance(place.value, np.ndarray):
             self._arrays.found(place)
         self._visit(place.value, place.path, joined.read)
