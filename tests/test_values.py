@@ -19,6 +19,7 @@ import pytest
 
 import tapec
 from tapec.debugging import check_gradients
+from tapec.ir import evaluator
 
 FOLDER = Path(__file__).parent / "conformance" / "api"
 sys.path.insert(0, str(FOLDER))
@@ -132,6 +133,13 @@ def test_compiled(expression: str) -> None:
     check(expression, own)
     if operands(expression):
         assert function.programs[0].executable.kernels
+    given, files = tensors(expression), set()
+    sys.setprofile(lambda frame, event, _: files.add(frame.f_code.co_filename))
+    try:
+        function(*given)
+    finally:
+        sys.setprofile(None)
+    assert evaluator.__file__ not in files  # native code did all of it
 
 
 def scalar_of(expression: str) -> tuple[Callable[..., tapec.Tensor], list[Any]]:
