@@ -50,19 +50,39 @@ class Adam:
             self.params[name].assign_sub(rate * m / (tapec.sqrt(v / correction) + EPSILON))
 
 
+class ClippedSgd:
+    """Steps against the gradient, which is shortened to norm 1 if it is longer."""
+
+    CLIP = 1.0
+
+    def __init__(self, params: Mapping[str, tapec.Variable], learning_rate: float) -> None:
+        self.params = params
+        self.learning_rate = learning_rate
+
+    def apply(self, gradients: Mapping[str, tapec.Tensor]) -> None:
+        """Move each parameter."""
+        norm = tapec.sqrt(tapec.add_n([tapec.reduce_sum(g * g) for g in gradients.values()]))
+        factor = self.learning_rate * tapec.minimum(1.0, self.CLIP / (norm + 1e-6))
+        for name, g in gradients.items():
+            self.params[name].assign_sub(factor * g)
+
+
 def zeros_like(variable: tapec.Variable) -> tapec.Variable:
     """Return a variable of zeros with the shape and dtype of another."""
     return tapec.Variable(np.zeros_like(variable.numpy()), trainable=False)
 
 
 def train_program(
-    loss: Callable[..., tapec.Tensor], data: dict[str, Any], learning_rate: float
+    loss: Callable[..., tapec.Tensor],
+    data: dict[str, Any],
+    learning_rate: float,
+    rule: type[Adam | ClippedSgd] = Adam,
 ) -> Program:
     """Compile one train step of ``loss(params, **batch)`` and return it as the harness wants it."""
     params = {name: tapec.Variable(array) for name, array in data["params"].items()}
     batch = [tapec.constant(array) for array in data["batch"].values()]
     names = list(data["batch"])
-    optimizer = Adam(params, learning_rate)
+    optimizer = rule(params, learning_rate)
 
     @tapec.compile
     def train_step(*batch: tapec.Tensor) -> tapec.Tensor:
