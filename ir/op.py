@@ -121,6 +121,8 @@ class Op:
     #: Cheap enough that fusion may compute it twice rather than store it.
     cheap: ClassVar[bool] = False
     commutative: ClassVar[bool] = False
+    #: It can add up what it gives for each row of a batch without making that: see `batch_sum`.
+    sums_batch: ClassVar[bool] = False
     #: What to do where a result, or its derivative, is NaN or infinite though no operand is.
     remedy: ClassVar[str] = ""
     #: It has a derivative, which the generic tests check to the third order.
@@ -192,6 +194,14 @@ class Op:
         new leading axis.
         """
         raise NotDifferentiableError(f"{self.name} cannot be mapped over a batch axis")
+
+    def merges_batch(self, op: Operation, batched: Sequence[bool]) -> bool:
+        """Whether `batch` makes one large operation of it, better than many small ones, and not these side by side."""
+        return False
+
+    def batch_sum(self, b: Builder, operands: Sequence[Value], **attrs: Any) -> Value:
+        """The sum, over a leading axis that all operands have, of what the operation gives for each (`sums_batch`)."""
+        raise NotImplementedError(f"{self.name} does not sum a batch")
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
         """The operation on complex numbers, in operations on reals: native code knows no others.

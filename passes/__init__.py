@@ -24,6 +24,7 @@ _TABLE = (
     Pass("commit", "tensor", "tensor", "Turn checks into a result on which updates depend."),
     Pass("batch", "tensor", "tensor", "Map functions over a new leading axis."),
     Pass("pairs", "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
+    Pass("hoist", "tensor", "tensor", "Take out of loops what need not be done turn by turn."),
     Pass("fuse", "tensor", "tensor", "Group operations into kernels."),
     Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
@@ -53,6 +54,11 @@ ORDER = (
     Constraint("commit", "fuse", "a kernel cannot raise"),
     Constraint("cse", "fuse", "what is computed twice would be fused twice"),
     Constraint("canonicalize", "fuse", "rules look at operations, not into kernels"),
+    Constraint("adjoint", "hoist", "most to take out is in loops that go back"),
+    Constraint("prune", "hoist", "marks in a body would hold back what they mark"),
+    Constraint("commit", "hoist", "a check tells which of its turns failed"),
+    Constraint("pairs", "hoist", "products of complex numbers are several of real ones"),
+    Constraint("hoist", "fuse", "a kernel is for one turn, or for all"),
     Constraint("fuse", "schedule", "what is scheduled are kernels"),
     Constraint("dce", "schedule", "a schedule is made for the results that a kernel has"),
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
@@ -60,7 +66,7 @@ ORDER = (
 )
 
 PIPELINES = {
-    "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, canonicalize, "
+    "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, hoist, canonicalize, "
     "cse, dce, fuse, schedule, plan, lower",
 }
 #: For programs that NumPy evaluates: all but what is done for machines.

@@ -1,4 +1,4 @@
-"""LSTM classifier: one loop over the sequence, in each turn both products of the cell; `hoist` takes one of them out."""
+"""LSTM classifier: a loop over the sequence, with both products of the cell in each turn; `hoist` takes one out."""
 
 from __future__ import annotations
 

@@ -72,6 +72,7 @@ class MatMul(SumOfProducts):
     """
 
     name = "matmul"
+    sums_batch = True
 
     def infer(
         self, *types: Any, transpose_a: bool = False, transpose_b: bool = False
@@ -149,6 +150,21 @@ class MatMul(SumOfProducts):
             return b.transpose(wide, permutation=(1, 0, 2))
         return b.matmul(*spread(b, operands, batched), **attrs)
 
+    def merges_batch(self, op: Operation, batched: Sequence[bool]) -> bool:
+        """Rows of matrices times one matrix are a taller matrix times that matrix."""
+        if op.result.tensor.rank != 2:
+            return False
+        if batched[0] and not batched[1]:
+            return not op.attrs.get("transpose_a", False)
+        return not batched[0] and bool(op.attrs.get("transpose_b", False))
+
+    def batch_sum(self, b: Builder, operands: Sequence[Value], **attrs: Any) -> Value:
+        """One product that sums over the batch and over the inner axis as one."""
+        x = _summed_first(b, operands[0], first=attrs.get("transpose_a", False))
+        y = _summed_first(b, operands[1], first=not attrs.get("transpose_b", False))
+        result: Value = b.matmul(x, y, transpose_a=True, transpose_b=False)
+        return result
+
     def contraction(
         self, *types: Any, transpose_a: bool = False, transpose_b: bool = False
     ) -> Contraction:
@@ -176,6 +192,18 @@ class MatMul(SumOfProducts):
         yield _sample((1, 3), (3, 1))
         yield _sample((2, 0), (0, 3))
         yield _sample((0, 2), (2, 3))
+
+
+def _summed_first(b: Builder, x: Value, *, first: bool) -> Value:
+    """``[…, n k, m]`` of a batch ``[n, …, k, m]``, or ``[n, …, m, k]`` unless the summed axis k is ``first``."""
+    last = x.tensor.rank - 1
+    ends = (last - 1, last) if first else (last, last - 1)
+    order = (*range(1, last - 1), 0, *ends)
+    if order != tuple(range(last + 1)):
+        x = b.transpose(x, permutation=order)
+    *lead, n, k, m = x.tensor.shape
+    result: Value = b.reshape(x, shape=(*lead, n * k, m))
+    return result
 
 
 def _matrix(x: TensorType, transposed: bool) -> tuple[DimLike, DimLike]:

@@ -130,6 +130,13 @@ class Sum(Reduction):
     combine = "add"
     numpy = np.add.reduce
     kinds = ("float", "int", "uint", "complex")
+    sums_batch = True
+
+    def batch_sum(self, b: Builder, operands: Sequence[Value], **attrs: Any) -> Value:
+        """A sum over the leading axis too."""
+        axes = (0, *(a + 1 for a in attrs["axes"]))
+        result: Value = b.sum(*operands, axes=axes)
+        return result
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
         """Both parts alike."""
