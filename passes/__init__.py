@@ -29,6 +29,7 @@ _TABLE = (
     Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
+    Pass("poll", "loop", "loop", "Mark the loops between whose turns a program may stop."),
     Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
 )
 PASSES = {row.name: row for row in _TABLE}
@@ -63,11 +64,12 @@ ORDER = (
     Constraint("dce", "schedule", "a schedule is made for the results that a kernel has"),
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
+    Constraint("lower", "poll", "whether a loop may be left depends on what is written before it"),
 )
 
 PIPELINES = {
     "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, hoist, canonicalize, "
-    "cse, dce, fuse, schedule, plan, lower",
+    "cse, dce, fuse, schedule, plan, lower, poll",
 }
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (

@@ -4,6 +4,9 @@ Of the kernels that can run, the one goes first that adds least to the memory in
 cotangent is consumed before the next is made, and an optimizer's update, which takes nothing, runs as soon as the last
 kernel has read the old weight. Ties keep the order of the program. A greedy order may be worse than the program's own;
 then that is kept.
+
+A loop that may take long comes before updates that it does not depend on: once something was updated, a step cannot be
+stopped any more (`tapec.passes.poll`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from tapec.ir.core import Body, Function, Operation, Value
 from tapec.ir.dims import typical
+from tapec.ir.ops.regions import may_take_long
 from tapec.passes.grouping import Group, sources
 
 Item = Group | Operation
@@ -72,16 +76,26 @@ class _Graph:
         for item, earlier in self.before.items():
             for other in earlier:
                 after[other].add(item)
+        long = [item for item in self.before if isinstance(item, Operation) and may_take_long(item)]
         for result, argument in function.updates.items():
             writer = maker.get(self._root(returned[result]))
             old = function.args[argument]
             if writer is None:
                 continue
-            later = _reachable(writer, after)
-            for item, read in self.reads.items():
-                if item not in later and any(self._root(v) is old for v in read):
-                    self.before[writer].add(item)
-                    after[item].add(writer)
+            if writer not in long:
+                self._put_before(writer, long, after)
+            readers = [i for i, r in self.reads.items() if any(self._root(v) is old for v in r)]
+            self._put_before(writer, readers, after)
+
+    def _put_before(
+        self, writer: Item, items: Iterable[Item], after: Mapping[Item, set[Item]]
+    ) -> None:
+        """Let an item come after others, unless they depend on it."""
+        later = _reachable(writer, after)
+        for item in items:
+            if item not in later:
+                self.before[writer].add(item)
+                after[item].add(writer)
 
     def sort(self, *, thrifty: bool) -> list[Item]:
         """An order; the program's own as far as possible, or one that saves memory."""

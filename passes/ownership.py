@@ -7,6 +7,8 @@ once more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Body, Function, Operation, Region, Value, clone_operation
 from tapec.ir.op import OPS
@@ -94,13 +96,18 @@ def _root(value: Value) -> Value:
     return value
 
 
-def first_writer(value: Value) -> Operation:
-    """The operation that first writes the memory of a value: a loop's result is made in that of what it takes."""
+def writers(value: Value) -> Iterator[Operation]:
+    """The operations that write the memory of a value, the last one first: a loop writes over what it takes."""
     op = value.op
-    assert op is not None
-    if isinstance(op.defn, KernelOp):
-        return op
-    if isinstance(op.defn, RegionOp):
-        place = op.defn.overwritten(op).get(value.index)
-        return op if place is None else first_writer(op.operands[place])
-    return first_writer(op.operands[0])
+    while op is not None:
+        if isinstance(op.defn, KernelOp):
+            yield op
+            return
+        place: int | None = 0
+        if isinstance(op.defn, RegionOp):
+            yield op
+            place = op.defn.overwritten(op).get(value.index)
+        if place is None:
+            return
+        value = op.operands[place]
+        op = value.op

@@ -11,15 +11,16 @@ expression that the entry computes. The arena grows with the largest call.
 
 A result that updates an argument is written into the argument's buffer if nobody reads the old value afterwards: no
 later kernel, and the kernel itself only the element that it replaces. Otherwise it waits in the arena, and a copy at
-the end moves it. What a loop carries is all the time in the place of its result, which is that of the operand too; its
-regions take turns in a part of the arena. A kernel cannot fail, so a step that has begun to write in place runs to its
-end. Places as text: `tapec.ir.placement`.
+the end moves it. So it does if a loop comes after the write that somebody may want to stop (`tapec.passes.poll`).
+What a loop carries is all the time in the place of its result, which is that of the operand too; its regions take
+turns in a part of the arena. A kernel cannot fail, so a step that has begun to write in place runs to its end. Places
+as text: `tapec.ir.placement`.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
@@ -30,10 +31,10 @@ from tapec.ir.op import OPS
 from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.loop import Yield
-from tapec.ir.ops.regions import RegionOp
+from tapec.ir.ops.regions import RegionOp, may_take_long
 from tapec.ir.placement import Place
 from tapec.passes.access import block_accesses, is_own, loops_of
-from tapec.passes.ownership import first_writer
+from tapec.passes.ownership import writers
 
 
 @dataclass(eq=False)
@@ -177,7 +178,10 @@ def _may_update(
     view = returned.op is not None and isinstance(returned.op.defn, Reinterpretation)
     if (returned if view else value).type != argument.type:
         return False
-    writer = first_writer(value)
+    chain = list(writers(value))
+    writer = chain[-1]
+    if not _is_whole(function, argument, chain, position):
+        return False
     for reader in _kernel_readers(argument):
         if position[reader] > position[writer]:
             return False
@@ -186,6 +190,31 @@ def _may_update(
         ):
             return False
     return True
+
+
+def _is_whole(
+    function: Function | Body,
+    argument: Value,
+    chain: Sequence[Operation],
+    position: dict[Operation, int],
+) -> bool:
+    """Whether an argument is as after a whole step, or a whole turn, wherever somebody may want to stop a loop.
+
+    ``chain`` are the operations that would write to it, the first one last.
+    """
+    long = [op for op in function.block.ops if may_take_long(op)]
+    if any(op not in chain and position[op] > position[chain[-1]] for op in long):
+        return False
+    # A loop that writes to it begins with what is there.
+    begins = chain[-1]
+    same = isinstance(begins.defn, KernelOp) and argument in begins.operands and _copies(begins)
+    return same or not any(op in chain for op in long)
+
+
+def _copies(kernel: Operation) -> bool:
+    """Whether a kernel gives its only operand as it is."""
+    block = kernel.regions[0].block
+    return len(block.ops) == 1 and list(block.terminator.operands) == block.args
 
 
 def _kernel_readers(value: Value) -> list[Operation]:

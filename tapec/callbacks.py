@@ -15,6 +15,7 @@ import numpy as np
 from tapec.ir.ops.host import HOST_FUNCTIONS, RAISED
 from tapec.ir.types import TensorType
 from tapec.recording import tracing
+from tapec.runtime.interrupts import called_back
 from tapec.tensor import Array
 
 #: A function of arrays; it gives as many arrays as were announced, of the types announced.
@@ -86,7 +87,8 @@ class Callback:
         """Be called by native code; never raise."""
         try:
             arrays = self._arrays(memory, extents)
-            results = self(*(a.copy() for a in arrays[: self._count]))
+            with called_back():
+                results = self(*(a.copy() for a in arrays[: self._count]))
             for place, result in zip(arrays[self._count :], results, strict=True):
                 place[...] = result
         except BaseException as error:

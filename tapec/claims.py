@@ -16,6 +16,9 @@ the thread that has them: a signal handler or a finalizer may call a step in the
 after the outer one has taken its arrays, it leaves a note, and the outer one takes them anew: between its last look for
 a note and the first native instruction there is no place where Python would run anything else.
 
+In the middle of native code, where a long loop lets signal handlers run or a program calls back, its Variables can be
+read (a copy is made) but not be updated.
+
 A child of fork gets Variables as whole steps left them: before, all claims are waited for.
 """
 
@@ -25,8 +28,12 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import count
-from threading import RLock
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from tapec.errors import RuntimeError
+from tapec.frames import here
+from tapec.runtime.interrupts import inside_native
 
 if TYPE_CHECKING:
     from tapec.tensor import Array
@@ -53,9 +60,10 @@ def survive_fork(owner: Any, name: str = "lock") -> None:
 class _Call:
     """A call of a program, from when it takes arrays to when native code is done."""
 
-    __slots__ = ("disturbed",)
+    __slots__ = ("disturbed", "thread")
 
     def __init__(self) -> None:
+        self.thread = get_ident()
         #: Whether its thread came back to the Variables meanwhile.
         self.disturbed = False
 
@@ -174,6 +182,8 @@ class Access:
         A claim that has a call already has it from this thread: that call was interrupted by this one.
         """
         mine, interrupted = _Call(), [claim.call for claim in claims]
+        if self._claim is not None and inside_native() and any(interrupted):
+            raise _in_the_middle()
         for claim in claims:
             claim.call = mine
         try:
@@ -210,10 +220,32 @@ def whole_array(variable: Variable) -> Array:
     for claim in variable.claims:
         if claim.call is not None:
             with claim.lock:  # who has it excludes all that write into the Variable
+                array = variable._array
                 if claim.call is not None:
                     claim.call.disturbed = True
-                return variable._array
+                    if inside_native():  # which will go on to write into the array
+                        array = array.copy()
+                return array
     return array
+
+
+def refuse_in_the_middle(variable: Variable) -> None:
+    """Hold code that runs in the middle of a step of its own thread to leave the step's Variables alone.
+
+    Raises:
+        RuntimeError: the step is writing into this one.
+    """
+    calls = [claim.call for claim in variable.claims]
+    if any(c is not None and c.thread == get_ident() for c in calls) and inside_native():
+        raise _in_the_middle()
+
+
+def _in_the_middle() -> RuntimeError:
+    return RuntimeError(
+        "a signal handler or callback would update Variables that the compiled function around it is updating",
+        location=here(),
+        hint="let it note what is to be done, and do that after the call",
+    )
 
 
 _held_at_fork: list[Any] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tapec import arguments
-from tapec.claims import Access, whole_array
+from tapec.claims import Access, refuse_in_the_middle, whole_array
 from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
@@ -299,6 +299,8 @@ class Variable(VariableUpdates, Operators):
     def _change(self, op: str, delta: Tensor) -> Variable:
         """Replace the value by that of an operation on it and ``delta``; no other thread's update is lost."""
         while True:
+            if self.claims:
+                refuse_in_the_middle(self)
             old = self._peek()
             new = apply(op, old, delta)
             if current_trace() is not None:

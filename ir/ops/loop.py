@@ -27,7 +27,8 @@ An entry takes the function's arguments, then a buffer for each result that upda
 there is one; its header names the arguments that receive the results. Indices are ``index`` scalars, one for each
 axis. A ``for`` runs while ``lo <= i < hi``, a ``while`` stops before that where its condition does not hold, and tells
 where;  ``unroll`` asks for that many copies of its body in a turn, ``parallel =
-true`` promises that iterations are independent (then nothing is carried). Kernels read and write only their arguments;
+true`` promises that iterations are independent (then nothing is carried); ``interruptible = true``, of the entry's
+loops, allows to leave the program between two turns. Kernels read and write only their arguments;
 two arguments of a kernel never overlap (a buffer updated in place is passed once).
 """
 
@@ -66,7 +67,12 @@ class For(LoopOp):
     pure = False
 
     def infer(
-        self, *types: Any, step: int = 1, parallel: bool = False, unroll: int = 1
+        self,
+        *types: Any,
+        step: int = 1,
+        parallel: bool = False,
+        unroll: int = 1,
+        interruptible: bool = False,
     ) -> tuple[Type, ...]:
         """The carried values' types."""
         if len(types) < 2 or types[:2] != (_INDEX, _INDEX):
@@ -85,7 +91,7 @@ class While(LoopOp):
     name = "while"
     pure = False
 
-    def infer(self, *types: Any) -> TensorType:
+    def infer(self, *types: Any, interruptible: bool = False) -> TensorType:
         """An index."""
         if types != (_INDEX, _INDEX):
             raise DTypeError("while: the bounds must be index")

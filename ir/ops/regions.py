@@ -101,6 +101,10 @@ class RegionOp(Op):
         """Results by number that are made in the memory of an operand, whose value nobody may need then."""
         return {}
 
+    def may_take_long(self, op: Operation) -> bool:
+        """Whether somebody may want to stop it."""
+        return any(may_take_long(inner) for region in op.regions for inner in region.block.ops)
+
     def needs(self, op: Operation) -> tuple[list[int], list[int]]:
         """The operands and the results that somebody reads, or that what is read depends on."""
         raise NotImplementedError
@@ -160,6 +164,11 @@ class RegionOp(Op):
         for old, result in zip(kept, new.results, strict=True):
             result.name = old.name
         return new
+
+
+def may_take_long(op: Operation) -> bool:
+    """Whether an operation is a loop, or has one inside, that somebody may want to stop."""
+    return isinstance(op.defn, RegionOp) and op.defn.may_take_long(op)
 
 
 def _forget_dead(block: Block) -> None:

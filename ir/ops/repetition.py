@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: What stands for no bound where a number has to be.
 ENDLESS_TURNS = 2**62
+#: Turns that nobody waits for.
+_FEW_TURNS = 100
 
 
 class Loop(RegionOp):
@@ -52,6 +54,12 @@ class Loop(RegionOp):
         """Whether there may be no turn at all."""
         length = op.attrs["length"]
         return len(op.regions) > 1 or bool(op.attrs.get("counted")) or length == 0
+
+    def may_take_long(self, op: Operation) -> bool:
+        """Whether there are many turns, or nobody knows how many."""
+        length = op.attrs["length"]
+        few = isinstance(length, int) and 0 <= length <= _FEW_TURNS
+        return not few or super().may_take_long(op)
 
     def result_types(self, op: Operation) -> tuple[Type, ...]:
         """The carried values' types, and those of the stacked rows."""

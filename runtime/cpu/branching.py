@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tapec.ir.core import Operation
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu import polling, spelling
 from tapec.runtime.cpu.function import Affine
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def while_op(k: KernelWriter, op: Operation) -> None:
     def turn(i: Affine) -> None:
         k.affine[body.args[0]] = i
         k.block(body)
+        if op.attrs.get("interruptible"):
+            polling.poll(k, op)
 
     k.define(op.result, k.loop_while(low, high, holds, turn))
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tapec.ir.core import Block, Function, Module, Operation
+from tapec.ir.core import Function
 from tapec.ir.dims import plain_symbol
 from tapec.ir.errors import TargetError
-from tapec.ir.ops import loop
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Type
+from tapec.runtime.cpu import polling
 from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
@@ -32,8 +32,6 @@ from tapec.runtime.executable import MISMATCH
 from tapec.runtime.symbols import symbols_of
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
-#: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
-LONG_WORK = 200_000
 #: In front of an arena: the block it was cut from, and its size.
 _HEADER = 16
 
@@ -88,6 +86,7 @@ class EntryWriter(FunctionWriter):
         self.function = function
         self.release_gil = release_gil
         self.has_arena = bool(function.attrs.get("arena", 0))
+        self.polls = polling.is_wanted(function)
         count = len(function.args) - self.has_arena
         self.types = [buffer_type(arg.type) for arg in function.args[:count]]
         self.inputs = function.attrs.get("inputs", count)
@@ -120,6 +119,8 @@ class EntryWriter(FunctionWriter):
         self._write_failures(results)
         header = f"define hidden ptr @{CALL}(ptr %self, ptr %args, i64 %count) #0"
         self.writer.add_function(self.text(header))
+        if self.polls:
+            self.writer.add_function(polling.functions(self.writer))
         if self.has_arena:
             self.writer.add_function(_arena_functions(self.writer))
 
@@ -129,15 +130,23 @@ class EntryWriter(FunctionWriter):
         if self.has_arena:
             arguments.append(f"ptr {self._take_arena()}")
         symbols = [f"i64 {self.index(self.symbols[s])}" for s in symbols_of(self.function)]
-        call = f"call void {ENTRY}({', '.join(arguments + symbols)})"
+        if self.polls:
+            signals = self.alloca(16)
+            self.line(f"store i64 {polling.BUDGET}, ptr {signals}")
+            last = self.emit(f"getelementptr i8, ptr {signals}, i64 8")
+            self.line(f"store i64 0, ptr {last}")
+            symbols.append(f"ptr {signals}")
+        call = f"call i1 {ENTRY}({', '.join(arguments + symbols)})"
         if self.release_gil:
             state = self.emit(self._outside("ptr", "python:PyEval_SaveThread"))
-            self.line(call)
+            stopped = self.emit(call)
             self.line(self._outside("void", "python:PyEval_RestoreThread", f"ptr {state}"))
         else:
-            self.line(call)
+            stopped = self.emit(call)
         if self.has_arena:
             self.line(f"call void @tapec.keep({arguments[-1]})")
+        if self.polls:
+            self._require(f"icmp eq i1 {stopped}, false", "stopped")
 
     def _results(self, table: str) -> str:
         """Fill the table with the arrays for results; return what the function will: their list, or None."""
@@ -146,7 +155,7 @@ class EntryWriter(FunctionWriter):
                 self.index(self.dim(dim))  # here, so that both ways see it
         make, take, go = (self.fresh(stem) for stem in ("make", "take", "go"))
         self.line(f"br i1 {self.make}, label %{make}, label %{take}")
-        self._label(make)
+        self.label(make)
         outputs = range(self.inputs, len(self.types))
         listed = self.emit(self._outside("ptr", "python:PyList_New", f"i64 {len(outputs)}"))
         self._require(f"icmp ne ptr {listed}, null", "failed")
@@ -167,7 +176,7 @@ class EntryWriter(FunctionWriter):
             self._require(f"icmp ne ptr {array}, null", "drop")
         made_in = self.scopes[-1].label
         self.line(f"br label %{go}")
-        self._label(take)
+        self.label(take)
         if outputs:
             brought = [self._field("ptr", "%args", 8 * i) for i in outputs]
             for i, obj in zip(outputs, brought, strict=True):
@@ -178,7 +187,7 @@ class EntryWriter(FunctionWriter):
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {none}"))
         taken_in = self.scopes[-1].label
         self.line(f"br label %{go}")
-        self._label(go)
+        self.label(go)
         self._listed = listed
         return self.emit(f"phi ptr [ {listed}, %{made_in} ], [ {none}, %{taken_in} ]")
 
@@ -198,30 +207,29 @@ class EntryWriter(FunctionWriter):
         self.line(f"store ptr {obj}, ptr {place}")
 
     def _write_failures(self, results: str) -> None:
-        self._label("mismatch")
+        self.label("mismatch")
         text = self.writer.constant(np.frombuffer(MISMATCH.encode() + b"\0", np.uint8))
         error = self._host("error:TypeError")
         self.line(self._outside("void", "python:PyErr_SetString", f"ptr {error}", f"ptr {text}"))
         self.line("br label %failed")
-        self._label("drop")
+        self.label("drop")
         self.line(self._outside("void", "python:Py_DecRef", f"ptr {self._listed}"))
         self.line("br label %failed")
         if self.updated:
-            self._label("apart")
+            self.label("apart")
             self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
             self.line("br label %mismatch")
         if self.has_arena:
-            self._label("nomemory")
+            self.label("nomemory")
             self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
             self.emit(self._outside("ptr", "python:PyErr_NoMemory"))
             self.line("br label %failed")
-        self._label("failed")
+        if self.polls:  # the error is there already
+            self.label("stopped")
+            self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+            self.line("br label %failed")
+        self.label("failed")
         self.line("ret ptr null")
-
-    def _label(self, name: str) -> None:
-        """Start a block."""
-        self.scopes[-1].lines.append(f"{name}:")
-        self.scopes[-1].label = name
 
     # ---- pieces
 
@@ -240,7 +248,7 @@ class EntryWriter(FunctionWriter):
         following = self.fresh("ok")
         name = self.emit(condition)
         self.line(f"br i1 {name}, label %{following}, label %{otherwise}")
-        self._label(following)
+        self.label(following)
 
     def _check_array(self, obj: str, i: int) -> None:
         """Class, dtype, rank and flags."""
@@ -398,28 +406,3 @@ define hidden void @{release}() #0 {{
   ret void
 }}
 """
-
-
-def work(module: Module) -> int:
-    """Operations that one run executes, roughly: loops of unknown length count as a thousand turns."""
-    return _block_work(module.entry.block, module)
-
-
-def _block_work(block: Block, module: Module) -> int:
-    total = 0
-    for op in block.ops:
-        inner = sum(_block_work(b, module) for region in op.regions for b in region.blocks)
-        if isinstance(op.defn, loop.Launch):
-            inner = _block_work(module.functions[op.attrs["kernel"]].block, module)
-        elif isinstance(op.defn, loop.For | loop.While):
-            inner *= _turns(op)
-        total += 1 + inner
-    return total
-
-
-def _turns(op: Operation) -> int:
-    bounds = [v.op.attrs["value"] if v.op and "value" in v.op.attrs else None for v in op.operands]
-    low, high = bounds[:2]
-    if isinstance(low, int) and isinstance(high, int):
-        return max(high - low, 0) // int(op.attrs.get("step", 1)) + 1
-    return 1000

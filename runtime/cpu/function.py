@@ -71,6 +71,11 @@ class FunctionWriter:
         """Write an instruction here."""
         self.scopes[-1].lines.append(text + self.mark)
 
+    def label(self, name: str) -> None:
+        """Start a block."""
+        self.scopes[-1].lines.append(f"{name}:")
+        self.scopes[-1].label = name
+
     def emit(self, text: str) -> str:
         """Write an instruction here and name its result."""
         name = "%" + self.fresh()

@@ -32,6 +32,7 @@ from tapec.runtime.cpu import (
     foreign,
     lanes,
     parallel,
+    polling,
     spelling,
 )
 from tapec.runtime.cpu.function import Affine, FunctionWriter
@@ -141,12 +142,15 @@ class KernelWriter(FunctionWriter):
         """Add the function to the module."""
         is_kernel = self.function.kind == "kernel"
         self.block(self.function.block)
-        self.line("ret void")
+        self.line("ret void" if is_kernel else "ret i1 false")
         pointer = "ptr noalias" if is_kernel else "ptr"
         arguments = [f"{pointer} {self.names[a]}" for a in self.function.args]
         arguments += [f"i64 %dim.{name}" for name in symbols_of(self.function)]
-        name = kernel_name(self.function.name) if is_kernel else ENTRY
-        header = f"define internal void {name}({', '.join(arguments)}) noinline #0"
+        if polling.is_wanted(self.function):
+            arguments.append("ptr %signals")
+            polling.way_out(self)
+        name = f"void {kernel_name(self.function.name)}" if is_kernel else f"i1 {ENTRY}"
+        header = f"define internal {name}({', '.join(arguments)}) noinline #0"
         self.writer.add_function(self.text(header))
 
     def block(self, block: Block) -> list[Value]:
@@ -406,7 +410,10 @@ class KernelWriter(FunctionWriter):
         def body(i: Affine, carried: Sequence[str]) -> Sequence[str]:
             self.affine[block.args[0]] = i
             self.define_all(block.args[1:], carried)
-            return [self.name(v) for v in self.block(block)]
+            results = [self.name(v) for v in self.block(block)]
+            if op.attrs.get("interruptible"):
+                polling.poll(self, op)
+            return results
 
         def several(i: Affine, carried: Sequence[str]) -> Sequence[str]:
             for copy in range(unroll):

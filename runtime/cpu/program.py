@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tapec.ir.core import Module
 from tapec.runtime.cache import Cache
-from tapec.runtime.cpu import entry
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.image import link
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
 from tapec.runtime.cpu.shared_object import shared_object
+from tapec.runtime.cpu.work import takes_long
 from tapec.runtime.executable import Executable, Signature
 
 
@@ -75,8 +75,7 @@ def write_text(
 ) -> tuple[str, list[str]]:
     """The LLVM text of a module, and what it needs from this process; ``lines``: with a line table."""
     writer = ModuleWriter(module, threads=threads, lines=lines)
-    long = entry.work(module) > entry.LONG_WORK
-    EntryWriter(writer, module.entry, release_gil=long, apart=apart).write()
+    EntryWriter(writer, module.entry, release_gil=takes_long(module), apart=apart).write()
     return writer.write(), writer.host
 
 

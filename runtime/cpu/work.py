@@ -1,0 +1,39 @@
+"""How much a program does, roughly: whether others run meanwhile, how often a loop looks for signals."""
+
+from __future__ import annotations
+
+from tapec.ir.core import Block, Module, Operation
+from tapec.ir.ops import loop
+
+#: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
+LONG_WORK = 200_000
+#: Turns of a loop whose length is not known.
+_UNKNOWN = 1000
+
+
+def takes_long(module: Module) -> bool:
+    """Whether other threads should have the interpreter meanwhile: there is much to do, or nobody knows how much."""
+    loops = (op for op in module.entry.walk() if isinstance(op.defn, loop.For | loop.While))
+    return any(_turns(op) is None for op in loops) or work(module.entry.block, module) > LONG_WORK
+
+
+def work(block: Block, module: Module) -> int:
+    """Operations that one run of a block executes."""
+    total = 0
+    for op in block.ops:
+        inner = sum(work(b, module) for region in op.regions for b in region.blocks)
+        if isinstance(op.defn, loop.Launch):
+            inner = work(module.functions[op.attrs["kernel"]].block, module)
+        elif isinstance(op.defn, loop.For | loop.While):
+            turns = _turns(op)
+            inner *= _UNKNOWN if turns is None else turns
+        total += 1 + inner
+    return total
+
+
+def _turns(op: Operation) -> int | None:
+    bounds = [v.op.attrs["value"] if v.op and "value" in v.op.attrs else None for v in op.operands]
+    low, high = bounds[:2]
+    if isinstance(low, int) and isinstance(high, int):
+        return max(high - low, 0) // int(op.attrs.get("step", 1)) + 1
+    return None
