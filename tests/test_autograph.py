@@ -240,6 +240,24 @@ def test_loops(loop: Any, value: float) -> None:
     both(loop, scalar(value))
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_loop_that_forgets_where_it_began_has_no_gradient_by_that(turns: int) -> None:
+    def f(x: Any, n: Any) -> Any:
+        y, z = x * 2.0, tapec.stack([x, x])
+        for i in tapec.range(n):
+            y = tapec.cast(i, tapec.float32)
+            z = tapec.ones([2])
+        return y + tapec.reduce_sum(z)
+
+    for function in (f, tapec.compile(f)):
+        x = scalar(3.0)
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x, tapec.constant(turns))
+        gradient = tape.gradient(y, x, unconnected_gradients="zero")
+        assert float(gradient) == (0.0 if turns else 4.0)
+
+
 def test_rows() -> None:
     def f(x: Any, y: Any) -> Any:
         s = tapec.zeros([2])

@@ -59,6 +59,13 @@ def test_linear_regression(run: Run) -> None:
     assert abs(number(r"compiled +\S+ +(\S+)", out) - 3.0) < 0.05
 
 
+def test_adaptive_training(run: Run) -> None:
+    out = run("adaptive_training")
+    compiled, eager = (number(rf"{name} +error (\S+)", out) for name in ("compiled", "eager"))
+    assert compiled < 0.01
+    assert abs(compiled - eager) < 0.1 * eager
+
+
 def test_train_digits(run: Run) -> None:
     out = run("train_digits")
     rows = {row.split("│")[1].strip(): row.split("│") for row in out.splitlines() if "%" in row}

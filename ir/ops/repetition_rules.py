@@ -34,9 +34,9 @@ def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -
     operands: list[Value | None] = [None] * len(op.operands)
     flow = _Flow.of(op, cts, len(carried), len(stacked))
     if flow is None:
-        if defn.may_be_empty(op):
-            for i in range(len(carried)):
-                operands[len(counts) + i] = cts[i]
+        for i, ct in enumerate(cts[: len(carried)]):
+            if ct is not None and defn.may_be_empty(op):
+                operands[len(counts) + i] = _if_no_turn(defn, b, op, ct)
         return tuple(operands)
     first = [
         ct if (ct := cts[i]) is not None else b.full_like(0, op.results[i]) for i in flow.around
@@ -63,6 +63,18 @@ def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -
     for i, cotangent in zip([*flow.rest, *flow.rows], found[len(flow.around) :], strict=True):
         operands[len(counts) + i] = cotangent
     return tuple(operands)
+
+
+def _if_no_turn(defn: Loop, b: Builder, op: Operation, ct: Value) -> Value:
+    """A cotangent, or zeros if there was a turn."""
+    if op.attrs["length"] == 0:
+        return ct
+    (turns,) = _turns(defn, op)
+    none = b.le(turns, b.full_like(0, turns))
+    if ct.tensor.rank:
+        none = b.broadcast(none, shape=ct.tensor.shape, axes=())
+    result: Value = b.where(none, ct, b.full_like(0, ct))
+    return result
 
 
 @dataclass

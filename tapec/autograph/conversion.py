@@ -32,6 +32,9 @@ _INSTALLED = tuple(
     | {site.getusersitepackages()}
 )
 
+#: Why a function without control flow and calls has no converted code.
+NOTHING = "it has nothing to convert"
+
 #: For each code object and file (equal code of two files is equal) its converted code, or why there is none.
 _known: weakref.WeakKeyDictionary[CodeType, dict[str, CodeType | str]]
 _known = weakref.WeakKeyDictionary()
@@ -167,7 +170,7 @@ def _convert(function: FunctionType) -> CodeType | str:
         return "its source is not available, or has changed since it was imported"
     try:
         if not rewriting().rewritten(source.node, source.owner):
-            return "it has nothing to convert"
+            return NOTHING
     except Refused as refusal:
         return str(refusal)
     made = compiled(source, code)

@@ -98,7 +98,7 @@ class _Jumps:
             if isinstance(node, ast.If):
                 found, rest = self._branch(node, rest, loop)
             elif isinstance(node, ast.While | ast.For):
-                found, rest = self._loop(node, rest, loop)
+                found = self._loop(node, loop)
             else:
                 found = self._other(node, loop)
             done += found.body
@@ -151,10 +151,7 @@ class _Jumps:
                 return True
         return False
 
-    def _loop(
-        self, node: ast.While | ast.For, rest: Sequence[ast.stmt], loop: _Loop | None
-    ) -> tuple[_Lowered, Sequence[ast.stmt]]:
-        """A loop, and the rest of its block, to which an ``else`` belongs that nothing can skip."""
+    def _loop(self, node: ast.While | ast.For, loop: _Loop | None) -> _Lowered:
         self._loops += 1
         own = _Loop(f"{OURS}ends_{self._loops}", f"{OURS}skips_{self._loops}")
         inner = self._block(node.body, own)
@@ -171,13 +168,13 @@ class _Jumps:
         before = [_set(own.ends, False, node)] if own.ends in exits else []
         flags = frozenset(exits) - {own.ends}
         done: list[ast.stmt] = [*before, new]
-        if node.orelse and exits:
-            otherwise = self._block(node.orelse, loop)
+        otherwise = self._block(node.orelse, loop)
+        if exits and otherwise.body:
             done.append(self._unless(exits, otherwise.body, node.orelse[0]))
-            flags |= otherwise.flags
-        elif node.orelse:
-            rest = [*node.orelse, *rest]
-        return _Lowered(done, flags), rest
+        else:
+            done += otherwise.body
+        always = otherwise.always and not exits
+        return _Lowered(done, flags | otherwise.flags, always)
 
     def _other(self, node: ast.stmt, loop: _Loop | None) -> _Lowered:
         """A statement that stays what it is, around blocks without jumps."""
