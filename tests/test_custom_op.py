@@ -313,3 +313,32 @@ def test_programs_are_kept_by_the_kernels_code(tmp_path: Path) -> None:
     assert said[0][0] == said[1][0] != said[2][0]
     assert float(said[0][1]) == float(said[1][1]) == 2 * float(said[2][1])
     assert [words[2] for words in said] == ["compiled", "kept", "compiled"]
+
+
+CACHED = """
+import math, numba, tapec
+@tapec.custom_op("acme.cached")
+@numba.njit(error_model="numpy", cache=True)
+def cached(x):
+    return math.sin(x)
+print(float(tapec.compile(cached)(1.0)), float(cached(1.0)), sum(cached.python_function.stats.cache_hits.values()))
+"""
+
+
+def test_kernels_in_numbas_cache(tmp_path: Path) -> None:
+    """Numba keeps no LLVM text on disk: what it finds there is compiled again."""
+    script = tmp_path / "cached.py"
+    script.write_text(CACHED)
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env={"TAPEC_CACHE": "0", "PATH": "/usr/bin:/bin", "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(done.stdout.split())
+        assert not done.stderr
+    assert said[0][:2] == said[1][:2]
+    assert [words[2] for words in said] == ["0", "1"]

@@ -109,6 +109,19 @@ def test_kernels_that_may_raise_are_refused() -> None:
     assert re.search(r"ArithmeticError at .*test_refused_kernels\.py:\d+", refused(checked, 1.0))
 
 
+def test_signatures_of_njit_are_respected() -> None:
+    njit: Any = numba.njit
+    op = tapec.custom_op("test.signed")(njit("float64(float64)", error_model="numpy")(same))
+    try:
+        x = tapec.constant([1.0, 2.0], tapec.float64)
+        for run in (op, tapec.compile(op)):
+            assert run(x).numpy().tolist() == [1.0, 2.0]
+        with pytest.raises(InvalidArgumentError, match=r"for \(float64\), not for \(float32\)"):
+            op(tapec.constant([1.0]))
+    finally:
+        del OPS["test.signed"]
+
+
 def test_kernels_with_effects_are_refused() -> None:
     def chance(x: Any) -> Any:
         return x + random.random()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapec.ir.errors import DTypeError
-from tapec.ir.types import DType
+from tapec.ir.types import BOOL, DType, as_dtype
 
 #: Numba's compiler may be entered by one thread at a time.
 _LOCK = threading.RLock()
@@ -52,7 +52,7 @@ class Compiled:
         text: the LLVM module.
         native: the name of the kernel's function in it.
         call: the same as a function of Python's.
-        result: the dtype that it returns, or None if it returns nothing.
+        returned: the name of the type that it returns.
     """
 
     def __init__(self, name: str, function: Any, types: Sequence[Any]) -> None:
@@ -65,12 +65,21 @@ class Compiled:
 
         with _LOCK:
             dispatcher = _dispatcher(function)
-            try:
-                dispatcher.compile(tuple(types))
-            except NumbaError as error:
-                listed = ", ".join(map(str, types))
+            known = tuple(types) in dispatcher.overloads
+            if not known and not dispatcher._can_compile:
                 raise DTypeError(
-                    f"{name} cannot be compiled for ({listed}): {_first_line(error)}",
+                    f"{name} was compiled by njit for {_listed(dispatcher)}, not for {_shown(types)}",
+                    hint="convert the operands with cast, or give njit no signatures",
+                )
+            try:
+                if not known:
+                    dispatcher.compile(tuple(types))
+                if _is_from_cache(dispatcher, tuple(types)):
+                    dispatcher = _uncached(dispatcher)
+                    dispatcher.compile(tuple(types))
+            except NumbaError as error:
+                raise DTypeError(
+                    f"{name} cannot be compiled for {_shown(types)}: {_first_line(error)}",
                     hint="Numba's message is behind this one",
                 ) from error
             self._result = dispatcher.overloads[tuple(types)]
@@ -82,19 +91,14 @@ class Compiled:
     @property
     def result(self) -> DType | None:
         """The dtype that the kernel returns; None if that is no number."""
-        from tapec.ir.types import as_dtype
+        from numba.core import types
 
-        returned = self._result.signature.return_type
-        if self.returned == "bool":
-            return as_dtype("bool")
-        try:
-            return (
-                as_dtype(self.returned)
-                if returned.__class__.__name__ in ("Integer", "Float", "IntegerLiteral")
-                else None
-            )
-        except TypeError:
-            return None
+        unliteral: Any = types.unliteral
+        returned = unliteral(self._result.signature.return_type)
+        if isinstance(returned, types.Boolean):
+            return BOOL
+        is_real = isinstance(returned, types.Integer | types.Float)
+        return as_dtype(str(returned)) if is_real else None
 
     def address(self, symbol: str) -> int:
         """Where a function is that the code calls, or the code's own; 0 if this process has none of the name."""
@@ -157,13 +161,7 @@ def elementwise(function: Any, types: Sequence[Any]) -> Callable[..., Any]:
 
 def _refuse(name: str, dtypes: Sequence[DType]) -> None:
     for dtype in dtypes:
-        if (
-            dtype.kind not in _KINDS
-            or dtype.bits < 8 * dtype.bytes
-            or dtype.code in ("f16", "bf16")
-        ):
-            if dtype.is_bool:
-                continue
+        if dtype.kind not in _KINDS or dtype.code in ("f16", "bf16"):
             raise DTypeError(
                 f"{name} does not take {dtype.name}: kernels are compiled by Numba",
                 hint="convert it with cast, to float32 for example",
@@ -179,8 +177,29 @@ def _dispatcher(function: Any) -> Any:
     return numba.njit(error_model="numpy")(function)
 
 
+def _is_from_cache(dispatcher: Any, types: tuple[Any, ...]) -> bool:
+    """Whether Numba found the code on disk (``cache=True``), where it keeps no LLVM text."""
+    return bool(getattr(dispatcher.overloads[types].library, "_disable_inspection", False))
+
+
+def _uncached(dispatcher: Any) -> Any:
+    """A dispatcher of the same options that looks at no disk."""
+    import numba
+
+    options = {k: v for k, v in dispatcher.targetoptions.items() if k != "nopython"}
+    return numba.njit(**options)(dispatcher.py_func)
+
+
+def _shown(types: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _listed(dispatcher: Any) -> str:
+    return " and ".join(map(_shown, dispatcher.overloads))
+
+
 def _first_line(error: Exception) -> str:
+    """The first line of Numba's message that says what is wrong, not where it was noticed."""
     lines = [line.strip() for line in str(error).splitlines()]
-    skipped = ("Failed in", "During", "File", "")
-    said = [line for line in lines if line and not line.startswith(skipped[:3])]
+    said = [line for line in lines if line and not line.startswith(("Failed in", "During", "File"))]
     return said[0] if said else type(error).__name__
