@@ -210,12 +210,13 @@ def _planned(
     for op in function.block.ops:
         if op.regions or len(op.results) != 1 or not op.defn.pure:
             return None
-        signature = signature_of(op.name, [v.tensor for v in op.operands], op.parameters)
         if all(v in constants for v in op.operands):
-            array = np.asarray(signature.kernel(*[constants[v].array for v in op.operands]))
-            constants[op.result] = EagerTensor(array, signature.outputs[0])
+            given = [constants[v].array for v in op.operands]
+            array = np.asarray(op.defn.evaluate(*given, **op.parameters))
+            constants[op.result] = EagerTensor(array, op.result.tensor)
         else:
-            ops.append((op, signature))
+            types = [v.tensor for v in op.operands]
+            ops.append((op, signature_of(op.name, types, op.parameters)))
     used = {v for op, _ in ops for v in op.operands}
     kept = [v for v in constants if v in used]
     plan = Plan(inputs, [constants[v] for v in kept])

@@ -73,12 +73,14 @@ class Visit(NamedTuple):
     function: str
 
 
-def visit() -> Visit:
+def visit(skipped: int = 1) -> Visit:
     """The line of the user's own code that led here through other packages, and the function of theirs that it called.
 
-    Code that is itself installed has no other line than its nearest one.
+    Code that is itself installed has no other line than its nearest one. For ``skipped`` see `origin`.
     """
-    nearest, function = origin(), ""
+    nearest, function = origin(skipped + 1), ""
+    if nearest is None or not _is_installed(nearest[0].co_filename):
+        return tuple.__new__(Visit, (nearest, ""))  # in half the time of Visit(…)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

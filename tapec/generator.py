@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tapec.claims import survive_fork
+from tapec.composite import composed
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
@@ -43,6 +44,10 @@ class Algorithm(IntEnum):
     PHILOX = 1
     THREEFRY = 2
     AUTO_SELECT = 3
+
+
+def _moved_on(key: Tensor) -> Tensor:
+    return add(key, as_tensor([0, 1], U64))
 
 
 class Generator:
@@ -125,7 +130,7 @@ class Generator:
         """The key of the next draw; the state moves on."""
         with self._lock:
             key = self.state.read_value()
-            self.state.assign(add(key, as_tensor([0, 1], U64)))
+            self.state.assign(composed(_moved_on, key))
         return key
 
     def skip(self, delta: int) -> None:

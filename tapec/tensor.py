@@ -89,7 +89,7 @@ class Tensor(Operators):
             TypeError: the tensor belongs to a function that is being compiled, so it has no value yet.
         """
         if self._array is None:
-            by = visit()
+            by = visit(2)  # what calls this is ours
             instead = counterpart(by.function)
             raise TypeError(
                 f"this tensor ({self.type}) is a value of a compiled function and has no elements here"
@@ -274,7 +274,7 @@ def departs(thing: Tensor | Variable, how: str) -> None:
     tapes = active_tapes()
     if not tapes:
         return
-    by = visit()
+    by = visit(2)  # what calls this is ours
     if by.function and any(tape.follows(thing) for tape in tapes):
         require_none(by)
     for tape in tapes:

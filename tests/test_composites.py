@@ -156,6 +156,28 @@ def test_checks_see_every_operation() -> None:
         tapec.debugging.disable_check_numerics()
 
 
+def test_constants_are_computed_once(plans: dict[Any, Any]) -> None:
+    def scaled(x: Any) -> Any:
+        return x * tapec.constant([1.0, 2.0]) + tapec.cast(tapec.constant([1, 2]), tapec.float32)
+
+    x = tapec.constant([3.0, 4.0])
+    assert [composite.composed(scaled, x).numpy().tolist() for _ in range(3)] == [[4.0, 10.0]] * 3
+    (plan,) = plans.values()
+    assert [step.signature.defn.name for step in plan.steps] == ["mul", "add"]
+
+
+def test_what_has_captures_is_not_planned(plans: dict[Any, Any]) -> None:
+    outside = tapec.Variable([1.0, 2.0])
+    x = tapec.constant([3.0, 4.0])
+    for value in (1.0, 2.0, 3.0):
+        outside.assign([value, value])
+        assert composite.composed(lambda x: x * outside, x).numpy().tolist() == [
+            3 * value,
+            4 * value,
+        ]
+    assert not any(plans.values())
+
+
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch, plans: dict[Any, Any]) -> None:
     monkeypatch.setattr(composite, "_CAPACITY", 4)
     for size in range(1, 12):

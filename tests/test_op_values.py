@@ -16,7 +16,7 @@ from tapec.ir.core import Function
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import OPS
-from tapec.ir.ops.random import philox
+from tapec.ir.ops.random import philox, philox_blocks
 from tapec.ir.types import (
     BF16,
     BOOL,
@@ -227,6 +227,18 @@ def test_philox(index: int, counter: int, seed: int, words: list[int]) -> None:
     with np.errstate(over="ignore"):
         found = philox(ARRAYS, np.uint64(seed), np.uint64(counter), np.uint64(index))
     assert [int(w) for w in found] == words
+    blocks = philox_blocks(*(np.array([[n]], np.uint64) for n in (seed, counter, index)))
+    assert [int(w[0, 0]) for w in blocks] == words
+
+
+def test_blocks_are_those_of_each_key_and_position() -> None:
+    rng = np.random.default_rng(0)
+    seed, counter = rng.integers(0, 2**63, (2, 3, 1, 1), dtype=np.uint64)
+    index = rng.integers(0, 2**40, (1, 2, 5), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        wanted = philox(ARRAYS, seed, counter, index)
+    for found, word in zip(philox_blocks(seed, counter, index), wanted, strict=True):
+        np.testing.assert_array_equal(found, np.broadcast_to(word, found.shape))
 
 
 def drawn(name: str, dtype: DType, *shape: int, key: Any = (7, 3)) -> Any:

@@ -207,6 +207,8 @@ class Cast(Elementwise):
             x = x.real
         if dtype.is_bool:
             return x != 0
+        if x.dtype.kind in "biu" and dtype.bits >= 32:
+            return x.astype(dtype.numpy)  # NumPy has nothing to warn of
         with np.errstate(all="ignore"):
             if dtype.is_integer and x.dtype.kind not in "biu":
                 return _truncate(x.astype(np.float64), dtype)

@@ -230,7 +230,8 @@ class Trail:
         """Remember that elements were taken off the tape."""
         key = thing.id if isinstance(thing, Tensor) else thing
         if len(self.departures) < CAPACITY:
-            self.departures.append(Departure(key, how, next_id(), where))
+            # As for steps: Departure(…) takes longer than all else.
+            self.departures.append(tuple.__new__(Departure, (key, how, next_id(), where)))
 
     def assign(self, variable: Variable, value: Tensor) -> None:
         """Remember that a Variable got a value."""
