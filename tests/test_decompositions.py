@@ -401,3 +401,57 @@ def test_exponential_of_a_complex_matrix(wrap: Wrap) -> None:
     values, vectors = np.linalg.eig(SYSTEM)
     expected = vectors @ np.diag(np.exp(values)) @ np.linalg.inv(vectors)
     np.testing.assert_allclose(wrap(linalg.expm)(tapec.constant(SYSTEM)), expected, rtol=1e-12)
+
+
+# ---- complex factors
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (0, 0)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_complex_qr_is_lapacks(shape: tuple[int, ...], compiled: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape) + 1j * rng.normal(size=shape)
+    function = tapec.compile(lambda t: tapec.linalg.qr(t)) if compiled else tapec.linalg.qr
+    q, r = function(tapec.constant(x))
+    wanted = np.linalg.qr(x)
+    np.testing.assert_allclose(q.numpy(), wanted[0], atol=1e-13)
+    np.testing.assert_allclose(r.numpy(), wanted[1], atol=1e-13)
+
+
+def test_complex_qr_has_gradients() -> None:
+    """Of real and imaginary parts, by differences; the columns are independent."""
+    rng = np.random.default_rng(1)
+    x = [tapec.constant(rng.normal(size=(3, 2))) for _ in range(2)]
+    weights = rng.normal(size=(3, 2)) + 1j * rng.normal(size=(3, 2))
+
+    def total(re: tapec.Tensor, im: tapec.Tensor) -> tapec.Tensor:
+        q, r = tapec.linalg.qr(tapec.complex(re, im))
+        parts = [tapec.math.real(q * weights), tapec.math.imag(r * weights[:2])]
+        return tapec.add_n([tapec.reduce_sum(p) for p in parts])
+
+    check_gradients(total, x, rtol=1e-6, atol=1e-8)
+
+
+def test_complex_qr_of_all_columns_is_refused() -> None:
+    with pytest.raises(tapec.errors.NotImplementedError, match=r"qr: all columns(.|\n)*hint"):
+        tapec.linalg.qr(tapec.ones([3, 2], tapec.complex64), full_matrices=True)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_second_derivative_where_singular_values_are_equal(compiled: bool) -> None:
+    """The slope of the sum of singular values is the polar factor; at the unit matrix that turns with what is skew."""
+    way = np.array([[0.3, 1.0], [-0.4, 0.7]])
+
+    def slope(x: tapec.Tensor) -> tapec.Tensor:
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                total = tapec.reduce_sum(tapec.linalg.svd(x, compute_uv=False))
+            turned = tapec.reduce_sum(inner.gradient(total, x) * way)
+        result: tapec.Tensor = outer.gradient(turned, x)
+        return result
+
+    function = tapec.compile(slope) if compiled else slope
+    found = function(tapec.constant(2.0 * np.eye(2)))
+    np.testing.assert_allclose(found.numpy(), (way - way.T) / 4, atol=1e-12)

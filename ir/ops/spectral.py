@@ -173,7 +173,9 @@ class SVD(Op):
         """``u k vᵀ`` and, for more rows than columns, ``(u_bar - u uᵀ u_bar) s⁻¹ vᵀ``.
 
         ``k = diag(s_bar) + (f * (uᵀ u_bar - u_barᵀ u)) s + s (f * (vᵀ v_bar - v_barᵀ v))`` with
-        ``f[i, j] = 1 / (s[j]² - s[i]²)``.
+        ``f[i, j] = 1 / (s[j]² - s[i]²)``. With the two antisymmetric matrices called ``p`` and ``q`` that is
+        ``(p + q) / (s[j] - s[i]) / 2 + (p - q) / (s[j] + s[i]) / 2``, of which the second part has a value where
+        singular values are equal, too.
 
         Source: Townsend, "Differentiating the singular value decomposition", 2016.
         """
@@ -184,15 +186,20 @@ class SVD(Op):
         lead = tuple(range(rank - 2))
         along_rows = b.broadcast(s, shape=square, axes=(*lead, rank - 1))
         along_columns = b.broadcast(s, shape=square, axes=(*lead, rank - 2))
-        gaps = _inverse_gaps(b, part(b, b.mul(along_rows, along_rows), "eq"))
+        gaps = _inverse_gaps(b, part(b, along_rows, "eq"))
+        sums = _no_pole(b, b.add(along_rows, along_columns))
+        half = b.full(0.5, v.tensor)
         terms = []
         if s_ct is not None:
             terms.append(part(b, b.broadcast(s_ct, shape=square, axes=(*lead, rank - 1)), "eq"))
-        for vectors, ct, values in ((u, u_ct, along_rows), (v, v_ct, along_columns)):
+        for vectors, ct, factors in (
+            (u, u_ct, b.add(gaps, sums)),
+            (v, v_ct, b.sub(gaps, sums)),
+        ):
             if ct is not None:
                 overlap = product(b, vectors, ct, turn="x")
-                turned = b.mul(gaps, b.sub(overlap, swapped(b, overlap)))
-                terms.append(b.mul(turned, values))
+                turned = b.sub(overlap, swapped(b, overlap))
+                terms.append(b.mul(b.mul(half, factors), turned))
         if not terms:
             return (None,)
         inner = terms[0]

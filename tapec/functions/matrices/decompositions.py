@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tapec import arguments
+from tapec.errors import NotImplementedError
+from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     cast,
@@ -17,15 +19,17 @@ from tapec.functions.arithmetic import (
     greater,
     multiply,
     real,
+    sign,
+    stop_gradient,
     subtract,
     where,
 )
-from tapec.functions.arrays import eye, zeros
+from tapec.functions.arrays import eye, ones_like, zeros
 from tapec.functions.broadcasting import like, misfit
-from tapec.functions.matrices.doubled import doubled
+from tapec.functions.matrices.doubled import doubled, halved
 from tapec.functions.matrices.factorization import adjoint, matrices, places, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
-from tapec.functions.rearrangement import concat, expand_dims, part, reshape, reverse
+from tapec.functions.rearrangement import concat, expand_dims, part, reshape, reverse, stack
 from tapec.functions.reductions import reduce_mean
 from tapec.ir.types import F16, F32
 from tapec.tensor import Tensor, TensorLike, apply
@@ -43,9 +47,12 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
 
     Args:
         input: ``[..., m, n]``, of which the first ``min(m, n)`` columns are independent if a
-            gradient is wanted; float16 is computed in float32.
+            gradient is wanted; float16 is computed in float32, complex matrices as real ones of twice the size.
         full_matrices: whether ``q`` gets all its ``m`` columns, and ``r`` rows of zeros, if ``m > n``.
         name: not used.
+
+    Raises:
+        NotImplementedError: ``full_matrices`` of complex matrices of more rows than columns.
 
     Returns:
         ``q [..., m, k]`` and ``r [..., k, n]`` with ``k = min(m, n)``, or ``m`` if full. Both have
@@ -56,6 +63,8 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
         halves = qr(cast(x, F32), full_matrices)
         return QR(cast(halves.q, F16), cast(halves.r, F16))
     *lead, rows, columns = x.type.shape
+    if x.type.dtype.is_complex:
+        return _complex_qr(x, full_matrices)
     if isinstance(rows, int) and isinstance(columns, int) and rows < columns:
         # The first columns make q; the others follow: r = qᵀ x.
         q, r, _ = apply("qr", part(x, len(lead) + 1, 0, rows))
@@ -66,6 +75,29 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
         return QR(q, r)
     zeros = multiply(part(x, len(lead), columns, rows - columns), 0)
     return QR(concat([q, _complement(q, reflected)], -1), concat([r, zeros], -2))
+
+
+def _complex_qr(x: Tensor, full_matrices: bool) -> QR:
+    """The factors of complex matrices, from those of real ones of twice the size.
+
+    The columns there are pairs, ``w`` and ``i w``, and stay pairs when earlier ones are taken off. So the factors are
+    doubled complex ones, but for the signs of the second columns; the signs of the first are LAPACK's.
+    """
+    *_, rows, columns = x.type.shape
+    if full_matrices and isinstance(rows, int) and isinstance(columns, int) and rows > columns:
+        raise NotImplementedError(
+            f"qr: all columns of q, of complex matrices {x.shape}",
+            location=here(),
+            hint="leave full_matrices out, or take numpy.linalg.qr outside of a tape",
+        )
+    q, r = qr(doubled(x))
+    lead, size = list(r.type.shape[:-2]), r.type.shape[-2]
+    signs = sign(main_diagonal(part(r, len(lead) + 1, 0, size), lead, size))
+    pairs = reshape(signs, (*signs.type.shape[:-1], size // 2, 2))
+    both = stop_gradient(pairs[..., 0] * pairs[..., 1])
+    fixed = stack([ones_like(both), both], -1)
+    turned = multiply(r, expand_dims(reshape(fixed, signs.type.shape), -1))
+    return QR(halved(q), halved(turned))
 
 
 def _complement(q: Tensor, reflected: Tensor) -> Tensor:
