@@ -195,6 +195,13 @@ def nested(x: Any) -> Any:
     return s
 
 
+def walrus(x: Any) -> Any:
+    s: Any
+    while (s := x * 1.5) < 20.0:
+        x = s
+    return x, s
+
+
 def endless(x: Any) -> Any:
     n = 0
     while True:
@@ -235,7 +242,7 @@ def bounds(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("value", [1.5, 3.0])
-@pytest.mark.parametrize("loop", [trips, jumps, nested, endless, unrolled, returns, bounds])
+@pytest.mark.parametrize("loop", [trips, jumps, nested, walrus, endless, unrolled, returns, bounds])
 def test_loops(loop: Any, value: float) -> None:
     both(loop, scalar(value))
 
@@ -319,6 +326,12 @@ def test_loop_variables_stay_as_they_are() -> None:
         s = 0
         for i in tapec.range(3):
             s = tapec.cast(s, tapec.float32) + x
+        return s
+
+    def number(x: Any) -> Any:
+        s: Any = 0.0
+        for i in tapec.range(3):
+            s = s + tapec.cast(x, tapec.float64)
         return s
 
     def shape(x: Any) -> Any:

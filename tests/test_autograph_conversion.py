@@ -98,7 +98,10 @@ def test_errors_of_user_code_pass_with_its_lines() -> None:
 
     with pytest.raises(KeyError, match="mine") as caught:
         tapec.compile(f)(scalar(1.0))
-    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    inner = [f.line for f in frames[[f.name for f in frames].index("f") :]]
+    assert inner == ["for i in tapec.range(3):", "if x > 0:", 'raise KeyError("mine")']
+    last = frames[-1]
     assert (last.filename, last.name, last.line) == (__file__, "f", 'raise KeyError("mine")')
 
 

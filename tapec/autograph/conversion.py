@@ -20,6 +20,7 @@ from typing import Any
 
 from tapec.autograph.jumps import OURS, Refused
 from tapec.autograph.source import OPERATORS, compiled, source_of
+from tapec.autograph.tracebacks import shortened
 from tapec.errors import ValueError
 from tapec.frames import here, is_ours
 from tapec.recording import current_trace
@@ -56,7 +57,11 @@ def converting(autograph: bool) -> Iterator[None]:
 def call(function: Callable[..., Any], autograph: bool, args: Any, kwargs: Any) -> Any:
     """What a function returns in a trace, converted if ``autograph``."""
     with converting(autograph):
-        return converted(function)(*args, **kwargs)
+        try:
+            return converted(function)(*args, **kwargs)
+        except Exception as error:
+            error.__traceback__ = shortened(error.__traceback__)
+            raise
 
 
 def is_converting() -> bool:

@@ -12,7 +12,7 @@ from tapec.autograph.places import Path, places_of
 from tapec.autograph.ranges import Turning, turning
 from tapec.autograph.state import Growing, LoopState
 from tapec.control.regions import Leaves, Turns
-from tapec.errors import ValueError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add
 from tapec.functions.arrays import constant
@@ -30,6 +30,7 @@ def while_stmt(
     later: Names,
     again: Names,
     paths: Sequence[Path],
+    binds: bool,
 ) -> None:
     """Run a body while a test holds; from the turn on where only the run knows whether it does, in the program.
 
@@ -40,6 +41,7 @@ def while_stmt(
         later: those that are read behind the loop.
         again: those that the next turn reads.
         paths: the attributes and items that they assign.
+        binds: whether the test binds variables.
 
     Raises:
         NotImplementedError: a ``return`` depends on what the run finds.
@@ -57,7 +59,8 @@ def while_stmt(
     assert trace is not None
     state = LoopState(places_of((test, body), names, paths), names, later, again)
     # A test that draws numbers or assigns runs once before the loop, and at the end of each turn.
-    go = None if trace.states == before else predicate(found, "while loop")
+    changes = binds or trace.states != before
+    go = predicate(found, "while loop") if changes else None
     _Loop(state, lambda _: body(), None, lambda: predicate(test(), "while loop"), go).run()
 
 
@@ -165,6 +168,9 @@ class _Loop:
 
         try:
             found, _ = turns.run([*self._first, *state.leaves], step)
+        except TypeError as error:
+            error.hint = state.hint(error.hint)
+            raise
         finally:
             state.reset()
         state.finish(found[front:])

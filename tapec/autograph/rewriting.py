@@ -146,6 +146,7 @@ class _Rewriter(ast.NodeTransformer):
         asks = self._part("test", node, [ast.copy_location(ast.Return(test), node.test)])
         body = self._part("body", node, node.body)
         call = self._operator("while_stmt", [_name(asks), _name(body)], node.test)
+        states.append(ast.Constant(bool(bound([node.test]))))
         return [asks, body, self._statement(call, states, node)]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:

@@ -59,6 +59,13 @@ class LoopState:
         """The values before the loop that go round."""
         return [leaf for carried in self._carried for leaf in carried.leaves]
 
+    def hint(self, hint: str | None) -> str | None:
+        """A remedy for dtypes that do not fit, with what the variables have that began as Python's numbers."""
+        begun = [text for carried in self._carried if (text := carried.began()) is not None]
+        if not begun:
+            return hint
+        return "; ".join([*([hint] if hint else []), f"in the loop {', '.join(begun)}"])
+
     def put(self, leaves: Sequence[Any]) -> None:
         """Give the variables values, as a turn finds them."""
         restore(self._all, self._before)
@@ -119,6 +126,13 @@ class _Carried:
         for i, leaf in zip(self._moving, leaves, strict=True):
             whole[i] = leaf
         self._place.set(unflatten(self._spec, whole))
+
+    def began(self) -> str | None:
+        """What it is in the loop, if it is a Python number before."""
+        if isinstance(self._value, bool) or not isinstance(self._value, int | float):
+            return None
+        dtype = self.leaves[0].dtype.name
+        return f"{called(self._place.name)}, which begins as the number {self._value!r}, is {dtype}"
 
     def take(self, options: LoopOptions) -> Leaves:
         value = self._place.get()
