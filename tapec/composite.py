@@ -29,7 +29,7 @@ from tapec.tracing import Trace, TracedTensor
 _CAPACITY = 4096
 _plans: dict[Any, Plan | None] = {}
 
-#: Up to the caller of the public function that calls `composed`, seen from `origin`.
+#: Up to the caller of the public function that calls `composed`, seen from what is called here.
 _ABOVE = 3
 
 
@@ -39,8 +39,8 @@ def composed(function: Callable[..., Any], *tensors: Tensor, **static: Any) -> A
     It is called by the public function that the operations are part of. The function itself runs where it is not eager
     code that calls, and whenever something is not as it should be, for that it knows how to say.
     """
-    # Whoever looks at single operations gets single operations.
-    if current_trace() is None and not inspectors and len(bystanders) <= len(active_tapes()):
+    # Tapes that only overhear get single operations.
+    if current_trace() is None and len(bystanders) <= len(active_tapes()):
         # Types by identity, as in `signature_of`; 1, 1.0 and True are equal.
         key = (
             function,
@@ -50,8 +50,11 @@ def composed(function: Callable[..., Any], *tensors: Tensor, **static: Any) -> A
         )
         plan = _plans.get(key)
         if plan is not None:
-            return plan.run(tensors)
-        if key not in _plans:
+            values = plan.evaluated(tensors)
+            if not inspectors or not inspectors[0].sees([values[p] for p in plan.made]):
+                return plan.results(tensors, values)
+            # Who made what is bad, single operations tell.
+        elif key not in _plans:
             if len(_plans) >= _CAPACITY:
                 _plans.clear()
             _plans[key] = None
@@ -99,6 +102,8 @@ class Plan:
         self.constants = tuple(constants)
         self.types = [*inputs, *(c.type for c in constants)]
         self.steps: list[Step] = []
+        #: The places of what may be NaN or infinite where no operand is.
+        self.made: list[int] = []
         self._calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
         #: The places of what the function returns, which is one tensor or a list of them.
         self.outputs: tuple[int, ...] = ()
@@ -112,6 +117,8 @@ class Plan:
         place = len(self.types)
         self.types.append(signature.outputs[0])
         self.steps.append(Step(signature, tuple(operands), place))
+        if signature.makes:
+            self.made.append(place)
         self._calls.append((audible(signature.kernel), tuple(operands)))
         return place
 
@@ -120,11 +127,15 @@ class Plan:
         self.outputs = tuple(places)
         self.ends = (*range(len(self.inputs)), *self.outputs)
 
-    def run(self, tensors: Sequence[Tensor]) -> Any:
-        """The results, as the function returns them; tapes hear of it."""
+    def evaluated(self, tensors: Sequence[Tensor]) -> list[Array]:
+        """The arrays of all values."""
         given = [x.array for x in tensors]
         given += [c.array for c in self.constants]
-        values = silently(_evaluate, given, self._calls)
+        values: list[Array] = silently(_evaluate, given, self._calls)
+        return values
+
+    def results(self, tensors: Sequence[Tensor], values: Sequence[Array]) -> Any:
+        """What the function returns, from all values; tapes hear of it."""
         types, tapes = self.types, active_tapes()
         if not tapes:
             made = [EagerTensor(values[p], types[p]) for p in self.outputs]

@@ -86,6 +86,10 @@ class _Inspector:
             what = titled(defn.name, "operation", place)
             raise accusation(what, index, operands, results, place, remedy=defn.remedy)
 
+    def sees(self, arrays: Sequence[Array]) -> bool:
+        """Whether any of these, which several operations made, is bad."""
+        return any(map(is_bad, arrays)) and not _paused.get()
+
     def gradient(
         self, function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation]
     ) -> None:
@@ -131,6 +135,7 @@ class AlarmedProgram:
         """Compile a module as it was traced; ``effects`` is what its calls leave to do."""
         self.effects = effects
         effects.remember()
+        self._has_effects = bool(effects)
         self.module = clone_module(module)
         self.updates = dict(module.entry.updates)
         self.module.entry.updates.clear()
@@ -146,7 +151,7 @@ class AlarmedProgram:
         if results.pop():
             with replaying():
                 search_module(clone_module(self.module), arrays, self.effects.call)
-        if self.effects:
+        if self._has_effects:
             self.effects.settle(arrays, results)
         if not self.updates:
             return results, {}

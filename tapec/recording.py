@@ -52,6 +52,9 @@ class Inspector(Protocol):
     ) -> None:
         """Look at an eager operation that ran."""
 
+    def sees(self, arrays: Sequence[Any]) -> bool:
+        """Whether it has to look closer, at single operations."""
+
     def gradient(
         self, function: Function, arrays: Sequence[Any], origins: Mapping[Operation, Operation]
     ) -> None:

@@ -178,6 +178,24 @@ def test_what_has_captures_is_not_planned(plans: dict[Any, Any]) -> None:
     assert not any(plans.values())
 
 
+def test_checks_take_no_plan_apart_where_all_is_well() -> None:
+    calls = []
+
+    def doubled(x: Any) -> Any:
+        calls.append(x)
+        return tapec.exp(x) * 2.0
+
+    tapec.debugging.enable_check_numerics()
+    try:
+        for _ in range(5):
+            composite.composed(doubled, tapec.constant([1.0, 2.0]))
+        assert len(calls) == 3  # twice for its values, once for the plan
+        with pytest.raises(InvalidArgumentError, match='"exp"'):
+            composite.composed(doubled, tapec.constant([1.0, 100.0]))
+    finally:
+        tapec.debugging.disable_check_numerics()
+
+
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch, plans: dict[Any, Any]) -> None:
     monkeypatch.setattr(composite, "_CAPACITY", 4)
     for size in range(1, 12):

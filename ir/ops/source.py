@@ -130,8 +130,10 @@ class Extent(Op):
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The given type, of a scalar."""
         dim, target = attrs["dim"], attrs["type"]
-        if target.rank or target.dtype.is_bool:
-            raise ShapeError(f"extent: a size is a number, which a {target} is not")
+        if target.rank:
+            raise ShapeError(f"extent: a size is a scalar, which a {target} is not")
+        if target.dtype.is_bool:
+            raise DTypeError("extent: a size is a number, which a bool is not")
         require_sizes(self.name, (dim,))
         return target
 

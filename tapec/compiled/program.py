@@ -234,18 +234,23 @@ class Program:
             InvalidArgumentError: a check failed; no Variable was changed.
         """
         if inspectors:
+            if self._access is None:
+                return self._inspect(inputs, captures)
             return self._held(lambda: self._inspect(inputs, captures))
         arrays, results = self._call(inputs, captures, lambda *a: (a, self.executable(*a)))
         self.effects.settle(arrays, results)
         return results
 
     def _inspect(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
-        if self.general._inspected is None:
-            self.general._inspected = inspectors[0].program(self.module, self.effects)
+        inspected = self.general._inspected
+        if inspected is None:
+            inspected = inspectors[0].program(self.module, self.effects)
+            self.general._inspected = inspected
         arrays = [x.array for x in inputs]
         first = len(arrays)
-        arrays += [_captured_array(captured, False) for captured in captures]
-        outputs, states = self.general._inspected(arrays)
+        if captures:
+            arrays += [_captured_array(captured, False) for captured in captures]
+        outputs, states = inspected(arrays)
         for argument, array in states.items():
             captures[argument - first].adopt(array)
         return outputs
