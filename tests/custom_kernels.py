@@ -85,6 +85,26 @@ def horner_slope(x: Any, n: Any) -> Any:
     return slope
 
 
+#: In memory, these are bytes that read like names of LLVM's.
+TABLE = np.array([3.3, 3.3, 1.1, 2.2, 3.3, 4.4])
+
+
+def looked_up(x: Any, n: Any) -> Any:
+    """A table in memory, and a function that is called twice."""
+    return TABLE[n % 6] * _wave(x) + _wave(x + TABLE[0])
+
+
+def _python_wave(x: Any) -> Any:
+    total = 0.0
+    for k in range(1, 40):
+        total += math.sin(k * x) / k if k % 2 else math.cos(k * x) / (k + 1)
+    return total
+
+
+_njit: Any = numba.njit
+_wave = _njit(error_model="numpy")(_python_wave)
+
+
 @dataclass(frozen=True)
 class Case:
     """A kernel, its derivative, the rule of a kernel of arrays, and operands."""
@@ -114,6 +134,7 @@ CASES: dict[str, Case] = {
         lambda x, n, y, dy: (dy * OPERATIONS["horner_slope"](x, n), None),
     ),
     "horner_slope": Case(horner_slope, (_floats(5), _counts(5)), sources=()),
+    "looked_up": Case(looked_up, (_floats(6), _counts(6)), sources=()),
     "remainder": Case(remainder, (_floats(21), 1 + np.abs(_floats(21))), sources=()),
     "norm": Case(
         norm,

@@ -43,8 +43,8 @@ _MATHS = frozenset(BOUNDS) - {"sigmoid", "rsqrt", "digamma"}
 _KINDS = {"f32": "float", "f64": "double"}
 #: What optimisation takes away, so that nobody need keep it.
 _DROPPED = re.compile(r"llvm\.(assume|lifetime\.\w+|experimental\.noalias\.\w+|dbg\.\w+)\b")
-_GLOBAL = re.compile(r'@(?:"[^"]*"|[-\w.$]+)')
-_CALLED = re.compile(r'\bcall\b.*?@("[^"]*"|[-\w.$]+)\(')
+#: A global name, or bytes, in which there may be what looks like one.
+_GLOBAL = re.compile(r'\bc"[^"]*"|@(?:"[^"]*"|[-\w.$]+)')
 _REMAINDER = re.compile(r"(.* = )frem(?: \w+)*? (double|float) (\S+), (\S+)")
 #: The foreign symbol that is the kernel itself, as its own compiler left it.
 ITSELF = "itself"
@@ -226,7 +226,8 @@ def _code(module: Any, result: str, arguments: str, results: tuple[DType, ...]) 
     while waiting:
         for name in _GLOBAL.findall(waiting.pop()):
             own = name[1:].strip('"')
-            if name.startswith(KERNEL) or own.startswith("tapec.") or own in seen:
+            is_ours = name.startswith(KERNEL) or own.startswith("tapec.")
+            if name[0] != "@" or is_ours or own in seen:
                 continue
             seen.add(own)
             found = _definition(module, own)
@@ -293,7 +294,7 @@ class _Names:
 
     def _name(self, match: re.Match[str]) -> str:
         own = match[0][1:].strip('"')
-        if match[0].startswith(KERNEL) or own.startswith("tapec."):
+        if match[0][0] != "@" or match[0].startswith(KERNEL) or own.startswith("tapec."):
             return match[0]
         if own not in self._declared:
             return self._own.setdefault(own, f'{KERNEL}.{len(self._own)}"')
@@ -330,10 +331,10 @@ def _math(name: str) -> str | None:
         if stem in _MATHS:
             return f"@tapec.{stem}.{kind}"
         return f"@{name}" if stem in _INSTRUCTIONS else None
-    if name.startswith("llvm.vector.reduce.") or name.startswith("llvm.masked."):
+    if name.startswith(("llvm.vector.reduce.", "llvm.masked.")):
         return f"@{name}"
     for stem, kind in ((name, "f64"), (name.removesuffix("f"), "f32")):
-        if stem in _MATHS and (kind == "f64" or (name.endswith("f") and name != "erf")):
+        if stem in _MATHS:
             return f"@tapec.{stem}.{kind}"
         if stem in _AS_INSTRUCTIONS:
             return f"@llvm.{_AS_INSTRUCTIONS[stem]}.{kind}"
