@@ -102,7 +102,7 @@ class Callback:
         axis = 0
         for i, type in enumerate(self._types):
             sizes = (ctypes.c_int64 * type.rank).from_address(extents + 8 * axis)
-            axis += type.rank
+            axis += type.rank + type.dtype.is_complex  # whose parts lie along one more axis
             shape, dtype = tuple(sizes), type.dtype.numpy
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
             place = ctypes.c_void_p.from_address(memory + 8 * i).value

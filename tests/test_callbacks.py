@@ -283,3 +283,41 @@ def test_programs_of_the_cache_call_the_functions_of_this_process(
             lambda x, n=n: tapec.numpy_function(lambda a: a * np.float32(n), [x], tapec.float32)
         )
         assert_array_equal(f(X), X.numpy() * n)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "int8", "uint16", "bool", "float64", "complex64"]
+)
+def test_dtypes(dtype: str) -> None:
+    x = tapec.cast(tapec.constant([1, 0, 1, 2]), dtype)
+    if dtype == "complex64":
+        x *= 1 + 2j
+    f = tapec.compile(lambda x: tapec.numpy_function(lambda a: a[::-1] * a[0], [x], x.dtype) * x)
+    if dtype == "bool":
+        f = tapec.compile(lambda x: tapec.numpy_function(lambda a: a[::-1], [x], x.dtype))
+        assert_array_equal(f(x), x.numpy()[::-1])
+        return
+    array = x.numpy()
+    assert_allclose(f(x).numpy(), array[::-1] * array[0] * array, rtol=1e-6)
+
+
+def test_complex_numbers_are_told_in_branches(capsys: pytest.CaptureFixture[str]) -> None:
+    @tapec.compile
+    def f(z: Any) -> Any:
+        tapec.cond(
+            tapec.math.real(z) > 0, lambda: tapec.print("right", z), lambda: tapec.print("left")
+        )
+        return z
+
+    for z in (1 + 2j, -1 + 0j):
+        f(tapec.constant(z))
+    assert capsys.readouterr().err == "right (1+2j)\nleft\n"
+
+
+def test_what_gives_something_back_cannot_run_for_all_rows_at_once() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        return tapec.vectorized_map(lambda r: tapec.numpy_function(np.sin, [r], tapec.float32), x)
+
+    with pytest.raises(errors.TapecError, match=r"use tapec\.map_fn"):
+        f(X)

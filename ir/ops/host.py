@@ -20,7 +20,9 @@ from tapec.ir.core import Value
 from tapec.ir.errors import DTypeError, NotDifferentiableError
 from tapec.ir.kernel import StoredOperand
 from tapec.ir.op import OPS, Cotangents, Kernel, Op
+from tapec.ir.ops.interleaved import deinterleaved, interleaved
 from tapec.ir.ops.loop import LoopOp
+from tapec.ir.pairs import Pair
 from tapec.ir.types import I32, U64, BufferType, TensorType, Type, as_dtype
 
 if TYPE_CHECKING:
@@ -83,7 +85,16 @@ class Notify(Op):
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
-        """Once for all rows."""
+        """Once for all rows.
+
+        Raises:
+            NotDifferentiableError: the function gives something back, which would be of one row.
+        """
+        if attrs.get("results"):
+            raise NotDifferentiableError(
+                f"{attrs['what']} gives something back, and cannot run for all rows at once",
+                hint="use tapec.map_fn, which runs row by row",
+            )
         return b.emit(self, *operands, **attrs)
 
 
@@ -159,11 +170,17 @@ class CallHost(Op):
         memory = [*(x.memory for x in operands), *outs]
         k.effect(OPS["invoke"], *memory, inputs=len(operands))
 
-    def batch(
-        self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
+    def pairs(
+        self, b: Builder, *operands: Any, results: tuple[Type, ...] = (), **attrs: Any
     ) -> Any:
-        """Nothing is mapped that calls the host: that is refused when it is traced."""
-        raise NotDifferentiableError("call_host cannot be mapped over rows")
+        """With the parts of complex numbers in turn, as NumPy has them."""
+        given = [b.interleave(x.re, x.im) if isinstance(x, Pair) else x for x in operands]
+        types = [r for r in results if isinstance(r, TensorType)]
+        kept = tuple(interleaved(t) if t.dtype.is_complex else t for t in types)
+        found = b.emit(self, *given, results=kept)
+        token, *made = [found] if isinstance(found, Value) else found
+        pairs = zip(made, types, strict=True)
+        return (token, *(Pair(*deinterleaved(b, v)) if t.dtype.is_complex else v for v, t in pairs))
 
 
 class Invoke(LoopOp):
