@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.explanations.trail import Trail
 from tapec.frames import Origin
+from tapec.ir.location import Location
 from tapec.ir.op import OPS
 from tapec.records import Recording
 from tapec.tensor import EagerTensor, Tensor
@@ -123,11 +124,12 @@ class Listener:
         outputs: Sequence[Tensor],
         pull: Any,
         origin: Origin | None,
+        rule: Location | None,
     ) -> None:
         """Hear of outputs whose derivative is the user's own; see `tapec.records.Record`."""
         recording = self._recording
         assert recording is not None
         if not recording.active.isdisjoint([x.id for x in inputs]):
-            recording.add_custom(inputs, outputs, pull, origin)
+            recording.add_custom(inputs, outputs, pull, origin, rule)
         else:
             self.trail.step(OPS["custom"], inputs, [y.id for y in outputs], origin)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.frames import Origin
 from tapec.ir.core import Function, Operation
+from tapec.ir.location import Location
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import TensorType
 from tapec.signatures import Saving, Signature
@@ -36,7 +37,7 @@ class Record:
     where it was traced, ``callee`` the program where a compiled function was called, ``variables`` those that it
     reads after assigning them (`tapec.derivatives.replay`). ``pull`` is the user's own derivative: from the
     cotangents of the outputs (None where there is none; with a leading axis of a size, if that is not None) to those
-    of the inputs.
+    of the inputs; ``rule`` is where its code is.
     """
 
     defn: Op
@@ -50,6 +51,7 @@ class Record:
     callee: Function | None = None
     variables: Sequence[Variable] = ()
     pull: Callable[[list[Tensor | None], DimLike | None], list[Tensor | None]] | None = None
+    rule: Location | None = None
 
 
 class Recording:
@@ -186,9 +188,11 @@ class Recording:
         outputs: Sequence[Tensor],
         pull: Any,
         origin: Origin | None,
+        rule: Location | None,
     ) -> None:
         """Note outputs whose derivative is the user's own."""
-        self._append(Record(OPS["custom"], {}, *_ends(inputs, outputs), origin, {}, pull=pull))
+        ends = _ends(inputs, outputs)
+        self._append(Record(OPS["custom"], {}, *ends, origin, {}, pull=pull, rule=rule))
         self.active.update(y.id for y in outputs if y.type.dtype.is_differentiable)
 
     def _append(self, record: Record) -> None:

@@ -180,3 +180,22 @@ def test_a_variable_assigned_in_a_branch(way: str) -> None:
     B.assign(1.5)
     assert first.cause == "assign"
     assert second.cause == "connected"
+
+
+@pytest.mark.parametrize("way", ["eager", "step", "call"])
+def test_the_grad_function_that_returned_none_is_the_line_to_change(way: str) -> None:
+    """Not the call of what it belongs to."""
+
+    @tapec.custom_gradient
+    def square(x: Any) -> Any:
+        def returns_none(upstream: Any) -> Any:  # to be changed
+            return None
+
+        return x * x, returns_none
+
+    (why,) = explained(lambda x: square(A * x) * 2.0, [A], way)
+    assert why.cause == "custom gradient"
+    assert why.change is not None
+    assert "# to be changed" in why.change.text
+    assert why.location != why.change
+    assert "to be changed" in str(why)

@@ -13,6 +13,7 @@ from tapec.frames import Origin, origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Region
 from tapec.ir.dims import DimLike
+from tapec.ir.location import Location
 from tapec.ir.types import TensorType
 from tapec.recording import active_tapes, current_trace
 from tapec.tensor import EagerTensor, Tensor, apply
@@ -23,12 +24,19 @@ Pull = Callable[[Sequence[Tensor]], list[Tensor | None]]
 
 
 def attach(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull, name: str | None = None
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    pull: Pull,
+    name: str | None = None,
+    rule: Location | None = None,
 ) -> list[Tensor]:
-    """The outputs, as a function of the inputs whose derivative is ``pull``; ``name`` is what the user calls it."""
+    """The outputs, as a function of the inputs whose derivative is ``pull``.
+
+    ``name`` is what the user calls it, ``rule`` where the user's code of the derivative is: both for explanations.
+    """
     trace = current_trace()
     if trace is not None:
-        return _attach_traced(trace, outputs, inputs, pull, name)
+        return _attach_traced(trace, outputs, inputs, pull, name, rule)
     results: list[Tensor] = [EagerTensor(y.array, y.type) for y in outputs]
     types = [y.type for y in outputs]  # all that the derivative has to know of them
 
@@ -47,7 +55,7 @@ def attach(
     tapes = active_tapes()
     where = _named(origin(), name) if tapes else None
     for tape in tapes:
-        tape.record_custom(inputs, results, pulled, where)
+        tape.record_custom(inputs, results, pulled, where, rule)
     return results
 
 
@@ -62,14 +70,19 @@ def _named(where: Origin | None, name: str | None) -> Origin | None:
 
 
 def _attach_traced(
-    trace: Trace, outputs: Sequence[Tensor], inputs: Sequence[Tensor], pull: Pull, name: str | None
+    trace: Trace,
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    pull: Pull,
+    name: str | None,
+    rule: Location | None,
 ) -> list[Tensor]:
     from tapec.derivatives.subprogram import trace_subprogram  # see above
 
     where = _named(origin(), name)
     program = trace_subprogram("gradient", pull, [y.type for y in outputs])
     block = program.function.block
-    _take_inputs(block, len(outputs), inputs)
+    _take_inputs(block, len(outputs), inputs, rule)
     flows = [len(outputs) + i for i, leaf in enumerate(program.leaves) if leaf is not None]
     attrs: dict[str, Any] = {"outputs": len(outputs), "flows": tuple(flows)}
     read = [*outputs, *inputs, *program.captures]
@@ -84,7 +97,7 @@ def _attach_traced(
     return list(results)
 
 
-def _take_inputs(block: Block, count: int, inputs: Sequence[Tensor]) -> None:
+def _take_inputs(block: Block, count: int, inputs: Sequence[Tensor], rule: Location | None) -> None:
     """Make the body of a traced gradient a region: inputs stand after the cotangents, and it ends in a yield."""
     captured = block.args[count:]
     block.args[count:] = []
@@ -95,5 +108,6 @@ def _take_inputs(block: Block, count: int, inputs: Sequence[Tensor]) -> None:
         arg.index = index
     last = block.ops.pop()
     builder = Builder(block)
-    builder.emit("yield", *last.operands)
+    with builder.at(rule):
+        builder.emit("yield", *last.operands)
     last.drop()

@@ -14,6 +14,7 @@ from tapec import arguments
 from tapec.derivatives.attachment import attach
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
+from tapec.ir.location import Location
 from tapec.recording import current_trace, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tape import GradientTape
@@ -152,7 +153,10 @@ def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = Fals
     def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
         return _pull(grad_fn, leaves, variables, cotangents)
 
-    return unflatten(result_spec, attach([as_tensor(y) for y in outputs], inputs, pull, _name(f)))
+    code = getattr(grad_fn, "__code__", None)
+    rule = None if code is None else Location(code.co_filename, code.co_firstlineno)
+    results = attach([as_tensor(y) for y in outputs], inputs, pull, _name(f), rule)
+    return unflatten(result_spec, results)
 
 
 def _name(f: Callable[..., Any]) -> str:

@@ -144,6 +144,8 @@ def _explained_cut(question: Question, cut: Cut) -> Explanation:
         detail += f" at {question.line(change)}"
     if cut.cause is Cause.GRADIENT_AFTER:
         change = question.opened
+    if cut.cause is Cause.CUSTOM:
+        change = cut.node.step.rule
     return Explanation(
         cut.cause, detail, cut.node.location, cut_remedy(cut.cause, cut.node), change, path
     )

@@ -9,7 +9,7 @@ from itertools import count
 from tapec.derivatives.replay import VARIABLE
 from tapec.explanations.trail import State, Step, Trail
 from tapec.frames import resolve
-from tapec.ir.core import Block
+from tapec.ir.core import Block, Operation
 from tapec.ir.core import Value as ProgramValue
 from tapec.ir.location import Location
 from tapec.ir.op import OPS
@@ -100,6 +100,7 @@ class Nodes:
                 op.attrs,
                 tuple(v.tensor for v in op.operands),
                 operation=op,
+                rule=_code_of(op),
             )
             self.add(Node(inner, tuple(carries_gradient(v) for v in op.results), call))
 
@@ -193,5 +194,12 @@ def _followed(record: Record, active: Collection[int]) -> Node:
         record.input_types,
         record.callee,
         record.operation,
+        record.rule or _code_of(record.operation),
     )
     return Node(step, tuple(id in active for id in record.outputs))
+
+
+def _code_of(op: Operation | None) -> Location | None:
+    """Where the user's code of a traced derivative is."""
+    custom = op is not None and isinstance(op.defn, Custom)
+    return op.regions[0].block.terminator.location if op is not None and custom else None

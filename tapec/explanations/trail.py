@@ -55,6 +55,7 @@ class Step(NamedTuple):
     input_types: tuple[TensorType, ...] = ()
     callee: Function | None = None
     operation: Operation | None = None
+    rule: Location | None = None
 
 
 class Departure(NamedTuple):
@@ -207,7 +208,9 @@ class Trail:
     ) -> None:
         """As `step`, by the ids of the operands."""
         # Step(…) takes longer than all else that is done for an operation that nobody follows.
-        step = tuple.__new__(Step, (defn, ids, tuple(outputs), where, state, None, (), None, None))
+        step = tuple.__new__(
+            Step, (defn, ids, tuple(outputs), where, state, None, (), None, None, None)
+        )
         self.steps.append(step)
 
     def read(self, variable: Variable, value: Tensor) -> None:
