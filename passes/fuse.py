@@ -243,8 +243,8 @@ class _Fusion:
             if not fits or group.core is not None or len(group.ops) >= self.options.max_ops // 2:
                 continue
             if read is None:
-                read = _reads(value)
-            if shape and group not in readers and not _share(value, read, group):
+                read = _stored(value, _reads(value))
+            if shape and group not in readers and not _share(read, group):
                 continue
             space = max(shape, group.space, key=len)
             if not all(is_by_rows(a, shape, space) for a in group.accesses.get(value, ())):
@@ -405,15 +405,24 @@ def _reads(value: Value) -> dict[Value, list[Access]]:
     return found
 
 
-def _share(value: Value, read: dict[Value, list[Access]], group: Group) -> bool:
-    """Whether the loops that make a value and those of a group read something in memory in the same order."""
-    return any(
-        (v.op is None or not v.op.defn.cheap)
+def _stored(value: Value, read: dict[Value, list[Access]]) -> dict[Value, list[Access]]:
+    """Of what is read for a value, what is in memory and not smaller."""
+    return {
+        v: accesses
+        for v, accesses in read.items()
+        if (v.op is None or not v.op.defn.cheap)
         and v.tensor.rank > 0
         and not _is_smaller(v.tensor.size, value.tensor.size)
-        and any(_alike(a, b) for a in accesses for b in group.accesses[v])
-        for v, accesses in read.items()
-        if v in group.accesses
+    }
+
+
+def _share(read: dict[Value, list[Access]], group: Group) -> bool:
+    """Whether the loops that read this and those of a group read something in the same order."""
+    return any(
+        _alike(a, b)
+        for v in read.keys() & group.accesses.keys()
+        for a in read[v]
+        for b in group.accesses[v]
     )
 
 

@@ -54,14 +54,14 @@ class _Graph:
         self.before: dict[Item, set[Item]] = {
             item: {maker[v] for v in self.reads[item] if v in maker} for item in items
         }
-        self._update_last(function, maker)
-        returned = function.block.terminator.operands
-        #: Memory that is there all the time.
-        self.fixed = {self._root(v) for v in (*function.args, *returned)}
         self.readers: dict[Value, set[Item]] = {}
         for item in items:
             for value in self.reads[item]:
                 self.readers.setdefault(self._root(value), set()).add(item)
+        self._update_last(function, maker)
+        returned = function.block.terminator.operands
+        #: Memory that is there all the time.
+        self.fixed = {self._root(v) for v in (*function.args, *returned)}
         self.items = sorted(items, key=lambda item: _key(item, position))
 
     def _root(self, value: Value) -> Value:
@@ -84,8 +84,7 @@ class _Graph:
                 continue
             if writer not in long:
                 self._put_before(writer, long, after)
-            readers = [i for i, r in self.reads.items() if any(self._root(v) is old for v in r)]
-            self._put_before(writer, readers, after)
+            self._put_before(writer, self.readers.get(old, ()), after)
 
     def _put_before(
         self, writer: Item, items: Iterable[Item], after: Mapping[Item, set[Item]]

@@ -153,6 +153,7 @@ def _results(function: Function | Body) -> dict[Value, Place]:
     """Places of values that leave the function; copies are appended where one cannot be made in its place."""
     terminator = function.block.terminator
     position = {op: i for i, op in enumerate(function.block.ops)}
+    long = [op for op in function.block.ops if may_take_long(op)]
     places: dict[Value, Place] = {}
     for i, returned in enumerate(terminator.operands):
         value = home(returned)
@@ -160,7 +161,7 @@ def _results(function: Function | Body) -> dict[Value, Place]:
             continue  # an argument that replaces itself: fuse copies any other
         if i not in function.updates:
             places[value] = Place("result", i)
-        elif _may_update(function, returned, function.updates[i], position):
+        elif _may_update(function.args[function.updates[i]], returned, position, long):
             places[value] = Place("arg", function.updates[i])
         else:
             copy = _copy(function, returned)
@@ -170,17 +171,16 @@ def _results(function: Function | Body) -> dict[Value, Place]:
 
 
 def _may_update(
-    function: Function | Body, returned: Value, index: int, position: dict[Operation, int]
+    argument: Value, returned: Value, position: dict[Operation, int], long: Sequence[Operation]
 ) -> bool:
-    """Whether a value may be written over an argument when it is made."""
-    argument = function.args[index]
+    """Whether a value may be written over an argument when it is made; ``long`` are loops that may be stopped."""
     value = home(returned)
     view = returned.op is not None and isinstance(returned.op.defn, Reinterpretation)
     if (returned if view else value).type != argument.type:
         return False
     chain = list(writers(value))
     writer = chain[-1]
-    if not _is_whole(function, argument, chain, position):
+    if not _is_whole(argument, chain, position, long):
         return False
     for reader in _kernel_readers(argument):
         if position[reader] > position[writer]:
@@ -193,16 +193,15 @@ def _may_update(
 
 
 def _is_whole(
-    function: Function | Body,
     argument: Value,
     chain: Sequence[Operation],
     position: dict[Operation, int],
+    long: Sequence[Operation],
 ) -> bool:
-    """Whether an argument is as after a whole step, or a whole turn, wherever somebody may want to stop a loop.
+    """Whether an argument is as after a whole step, or a whole turn, wherever one of these loops may be stopped.
 
     ``chain`` are the operations that would write to it, the first one last.
     """
-    long = [op for op in function.block.ops if may_take_long(op)]
     if any(op not in chain and position[op] > position[chain[-1]] for op in long):
         return False
     # A loop that writes to it begins with what is there.

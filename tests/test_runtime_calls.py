@@ -20,6 +20,7 @@ from loop_programs import Array, arena_module, check, kernel_module
 from tapec.ir.core import Module
 from tapec.ir.errors import DTypeError, ShapeError, TargetError
 from tapec.runtime import compile_module
+from tapec.runtime.cpu import array_table
 from tapec.runtime.cpu.host import Mapped
 from tapec.runtime.cpu.image import Image, link
 from tapec.runtime.cpu.jit import host_compiler
@@ -269,3 +270,47 @@ def test_text_is_the_same_each_time() -> None:
         )
         seen.add(done.stdout)
     assert len(seen) == 1
+
+
+def test_many_arguments_are_held_to_their_types() -> None:
+    """They are checked by a loop, which finds what the check of a few finds."""
+    count = array_table.FEW
+    names = [f"%x{i}" for i in range(count)]
+    shapes = [(4,) if i % 2 else (2, 3) for i in range(count)]
+    types = ["&f32[4]" if i % 2 else "&i32[2,3]" for i in range(count)]
+    signature = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
+    body = """
+  %zero = constant {value = 0} : index
+  %a = load %x1, %zero {lanes = 4} : f32x4
+  store %a, %r, %zero"""
+    executable = compile_module(
+        kernel_module(f"{signature}, %r: &f32[4], %s: &f32[4]", body, inputs=count)
+    )
+    dtypes = [np.float32 if i % 2 else np.int32 for i in range(count)]
+
+    def arrays() -> list[Array]:
+        return [np.full(s, i, d) for i, (s, d) in enumerate(zip(shapes, dtypes, strict=True))]
+
+    given, r, s = arrays(), ones(4), ones(4)
+    np.testing.assert_array_equal(executable(*given)[0], 1)
+    assert executable.call_raw(*given, r, s) is None
+    np.testing.assert_array_equal(r, 1)
+    frozen = ones(4)
+    frozen.flags.writeable = False
+    for place, wrong in [
+        (0, ones(2, 3)),
+        (count - 1, ones(5)),
+        (count - 1, ones(1, 4)),
+        (count - 2, np.zeros((3, 2), np.int32)),
+        (count - 2, np.zeros((2, 6), np.int32)[:, ::2]),
+        (1, [1, 1, 1, 1]),
+        (1, None),
+        (count, frozen),
+        (count + 1, ones(3)),
+    ]:
+        changed: list[Any] = [*arrays(), r, s]
+        changed[place] = wrong
+        with pytest.raises(TypeError, match="not of the type"):
+            executable.call_raw(*(changed if place >= count else changed[:count]))
+    with pytest.raises(ShapeError, match=rf"x{count - 1} is"):
+        executable(*given[:-1], ones(5))

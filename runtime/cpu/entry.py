@@ -12,19 +12,16 @@ finish keeps its own and frees the other.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tapec.ir.core import Function
 from tapec.ir.dims import plain_symbol
-from tapec.ir.errors import TargetError
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Type
-from tapec.runtime.cpu import polling
+from tapec.runtime.cpu import array_table, polling
+from tapec.runtime.cpu.array_layout import array_layout
 from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
@@ -34,43 +31,6 @@ from tapec.runtime.symbols import symbols_of
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
 #: In front of an arena: the block it was cut from, and its size.
 _HEADER = 16
-
-
-@dataclass(frozen=True)
-class ArrayLayout:
-    """Offsets in bytes of an array object's fields."""
-
-    type: int
-    data: int
-    rank: int
-    shape: int
-    dtype: int
-    flags: int
-
-
-@functools.cache
-def array_layout() -> ArrayLayout:
-    """Where this Python and this NumPy keep an array's fields.
-
-    Raises:
-        TargetError: not where they are known to be.
-    """
-    head = object.__basicsize__
-    layout = ArrayLayout(head - 8, head, head + 8, head + 16, head + 40, head + 48)
-    probe = np.zeros((3, 5), np.float32)
-
-    def field(offset: int) -> int:
-        return ctypes.c_size_t.from_address(id(probe) + offset).value
-
-    found = (field(layout.type), field(layout.data), field(layout.dtype))
-    wanted = (id(np.ndarray), probe.ctypes.data, id(np.dtype(np.float32)))
-    shape = field(layout.shape)
-    extents = [ctypes.c_ssize_t.from_address(shape + 8 * i).value for i in range(2)]
-    rank = ctypes.c_int.from_address(id(probe) + layout.rank).value
-    flags = ctypes.c_int.from_address(id(probe) + layout.flags).value
-    if found != wanted or extents != [3, 5] or rank != 2 or flags != probe.flags.num:
-        raise TargetError("this build of Python or NumPy lays arrays out in an unknown way")
-    return layout
 
 
 class EntryWriter(FunctionWriter):
@@ -105,9 +65,7 @@ class EntryWriter(FunctionWriter):
         else:
             self._require(f"and i1 {self.make}, true")
         given = [self._field("ptr", "%args", 8 * i) for i in range(self.inputs)]
-        for i, obj in enumerate(given):
-            self._check_array(obj, i)
-        self._check_shapes(given, self.types[: self.inputs])
+        self._check_arrays(given, 0)
         self._check_sizes()
         results = self._results(table)
         made = [self._field("ptr", table, 8 * i) for i in range(self.inputs, total)]
@@ -119,6 +77,9 @@ class EntryWriter(FunctionWriter):
         self._write_failures(results)
         header = f"define hidden ptr @{CALL}(ptr %self, ptr %args, i64 %count) #0"
         self.writer.add_function(self.text(header))
+        if array_table.is_wanted(self.types):
+            flags = [self._wanted_flags(i) for i in range(total)]
+            self.writer.add_function(array_table.function(self.types, flags, self.writer))
         if self.polls:
             self.writer.add_function(polling.functions(self.writer))
         if self.has_arena:
@@ -179,10 +140,9 @@ class EntryWriter(FunctionWriter):
         self.label(take)
         if outputs:
             brought = [self._field("ptr", "%args", 8 * i) for i in outputs]
+            self._check_arrays(brought, self.inputs)
             for i, obj in zip(outputs, brought, strict=True):
-                self._check_array(obj, i)
                 self._put(table, i, obj)
-            self._check_shapes(brought, self.types[self.inputs :])
         none = self._host("none:")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {none}"))
         taken_in = self.scopes[-1].label
@@ -250,6 +210,19 @@ class EntryWriter(FunctionWriter):
         self.line(f"br i1 {name}, label %{following}, label %{otherwise}")
         self.label(following)
 
+    def _check_arrays(self, objects: Sequence[str], first: int) -> None:
+        """Hold the arguments from number ``first`` on to their types."""
+        end = first + len(objects)
+        if array_table.is_wanted(self.types):
+            self._require(f"call i1 {array_table.NAME}(ptr %args, i64 {first}, i64 {end})")
+            return
+        for i, obj in enumerate(objects):
+            self._check_array(obj, first + i)
+        self._check_shapes(objects, self.types[first:end])
+
+    def _wanted_flags(self, i: int) -> int:
+        return _CONTIGUOUS | _ALIGNED | (_WRITEABLE if i in self.written else 0)
+
     def _check_array(self, obj: str, i: int) -> None:
         """Class, dtype, rank and flags."""
         layout, kind = array_layout(), self.types[i]
@@ -259,7 +232,7 @@ class EntryWriter(FunctionWriter):
         same = self.emit(f"icmp eq ptr {dtype}, {self._host(f'dtype:{kind.dtype}')}")
         rank = self._field("i32", obj, layout.rank)
         fits = self.emit(f"icmp eq i32 {rank}, {len(kind.shape)}")
-        wanted = _CONTIGUOUS | _ALIGNED | (_WRITEABLE if i in self.written else 0)
+        wanted = self._wanted_flags(i)
         flags = self._field("i32", obj, layout.flags)
         has = self.emit(f"and i32 {flags}, {wanted}")
         good = self.emit(f"icmp eq i32 {has}, {wanted}")
