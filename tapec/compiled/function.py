@@ -19,6 +19,7 @@ from tapec.compiled.call import Call
 from tapec.compiled.choice import nearest_changes, numbers_that_vary
 from tapec.compiled.concrete import BoundFunction, ConcreteFunction
 from tapec.compiled.dimensions import Dimensions, Dynamic, forget
+from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
 from tapec.compiled.keys import flat_key
 from tapec.compiled.lowering import Lowered, specified
 from tapec.compiled.parameters import Parameters
@@ -175,6 +176,8 @@ class CompiledFunction(Generic[P, R]):
         self._made: list[Program] = []
         self._traces = 0
         self._retraces: list[Retrace] = []
+        #: Places of Python's state whose numbers change from call to call.
+        self.varying: set[PlaceKey] = set()
         self._lock = threading.RLock()
         survive_fork(self, "_lock")
 
@@ -230,6 +233,8 @@ class CompiledFunction(Generic[P, R]):
             return forgiven
         start, before = time.perf_counter(), self._traces
         why = nearest_changes(self._made, call)
+        for made in self._made:
+            self.varying.update(numbers_that_changed(made.state.places))
         # A trace may change the state that it reads: the call is for what was there before.
         program = self._dimensions.program(
             call.leaves,

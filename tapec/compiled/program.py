@@ -16,6 +16,7 @@ from tapec.autograph import conversion
 from tapec.claims import Access
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.differentiation import Callee
+from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.witness import Witness
 from tapec.compiled.recipes import Recipe, Recorder
 from tapec.compiled.retraces import Change
@@ -80,7 +81,8 @@ class Program:
             given = self._inputs(trace, leaves, varying)
             structure = unflatten(call.spec, given)
             args, kwargs = structure if call.has_kwargs else (structure, {})
-            witness = Witness(owner.name, owner.python_function, self._state(leaves))
+            loans = Loans(trace.numbers, owner.varying)
+            witness = Witness(owner.name, owner.python_function, self._state(leaves), loans)
             with witness.watching():
                 result = conversion.call(owner.python_function, owner.autograph, args, kwargs)
             _refuse_changed(owner.name, structure, call.spec, given)

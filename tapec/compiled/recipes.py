@@ -27,11 +27,13 @@ class Leaf:
         path: where it comes from: an argument's path, or that of Python state.
         value: what it was when the function was traced.
         read: gives its value now; None for an argument.
+        cause: of which kind a change is.
     """
 
     path: str
     value: Any
-    read: Callable[[], Any] | None
+    read: Callable[[], Any] | None = None
+    cause: Cause = Cause.NUMBER
 
 
 @dataclass(frozen=True)
@@ -78,26 +80,29 @@ class Recorder:
         Returns:
             An input of the program, if it ``varies``; else the value, which is a condition.
         """
-        number = self._leaf(Leaf(path, value, None))
+        number = self._leaf(Leaf(path, value))
         if varies:
             return number
         self._observed(f"v{number.step}", [number], value, exact=True)
         self.conditions[-1] = replace(self.conditions[-1], where=None)
         return value
 
-    def source(self, key: Any, value: Any, path: str, read: Callable[[], Any]) -> HostNumber:
+    def source(
+        self, key: Any, value: Any, path: str, read: Callable[[], Any], cause: Cause
+    ) -> HostNumber:
         """A number that is read anew before each call.
 
         Args:
-            key: equal for the same place; None if nobody else reads it.
+            key: equal for the same place.
             value: what it is now.
             path: what the user calls it.
             read: gives its value.
+            cause: of which kind a change is.
         """
         found = self._known.get(key)
         if found is not None and identical(found.value, value) is True:
             return found
-        number = self._leaf(Leaf(path, value, read))
+        number = self._leaf(Leaf(path, value, read, cause))
         name = f"v{number.step}"
         self._condition(f"type({name}) is not {self._constant(type(value))}", [number], True)
         self._known[key] = number
@@ -286,11 +291,18 @@ class Recipe:
         changed = [i for i, leaf in enumerate(self.leaves) if not identical(leaf.value, now[i])]
         condition = self.conditions[failed] if failed >= 0 else None
         about = changed if condition is None else [i for i in condition.leaves if i in changed]
-        cause = Cause.NUMBER if condition is None or condition.exact else Cause.BRANCH
+        decided = condition is not None and not condition.exact
         where = None if condition is None else condition.location
         return [
-            Change(self.leaves[i].path, cause, repr(self.leaves[i].value), repr(now[i]), where)
+            Change(
+                leaf.path,
+                Cause.BRANCH if decided else leaf.cause,
+                repr(leaf.value),
+                repr(now[i]),
+                where,
+            )
             for i in about
+            for leaf in [self.leaves[i]]
         ]
 
 

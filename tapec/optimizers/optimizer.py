@@ -119,7 +119,7 @@ class Optimizer:
         self._undecayed: set[Reference] = set()
         self._mask: Tensor | None = None
         #: Bias corrections of the update that is being made: the same for all variables.
-        self._biases: dict[tuple[float, DType], Tensor] | None = None
+        self._biases: dict[tuple[int, DType], Tensor] | None = None
 
     # -- state
 
@@ -484,6 +484,10 @@ class MomentOptimizer(Optimizer):
     def bias(self, beta: float, dtype: DType) -> Tensor:
         """``1 - beta ** t``, with ``beta`` in float32 whatever the dtype, as in Keras."""
         known = {} if self._biases is None else self._biases
-        if (beta, dtype) not in known:
-            known[beta, dtype] = subtract(1, power(cast(beta, dtype), self.step(dtype)))
-        return known[beta, dtype]
+        key = (
+            id(beta),
+            dtype,
+        )  # by identity: a number that is an input has no value to be compared
+        if key not in known:
+            known[key] = subtract(1, power(cast(beta, dtype), self.step(dtype)))
+        return known[key]

@@ -28,6 +28,7 @@ from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.guard import Guard
+from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_users_module
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of
@@ -58,9 +59,19 @@ _DEEPEST = 16
 class Witness:
     """What one trace read of Python's state."""
 
-    def __init__(self, name: str, function: Any, arguments: Mapping[str, Any]) -> None:
-        """``function`` is what is traced; ``arguments`` are those that are no tensors, by what to call them."""
+    def __init__(
+        self, name: str, function: Any, arguments: Mapping[str, Any], loans: Loans
+    ) -> None:
+        """See `tapec.compiled.guards`.
+
+        Args:
+            name: of the function, for messages.
+            function: what is traced.
+            arguments: those that are no tensors, by what to call them.
+            loans: numbers that are inputs.
+        """
         self._name = name
+        self._loans = loans
         self._places: dict[tuple[int, type, Any], Place] = {}
         self._manners: dict[tuple[int, type, Any], Manner] = {}
         #: What was looked at, by ``id``; kept alive, so that no id is used again.
@@ -91,6 +102,7 @@ class Witness:
         try:
             yield
         finally:
+            self._loans.give_back()
             if before is None or callable(before):
                 sys.setprofile(before)
             else:
@@ -105,6 +117,8 @@ class Witness:
                 self._entered[id(code)] = code
                 if id(code) not in self._inside and is_users_code(code, frame.f_globals):
                     self._enter(code, frame)
+                    functions = self._functions.get(id(code), ())
+                    self._loans.show(frame, [function for function, _ in functions])
 
     def _enter(self, code: CodeType, frame: FrameType) -> None:
         """Look at what a function reads, before it runs for the first time."""
@@ -284,6 +298,8 @@ class Witness:
         """Watch a place, unless it is watched."""
         if isinstance(place.value, TracedTensor):
             return  # which the trace put there itself
+        if manner.read and self._loans.take(place):
+            return
         key = (id(place.owner), type(place), place.key)
         known = self._manners.get(key)
         joined = self._manners[key] = manner if known is None else known.joined(manner)
