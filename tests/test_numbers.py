@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import re
@@ -218,6 +219,27 @@ def test_numbers_that_a_function_keeps_are_plain_afterwards() -> None:
     assert float(kept[0]) == 3.0
     assert float(f(tapec.constant(1.0), kept[0])) == 3.0
     assert float(tapec.constant(1.0) * kept[0]) == 3.0
+
+
+def test_code_in_c_gets_numbers_of_pythons_own() -> None:
+    """It takes nothing else; so the program is for that number."""
+    f = tapec.compile(lambda x, n: x * json.loads(json.dumps({"n": n}))["n"])
+    for n in (0.5, 2.0, 0.5):
+        assert float(f(tapec.constant(1.0), n)) == n
+    assert len(f.programs) == 2
+
+    class Temperature:
+        def __init__(self) -> None:
+            self.degrees = 1.0
+
+        def __float__(self) -> float:
+            return self.degrees
+
+    now = Temperature()
+    g = tapec.compile(lambda x: x * float(now))
+    for n in (1.0, 2.0, 3.0):
+        now.degrees = n
+        assert float(g(tapec.constant(1.0))) == n
 
 
 # ---- arithmetic

@@ -6,6 +6,7 @@ only called. A call gathers arrays, runs the program and wraps the results; it d
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import threading
@@ -27,7 +28,7 @@ from tapec.compiled.program import Program
 from tapec.compiled.retraces import Retrace, announce
 from tapec.compiled.variants import Found, Variants
 from tapec.compiler import lowered
-from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.errors import RuntimeError, TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.recording import current_trace, plain_calls
@@ -305,6 +306,18 @@ class CompiledFunction(Generic[P, R]):
     def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
         """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""
         varying = numbers_that_vary(call, self._made)
+        try:
+            return self._traced(call, leaves, varying, compiled)
+        except builtins.TypeError as error:
+            if isinstance(error, TapecError) or not (any(varying) or self.varying):
+                raise
+        # It may be that code in C asked for a number of Python's own. If not, it is raised again.
+        self.varying.clear()
+        return self._traced(call, leaves, [False] * len(call.numbers), compiled)
+
+    def _traced(
+        self, call: Call, leaves: Sequence[Any], varying: Sequence[bool], compiled: bool
+    ) -> Program:
         program = Program(self, call, leaves, varying, compiled=compiled)
         if program.created_variables:
             program = Program(self, call, leaves, varying, compiled=compiled)

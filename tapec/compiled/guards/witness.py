@@ -62,14 +62,7 @@ class Witness:
     def __init__(
         self, name: str, function: Any, arguments: Mapping[str, Any], loans: Loans
     ) -> None:
-        """See `tapec.compiled.guards`.
-
-        Args:
-            name: of the function, for messages.
-            function: what is traced.
-            arguments: those that are no tensors, by what to call them.
-            loans: numbers that are inputs.
-        """
+        """``function`` is what is traced; ``arguments`` are those that are no tensors, by what to call them."""
         self._name = name
         self._loans = loans
         self._places: dict[tuple[int, type, Any], Place] = {}
