@@ -42,6 +42,8 @@ _EDGE = re.compile(rf"\[ {_VALUE}, (%\S+|%\"[^\"]*\") \]")
 _BRANCH = re.compile(rf"br i1 {_VALUE}, label (%\S+), label (%\S+)")
 _JUMP = re.compile(r"br label (%\S+)")
 _RETURN = re.compile(rf"ret {_TYPE} {_VALUE}")
+#: Operands, in contrast to words that say something of one.
+_PLAIN = re.compile(r"%.*|[-\d].*|true|false|poison|undef")
 #: Intrinsics with an immediate second argument, which is not one for each lane.
 _IMMEDIATE = ("llvm.abs.", "llvm.ctlz.", "llvm.cttz.")
 
@@ -124,7 +126,8 @@ class _Converter:
     def _call(self, name: str, kind: str, callee: str, arguments: str) -> None:
         found = _ARGUMENT.findall(arguments)
         stem, dot, _ = callee.rpartition(".")
-        if not found or not dot or callee.startswith(KERNEL[1:]):
+        known = all(_PLAIN.fullmatch(value) for _, value in found)
+        if not found or not dot or not known or callee.startswith(KERNEL[1:]):
             raise _NotStraight
         listed = [f"{{t{i}}} {{{i}}}" for i in range(len(found))]
         if callee.startswith(_IMMEDIATE):
