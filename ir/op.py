@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from tapec.ir.dims import DimLike
+from tapec.ir.dims import DimLike, bounds
 from tapec.ir.errors import (
     DTypeError,
     NotDifferentiableError,
     ShapeError,
     TargetError,
 )
-from tapec.ir.guards import assume_equal
+from tapec.ir.guards import assume_at_least, assume_equal
 from tapec.ir.kernel import Index as Index
 from tapec.ir.kernel import Kernel as Kernel
 from tapec.ir.kernel import Operand as Operand
@@ -383,6 +383,15 @@ def require_equal_dims(m: DimLike, n: DimLike, message: Callable[[], str]) -> Di
     return m if isinstance(m, int) else n
 
 
+def require_at_least(m: DimLike, n: DimLike, message: Callable[[], str]) -> None:
+    """Hold a dim to be no less than another: check what is known, record a guard otherwise."""
+    low, high = bounds(m - n)
+    if high is not None and high < 0:
+        raise ShapeError(message())
+    if low is None or low < 0:
+        assume_at_least(m, n, message)
+
+
 def require_sizes(name: str, shape: Shape) -> None:
     """Refuse sizes that are no sizes.
 
@@ -390,8 +399,11 @@ def require_sizes(name: str, shape: Shape) -> None:
         ShapeError: one is negative, or no integer.
     """
     for n in shape:
-        if isinstance(n, int) and not 0 <= n < 2**63:
+        if isinstance(n, int) and n >= 2**63:
             raise ShapeError(f"{name}: {list(shape)} is no shape: sizes are in [0, 2**63)")
+        require_at_least(
+            n, 0, lambda: f"{name}: {list(shape)} is no shape: sizes are in [0, 2**63)"
+        )
 
 
 def normal_axes(name: str, axes: Sequence[int], rank: int) -> tuple[int, ...]:

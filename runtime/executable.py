@@ -13,6 +13,7 @@ from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, Symbol, plain_symbol, substitute
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.evaluator import evaluate_module
+from tapec.ir.guards import as_bound
 from tapec.ir.type_text import parse_dim, parse_type
 from tapec.ir.types import U8, BufferType, TensorType
 
@@ -205,7 +206,9 @@ class Executable:
         for guard in self.signature.guards:
             left, right = (substitute(parse_dim(text), dims) for text in guard)
             if left != right:
-                needed = " == ".join(guard)
+                bound = as_bound(guard)
+                needed = " == ".join(guard) if bound is None else "{} >= {}".format(*bound)
+                left, right = (substitute(dim, dims) for dim in bound or (left, right))
                 raise ShapeError(f"{self.name} needs {needed}, got {left} and {right}")
 
     def _dims(self, arrays: Sequence[Array]) -> dict[str, DimLike]:

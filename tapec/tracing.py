@@ -19,10 +19,11 @@ from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueEr
 from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Region, Value
+from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.guards import recording_guards
 from tapec.ir.location import Location
-from tapec.ir.op import OPS, Op
+from tapec.ir.op import OPS, Op, require_at_least
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import emitted
 from tapec.ir.reachability import carries_gradient
@@ -299,6 +300,14 @@ class Trace:
         if len(bystanders) > len(tapes):
             overhear(defn, inputs, outputs)
         return outputs[0] if single else outputs
+
+    def assume_at_least(self, m: DimLike, n: DimLike) -> None:
+        """Rely on one size not being less than another."""
+        where = here()
+        with recording_guards(self.function):
+            require_at_least(m, n, lambda: f"{m} is less than {n}")
+        for guard in self.function.guards[len(self.guard_places) :]:
+            self.guard_places.setdefault(guard, where)
 
     # -- Variables
 

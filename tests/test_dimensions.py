@@ -286,3 +286,31 @@ def test_many_sizes_take_little_memory() -> None:
         assert f(np.ones(n, np.float32)).shape == (n,)
     assert len(f._programs) < 1100
     assert len(f.programs) == 1
+
+
+@pytest.mark.parametrize(
+    ("f", "least"),
+    [
+        (lambda x: x[:5] * 1.0, 5),
+        (lambda x: x[2:7:2] + x[-3:], 7),
+        (lambda x: x[-4:], 4),
+        (lambda x: x[3], 4),
+        (lambda x: tapec.linalg.diag_part(x), 3),
+        (lambda x: tapec.math.top_k(tapec.transpose(x), 4)[0], 4),
+        (lambda x: tapec.nn.max_pool1d(x[None], 5, 1, "VALID"), 5),
+    ],
+)
+def test_sizes_that_are_too_small_are_never_read_beyond(f: Any, least: int) -> None:
+    """What a program takes to be there is checked; smaller sizes get what they give eagerly, or its error."""
+    run = tapec.compile(lambda x: f(x), dims={"x": ("N", 3)})
+    for n in (9, least, 12, least - 1, 2, 7):
+        x = tapec.constant(rows(n))
+        try:
+            expected = f(x)
+        except (ValueError, InvalidArgumentError):
+            with pytest.raises((ValueError, InvalidArgumentError)):
+                run(x)
+            continue
+        np.testing.assert_allclose(run(x), expected, rtol=1e-6)
+    assert len(run.programs) <= 3
+    assert run.programs[0].guards

@@ -9,10 +9,10 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import Contraction, Cotangents, Index, Sample, require_equal_dims
+from tapec.ir.op import Contraction, Cotangents, Index, Sample, require_at_least, require_equal_dims
 from tapec.ir.ops.arith import conj
 from tapec.ir.ops.contraction import SumOfProducts
-from tapec.ir.ops.movement import is_negative, span
+from tapec.ir.ops.movement import span
 from tapec.ir.types import F64, TensorType
 
 if TYPE_CHECKING:
@@ -200,11 +200,11 @@ def _sizes(
             if sizes[taps] == 0:
                 raise ShapeError(f"conv: a window of no elements along {taps} of {y}")
             places = (n - span(sizes[taps], dilation)) // stride + 1
-            if is_negative(places):
-                raise ShapeError(
-                    f"conv: a window of {sizes[taps]} elements, {dilation} apart, does not fit into the {n} "
-                    f"elements along {letter} of {x}"
-                )
+            unfit = (
+                f"conv: a window of {sizes[taps]} elements, {dilation} apart, does not fit into the {n} "
+                f"elements along {letter} of {x}"
+            )
+            require_at_least(places, 0, unfit.__str__)
             sizes[letter] = places
         elif letter in sizes:
             sizes[letter] = require_equal_dims(n, sizes[letter], lambda: message)

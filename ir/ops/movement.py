@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.ir.dims import DimLike, bounds
+from tapec.ir.dims import DimLike
 from tapec.ir.errors import ShapeError
 from tapec.ir.op import (
     FIXED,
@@ -19,6 +19,7 @@ from tapec.ir.op import (
     Op,
     Sample,
     normal_axes,
+    require_at_least,
     require_equal_dims,
     require_sizes,
 )
@@ -257,11 +258,9 @@ class Slice(Movement):
         ):
             if stride < 1:
                 raise ShapeError(f"slice: stride {stride} on axis {axis}", hint="reverse first")
-            if any(is_negative(d) for d in (start, size, n - span(size, stride) - start)):
-                raise ShapeError(
-                    f"slice: {size} elements from {start} by {stride} do not lie within "
-                    f"axis {axis} of {x}"
-                )
+            message = f"slice: {size} elements from {start} by {stride} do not lie within axis {axis} of {x}"
+            for m, least in ((start, 0), (size, 0), (n, span(size, stride) + start)):
+                require_at_least(m, least, message.__str__)
         result: TensorType = x.with_shape(tuple(sizes))
         return result
 
@@ -398,12 +397,6 @@ def _runs(source: Shape, target: Shape) -> Iterator[tuple[list[int], list[int]]]
 def span(count: Any, step: int) -> Any:
     """How far ``count`` elements reach, the first and the last included, ``step`` apart."""
     return 0 if count == 0 else (count - 1) * step + 1
-
-
-def is_negative(dim: DimLike) -> bool:
-    """True where it is certain."""
-    high = bounds(dim)[1]
-    return high is not None and high < 0
 
 
 def example(operand: Shape, **attrs: Any) -> Sample:

@@ -9,8 +9,17 @@ import numpy as np
 
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
-from tapec.ir.op import Cotangents, Index, Kernel, Sample, normal_axes, require_equal_dims, spread
-from tapec.ir.ops.movement import Movement, example, is_negative, span
+from tapec.ir.op import (
+    Cotangents,
+    Index,
+    Kernel,
+    Sample,
+    normal_axes,
+    require_at_least,
+    require_equal_dims,
+    spread,
+)
+from tapec.ir.ops.movement import Movement, example, span
 from tapec.ir.pairs import Pair
 from tapec.ir.types import BOOL, F64, I32, Shape, TensorType
 
@@ -39,12 +48,12 @@ class Pad(Movement):
                 f"pad: expected {x.rank} entries of low, high and interior for {x}, got "
                 f"{len(low)}, {len(high)} and {len(interior)}"
             )
-        if any(is_negative(d) for d in (*low, *high, *interior)):
-            raise ShapeError(
-                f"pad: low {list(low)}, high {list(high)}, interior {list(interior)} must not be "
-                "negative",
-                hint="slice first to cut",
-            )
+        message = (
+            f"pad: low {list(low)}, high {list(high)}, interior {list(interior)} must not be "
+            "negative: slice first to cut"
+        )
+        for size in (*low, *high, *interior):
+            require_at_least(size, 0, message.__str__)
         if isinstance(value, float) and not (x.dtype.is_differentiable or value.is_integer()):
             raise DTypeError(f"pad: {value} is not a value of {x.dtype}")
         result: TensorType = x.with_shape(

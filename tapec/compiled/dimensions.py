@@ -10,8 +10,8 @@ equal structure are a family, and share the programs whose patterns they match:
 * With ``dynamic=True`` all dims are open from the first trace on; with ``False`` none is.
 
 A program holds for sizes of 1 and more that meet its *guards*: what type inference had to assume, such as that two
-sizes are equal. An empty tensor, or a size of 1 that meets no guard (it would be repeated), gets a program of its own,
-in which that size is a number.
+sizes are equal, or one is at least 5. Sizes of 0, a 1 that would be repeated, and what is less than was assumed, get a
+program of their own, in which they are numbers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tapec.compiled.keys import leaf_key
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.ir.dims import DimLike, substitute, symbol, symbols
+from tapec.ir.guards import as_bound
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import TensorType
 from tapec.open_size import SizeRead
@@ -240,7 +241,8 @@ def _guessed(
         return None  # whatever it is, if it is the user's it comes again with the very shapes
     sizes = match(program.pattern, types)
     assert sizes is not None
-    tied = any(isinstance(parse_dim(text), int) for guard in program.guards for text in guard)
+    equal = [guard for guard in program.guards if as_bound(guard) is None]
+    tied = any(isinstance(parse_dim(text), int) for guard in equal for text in guard)
     if tied or unmet(program.guards, sizes):
         return None
     family.keep(program)
@@ -316,11 +318,14 @@ def _symbol(said: Size | None, argument: str, axis: int) -> DimLike:
 def _closed(
     pattern: Pattern, types: Pattern, program: Program, sizes: Mapping[str, int]
 ) -> Pattern:
-    """The pattern with numbers for sizes of 1 that are in the way of a guard."""
-    broken = unmet(program.guards, sizes)
-    names = {s.name for guard in broken for text in guard for s in symbols(parse_dim(text))}
-    ones: dict[str, DimLike] = {name: 1 for name in names if sizes.get(name) == 1}
-    return tuple(t.substitute(ones) for t in pattern)
+    """The pattern with numbers for sizes that are in the way: of 1, and those that are less than they should be."""
+    numbers: dict[str, DimLike] = {}
+    for guard in unmet(program.guards, sizes):
+        names = {s.name for text in guard for s in symbols(parse_dim(text))}
+        for name in names & sizes.keys():
+            if sizes[name] == 1 or as_bound(guard) is not None:
+                numbers[name] = sizes[name]
+    return tuple(t.substitute(numbers) for t in pattern)
 
 
 def _changed(

@@ -112,6 +112,8 @@ class Program:
             return  # traced once more before it is compiled: the second trace makes none
         make = compile_module if owner.jit else evaluated_module
         self.executable: Executable = make(self.module)
+        # Passes may have had to assume more.
+        self.guards = tuple(dict.fromkeys((*self.guards, *self.executable.signature.guards)))
         self._prepare(trace)
 
     def at(self, sizes: Mapping[str, int]) -> Program:

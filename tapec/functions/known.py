@@ -18,13 +18,14 @@ from tapec import arguments
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Value
-from tapec.ir.dims import Dim, DimLike
+from tapec.ir.dims import Dim, DimLike, bounds
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.compare import Cast
 from tapec.ir.ops.movement import Movement
 from tapec.ir.ops.source import Constant, Extent
 from tapec.ir.types import DType, Shape, TensorType
 from tapec.open_size import GuessedShape, OpenSize
+from tapec.recording import current_trace
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
 from tapec.tracing import TracedTensor
 
@@ -156,6 +157,18 @@ def _counted(value: Value) -> DimLike | None:
     """The dim that a value of `dim_tensor` is."""
     op = value.op
     return op.attrs["dim"] if op is not None and isinstance(op.defn, Extent) else None
+
+
+def is_less(m: DimLike, n: DimLike) -> bool:
+    """Whether one size is less than another; where only a call knows, it is not, which the program then relies on."""
+    low, high = bounds(m - n)
+    if low is not None and low >= 0:
+        return False
+    trace = current_trace()
+    if trace is None or (high is not None and high < 0):
+        return True
+    trace.assume_at_least(m, n)
+    return False
 
 
 def dims_tensor(dims: Sequence[DimLike], dtype: DType) -> Tensor:

@@ -31,7 +31,7 @@ from tapec.functions.broadcasting import (
     misfit,
     shape_text,
 )
-from tapec.functions.known import as_dim, as_shape, static_integer, static_value
+from tapec.functions.known import as_dim, as_shape, is_less, static_integer, static_value
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import STRING, Shape
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -380,7 +380,7 @@ def pad(
 
 def _mirrored(x: Tensor, axis: int, before: int, after: int, skip: int) -> Tensor:
     extent = x.type.shape[axis]
-    if not isinstance(extent, Dim) and builtins.max(before, after) > extent - skip:
+    if is_less(extent - skip, builtins.max(before, after)):
         raise misfit(f"pad: {before} and {after} mirrored entries of an axis of size {extent}")
     parts = [x]
     if before:

@@ -39,7 +39,7 @@ from tapec.functions.broadcasting import (
     misfit,
 )
 from tapec.functions.elementary import exp, lgamma, log, sqrt
-from tapec.functions.known import dim_tensor, static_value
+from tapec.functions.known import dim_tensor, is_less, static_value
 from tapec.functions.matrices.doubled import doubled
 from tapec.functions.rearrangement import reshape
 from tapec.ir.dims import DimLike
@@ -265,7 +265,7 @@ def _spectral_norm(x: Tensor, row: int, column: int) -> Tensor:
     """The largest singular value, with sizes of 1 for the axes of the matrix."""
     shape = x.type.shape
     rows, columns = shape[row], shape[column]
-    wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    wide = is_less(rows, columns)
     lead = [a for a in range(x.type.rank) if a not in (row, column)]
     order = (*lead, column, row) if wide else (*lead, row, column)
     x = apply("transpose", x, permutation=order)

@@ -26,6 +26,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import eye, ones_like, zeros
 from tapec.functions.broadcasting import like, misfit
+from tapec.functions.known import is_less
 from tapec.functions.matrices.doubled import doubled, halved
 from tapec.functions.matrices.factorization import adjoint, matrices, places, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
@@ -65,7 +66,7 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
     *lead, rows, columns = x.type.shape
     if x.type.dtype.is_complex:
         return _complex_qr(x, full_matrices)
-    if isinstance(rows, int) and isinstance(columns, int) and rows < columns:
+    if is_less(rows, columns):
         # The first columns make q; the others follow: r = qᵀ x.
         q, r, _ = apply("qr", part(x, len(lead) + 1, 0, rows))
         rest = part(x, len(lead) + 1, rows, columns - rows)
@@ -190,7 +191,7 @@ def svd(
     if x.type.dtype.is_complex and not compute_uv:
         return _singular_values(x)
     rows, columns = x.type.shape[-2:]
-    wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    wide = is_less(rows, columns)
     s, u, v = apply("svd", transposed(x) if wide else x)
     if not arguments.flag(compute_uv, "compute_uv"):
         return s

@@ -18,7 +18,7 @@ from tapec.frames import here
 from tapec.functions.arithmetic import equal, where
 from tapec.functions.broadcasting import like, misfit
 from tapec.functions.indexing import entries
-from tapec.functions.known import static_integer
+from tapec.functions.known import is_less, static_integer
 from tapec.functions.matrices.factorization import matrices, places
 from tapec.functions.products import main_diagonal
 from tapec.functions.rearrangement import expand_dims, part, reshape
@@ -125,7 +125,7 @@ def set_diag(
     band = _band(k)
     if band == (0, 0) and _is_single(k):
         # Along the shorter side the diagonal reaches every row or every column.
-        tall = not isinstance(rows, Dim) and not isinstance(columns, Dim) and rows > columns
+        tall = is_less(columns, rows)
         line = expand_dims(values, -2 if tall else -1)
         return where(equal(*places(rows, columns)), line, x)
     packed = expand_dims(values, -2) if _is_single(k) else values
@@ -133,9 +133,9 @@ def set_diag(
 
 
 def _smaller(m: DimLike, n: DimLike) -> DimLike:
-    if m == n or isinstance(m, Dim) or isinstance(n, Dim):
-        return m if isinstance(n, Dim) else n
-    return min(m, n)
+    if isinstance(n, Dim):
+        m, n = n, m  # sizes that only a call knows are taken to be the larger ones
+    return m if is_less(m, n) else n
 
 
 def _is_single(k: Any) -> bool:

@@ -20,7 +20,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import eye
 from tapec.functions.broadcasting import like, misfit
-from tapec.functions.known import static_value
+from tapec.functions.known import is_less, static_value
 from tapec.functions.logic import logical_not
 from tapec.functions.matrices.decompositions import svd
 from tapec.functions.matrices.doubled import doubled, halved
@@ -68,7 +68,7 @@ def lstsq(
     if not arguments.flag(fast, "fast"):
         return matmul(pinv(a, _tolerance(a)), b)
     m, n = a.type.shape[-2:]
-    wide = isinstance(m, int) and isinstance(n, int) and m < n
+    wide = is_less(m, n)
     gram = matmul(a, a, adjoint_b=True) if wide else matmul(a, a, adjoint_a=True)
     ridge = static_value(l2_regularizer, "l2_regularizer")
     if ridge:

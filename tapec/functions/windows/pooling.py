@@ -27,7 +27,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import counting
 from tapec.functions.broadcasting import as_float, misfit
 from tapec.functions.indexing import gather
-from tapec.functions.known import dim_tensor
+from tapec.functions.known import dim_tensor, is_less
 from tapec.functions.rearrangement import expand_dims, pad, part, reshape, stack
 from tapec.functions.reductions import argmax
 from tapec.functions.windows.arguments import (
@@ -169,7 +169,7 @@ def dilated_pool(x: Tensor, sizes: Sequence[int], gaps: Sequence[int], *, mean: 
     for axis, (size, gap) in enumerate(zip(sizes, gaps, strict=True), 1):
         far = reach(size, gap)
         places = x.type.shape[axis] - far + 1
-        if isinstance(places, int) and places < 1:
+        if is_less(places, 1):
             raise misfit(f"a window of {far} entries does not fit along axis {axis} of {x.shape}")
         parts = [part(x, axis, start * gap, places) for start in range(size)]
         x = reduce(lambda a, b: apply("add" if mean else "max", a, b), parts)
@@ -224,7 +224,7 @@ def _parts(x: Tensor, axis: int, size: int, stride: int) -> list[Tensor]:
         InvalidArgumentError: no window fits (ValueError while a function is compiled).
     """
     n = x.type.shape[axis]
-    if isinstance(n, int) and n < size:
+    if is_less(n, size):
         raise misfit(f"a window of {size} entries does not fit into {n} along axis {axis}")
     return [part(x, axis, start, (n - size) // stride + 1, stride) for start in range(size)]
 
