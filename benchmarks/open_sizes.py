@@ -2,8 +2,8 @@
 
     PYTHON benchmarks/open_sizes.py [BATCH ...]
 
-prints, for each batch, the median processor time of a step of either kind, taken in turns, and their ratio. `mlp` is the
-workload ``mlp_train``: 784-512-512-10 with Adam; `small` is ``mlp_small``: 64-128-10.
+prints, for each batch, the median processor time of a step of either kind, taken in turns, and their ratio. `mlp` is
+the workload ``mlp_train``: 784-512-512-10 with Adam; `small` is ``mlp_small``: 64-128-10.
 """
 
 from __future__ import annotations
