@@ -9,11 +9,26 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import Shape
 from tapec.tensor_shape import TensorShape
+
+#: Whether open sizes were declared by nobody, so that a program which needs them has to be told.
+guessing: ContextVar[bool] = ContextVar("guessing", default=False)
+
+
+@contextmanager
+def guessing_sizes() -> Iterator[None]:
+    """Let Python code see open sizes of traced tensors as `OpenSize`."""
+    token = guessing.set(True)
+    try:
+        yield
+    finally:
+        guessing.reset(token)
 
 
 class SizeRead(BaseException):

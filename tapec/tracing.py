@@ -6,9 +6,7 @@ reads from outside (Variables, Tensors, NumPy arrays) becomes an argument, so no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +26,7 @@ from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import emitted
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import DType, TensorType, as_dtype
-from tapec.open_size import GuessedShape, SizeRead
+from tapec.open_size import GuessedShape, SizeRead, guessing
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear, unheard
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
@@ -42,20 +40,6 @@ if TYPE_CHECKING:
 
 #: Literals up to this many elements are part of the program; larger arrays are inputs.
 _LARGEST_LITERAL = 16
-
-
-#: Whether open sizes were declared by nobody, so that a program which needs them has to be told.
-_guessing: ContextVar[bool] = ContextVar("guessing", default=False)
-
-
-@contextmanager
-def guessing_sizes() -> Iterator[None]:
-    """Let Python code see open sizes of traced tensors as `tapec.open_size.OpenSize`."""
-    token = _guessing.set(True)
-    try:
-        yield
-    finally:
-        _guessing.reset(token)
 
 
 class TracedTensor(Tensor):
@@ -77,13 +61,13 @@ class TracedTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         """The shape; a size that only a call will know is None."""
-        if self.type.is_static or not _guessing.get():
+        if self.type.is_static or not guessing.get():
             return shape_of(self.type)
         return GuessedShape(self.type.shape)
 
     def __len__(self) -> int:
         if self.type.shape and not isinstance(self.type.shape[0], int):
-            if _guessing.get():
+            if guessing.get():
                 raise SizeRead
             raise TypeError(
                 f"len() of a tensor of shape {shape_of(self.type)}: the size is known only when the "

@@ -120,7 +120,7 @@ class Iota(Op):
 
 
 class Extent(Op):
-    """A size as a number: ``dim``, which only a call may know."""
+    """A size as a number, which every element is: ``dim``, which only a call may know."""
 
     name = "extent"
     typed = True
@@ -128,18 +128,17 @@ class Extent(Op):
     cheap = True
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
-        """The given type, of a scalar."""
+        """The given type."""
         dim, target = attrs["dim"], attrs["type"]
-        if target.rank:
-            raise ShapeError(f"extent: a size is a scalar, which a {target} is not")
         if target.dtype.is_bool:
-            raise DTypeError("extent: a size is a number, which a bool is not")
-        require_sizes(self.name, (dim,))
+            raise DTypeError("extent: a bool cannot count")
+        require_sizes(self.name, (dim, *target.shape))
         return target
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
         """The number."""
-        return np.asarray(attrs["dim"]).astype(attrs["type"].dtype.numpy)
+        number = np.asarray(attrs["dim"]).astype(attrs["type"].dtype.numpy)
+        return np.full(attrs["type"].static_shape, number)
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
         """A real number."""
@@ -151,6 +150,7 @@ class Extent(Op):
         return k.number(attrs["dim"], attrs["type"].dtype)
 
     def samples(self) -> Iterator[Sample]:
-        """Integers and floats."""
+        """Integers and floats, one, several and none."""
         yield Sample((), {"dim": 7, "type": TensorType(I32)})
-        yield Sample((), {"dim": 7, "type": TensorType(F64)})
+        yield Sample((), {"dim": 7, "type": TensorType(F64, (2,))})
+        yield Sample((), {"dim": 7, "type": TensorType(F64, (0,))})

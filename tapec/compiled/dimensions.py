@@ -28,10 +28,9 @@ from tapec.ir.dims import DimLike, substitute, symbol, symbols
 from tapec.ir.guards import as_bound
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import TensorType
-from tapec.open_size import SizeRead
+from tapec.open_size import SizeRead, guessing_sizes
 from tapec.structure import flatten
 from tapec.tensor import Tensor
-from tapec.tracing import guessing_sizes
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program
