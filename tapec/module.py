@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tapec import arguments
+from tapec.autograph.conversion import converted
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.scopes import current_name_scope, name_scope
@@ -113,7 +114,7 @@ class Module:
         @functools.wraps(method)
         def scoped(self: Module, *args: Any, **kwargs: Any) -> Any:
             with self.name_scope:
-                return method(self, *args, **kwargs)
+                return converted(method)(self, *args, **kwargs)
 
         return scoped  # type: ignore[return-value]
 

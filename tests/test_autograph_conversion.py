@@ -47,6 +47,43 @@ def test_functions_that_functions_of_tapec_call_are_converted() -> None:
     assert float(pick(scalar(-1.0))) == 2.0
 
 
+class Scoped(tapec.Module):
+    @tapec.Module.with_name_scope
+    def __call__(self, x: Any) -> Any:
+        if x > 0:
+            return x * 5.0
+        return x
+
+
+@tapec.custom_gradient
+def clipped(x: Any) -> Any:
+    if x > 1.0:
+        y = tapec.ones_like(x)
+    else:
+        y = x
+
+    def gradient(upstream: Any) -> Any:
+        if x > 1.0:
+            return upstream * 0.5
+        return upstream
+
+    return y, gradient
+
+
+def test_functions_under_decorators_of_tapec_are_converted() -> None:
+    def slope(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = clipped(x)
+        return tape.gradient(y, x)
+
+    assert float(tapec.compile(slope)(scalar(2.0))) == 0.5
+    assert float(tapec.compile(Scoped())(scalar(2.0))) == 10.0
+    assert float(tapec.compile(tapec.recompute_grad(helper))(scalar(2.0))) == 4.0
+    mapped = tapec.compile(lambda x: tapec.vectorized_map(helper, x))
+    assert mapped(tapec.constant([1.0, -1.0])).numpy().tolist() == [2.0, -1.0]
+
+
 def test_do_not_convert() -> None:
     plain = tapec.autograph.experimental.do_not_convert(helper)
     assert float(plain(scalar(1.0))) == 2.0

@@ -36,6 +36,9 @@ _INSTALLED = tuple(
 #: Why a function without control flow and calls has no converted code.
 NOTHING = "it has nothing to convert"
 
+#: Modules of tapec whose functions take functions that they call as part of the program.
+_TAKING_FUNCTIONS = ("tapec.control.", "tapec.functions.mapping")
+
 #: For each code object and file (equal code of two files is equal) its converted code, or why there is none.
 _known: weakref.WeakKeyDictionary[CodeType, dict[str, CodeType | str]]
 _known = weakref.WeakKeyDictionary()
@@ -77,8 +80,12 @@ def converted(function: Any) -> Any:
     if not is_converting():
         return function
     if isinstance(function, FunctionType):
-        if is_ours(function.__module__ or ""):
-            return _ours(function)
+        home = function.__globals__.get(
+            "__name__", ""
+        )  # a decorator of ours bears the user's module
+        if is_ours(home):
+            takes_functions = home.startswith(_TAKING_FUNCTIONS)
+            return functools.partial(_with_converted, function) if takes_functions else function
         code = converted_code(function)
         return function if isinstance(code, str) else with_code(function, code)
     if isinstance(function, MethodType):
@@ -92,7 +99,7 @@ def converted(function: Any) -> Any:
     if isinstance(function, BuiltinFunctionType | type | ModuleType):
         return function
     call = inspect.getattr_static(type(function), "__call__", None)
-    if isinstance(call, FunctionType) and not is_ours(call.__module__ or ""):
+    if isinstance(call, FunctionType):
         inner = converted(call)
         return function if inner is call else MethodType(inner, function)
     return function
@@ -110,17 +117,13 @@ def iterated(function: Any) -> Any:
 def why_not(code: CodeType) -> str | None:
     """Why code that is running was not converted; None if it was, or was not asked for."""
     found = _known.get(code, {}).get(code.co_filename)
-    return found if isinstance(found, str) else None
-
-
-def _ours(function: FunctionType) -> Any:
-    """A function of tapec: the functions that it is given and calls are converted."""
-    if not function.__module__.startswith("tapec.control."):
-        return function
-    return functools.partial(_with_converted, function)
+    if found is code or found is NOTHING:
+        return None
+    return found if isinstance(found, str) else "it was called by code that is not converted"
 
 
 def _with_converted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A function of tapec, with the functions that it is given and calls converted."""
     return function(*_functions_in(args), **_functions_in(kwargs))
 
 

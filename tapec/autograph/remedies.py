@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapec.autograph.conversion import NOTHING, is_converting, why_not
+from tapec.autograph.conversion import is_converting, why_not
 from tapec.frames import Origin
 
 
@@ -37,4 +37,4 @@ def _reason(origin: Origin | None) -> str | None:
     if not is_converting():
         return f"nothing is converted here (autograph=False, or do_not_convert), so {code.co_name} runs as it is"
     reason = why_not(code)
-    return None if reason in (None, NOTHING) else f"{code.co_name} is not converted: {reason}"
+    return None if reason is None else f"{code.co_name} is not converted: {reason}"

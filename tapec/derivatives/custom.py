@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tapec import arguments
+from tapec.autograph.conversion import converted
 from tapec.derivatives.attachment import attach
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -88,7 +89,7 @@ def grad_pass_through(f: F) -> F:
         def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
             return (upstream, [None] * len(variables)) if variables else upstream
 
-        return f(*args, **kwargs), gradient
+        return converted(f)(*args, **kwargs), gradient
 
     return custom_gradient(functools.wraps(f)(passed))  # type: ignore[return-value]
 
@@ -109,13 +110,13 @@ def recompute_grad(f: F) -> F:
         def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
             with GradientTape() as tape:
                 tape.watch(tensors)
-                result = f(*args, **kwargs)
+                result = converted(f)(*args, **kwargs)
             found = tape.gradient(result, [*tensors, *variables], list(upstream))
             own = iter(found)
             gradients = [next(own) if isinstance(leaf, Tensor) else None for leaf in leaves]
             return (gradients, list(own)) if variables else gradients
 
-        return f(*args, **kwargs), gradient
+        return converted(f)(*args, **kwargs), gradient
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -130,7 +131,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = Fals
     leaves = [as_tensor(v) if isinstance(v, Variable | np.ndarray) else v for v in leaves]
     positional, named = unflatten(spec, leaves)
     with tracing(current_trace()) if unheard else nullcontext(), _Watcher() as watcher:
-        returned = f(*positional, **named)
+        returned = converted(f)(*positional, **named)
     if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
         raise TypeError(
             f"{_name(f)} must return (result, grad_fn), got {type(returned).__name__}",
