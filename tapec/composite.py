@@ -18,6 +18,7 @@ import numpy as np
 
 from tapec.frames import origin
 from tapec.ir.core import Function, Operation, Value
+from tapec.ir.op import Op
 from tapec.ir.quiet import audible, silently
 from tapec.ir.types import TensorType
 from tapec.recording import active_tapes, bystanders, current_trace, inspectors, tracing
@@ -77,14 +78,14 @@ class Kept:
 
     Attributes:
         followed: the operations that are part of the tape's program, each with the places of its operands and results.
-        others: those that are not.
+        others: those that are not, each with the places of its operands and result.
         saved: the places of the values that derivatives read.
         flows: the places of the values that depend on something watched.
         looks_up: there are lookups among the operations.
     """
 
     followed: tuple[tuple[Saving, tuple[int, ...]], ...]
-    others: tuple[Step, ...]
+    others: tuple[tuple[Op, tuple[int, ...], int], ...]
     saved: tuple[int, ...]
     flows: tuple[int, ...]
     looks_up: bool
@@ -161,7 +162,7 @@ class Plan:
         for step in self.steps:
             mask = tuple([p in active for p in step.operands])
             if True not in mask or not step.signature.defn.differentiable:
-                outside.append(step)
+                outside.append((step.signature.defn, step.operands, step.result))
                 continue
             saving = step.signature.saving(mask)
             places = (*step.operands, step.result)

@@ -73,20 +73,18 @@ class Visit(NamedTuple):
     function: str
 
 
-def visit(skipped: int = 1) -> Visit:
+def visit() -> Visit:
     """The line of the user's own code that led here through other packages, and the function of theirs that it called.
 
-    Code that is itself installed has no other line than its nearest one. For ``skipped`` see `origin`.
+    Code that is itself installed has no other line than its nearest one.
     """
-    nearest, function = origin(skipped + 1), ""
-    if nearest is None or not _is_installed(nearest[0].co_filename):
-        return tuple.__new__(Visit, (nearest, ""))  # in half the time of Visit(…)
+    nearest, function = origin(), ""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if is_ours(frame.f_globals.get("__name__", "")):
             pass
-        elif not _is_installed(code.co_filename):
+        elif not is_installed(code.co_filename):
             return Visit((code, frame.f_lasti, ""), function) if function else Visit(nearest, "")
         else:
             function = _public_name(frame) or function
@@ -95,7 +93,7 @@ def visit(skipped: int = 1) -> Visit:
 
 
 @lru_cache(maxsize=_FILES)
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
     """Whether a file belongs to an installed package or to Python."""
     parts = ("/site-packages/", "/dist-packages/", sysconfig.get_path("stdlib") + "/", "<frozen ")
     return any(part in file for part in parts)

@@ -82,9 +82,8 @@ class Listener:
             types = plan.types
             saved = [EagerTensor(values[p], types[p], ids[p]) for p in kept.saved]
             recording.add_composite(plan, kept, ids, saved, origin)
-        for step in kept.others:
-            operands = tuple([ids[p] for p in step.operands])
-            self.trail.note(step.signature.defn, operands, (ids[step.result],), origin)
+        if kept.others:
+            self.trail.note_each(kept.others, ids, origin)
 
     def record_operation(
         self,

@@ -27,7 +27,7 @@ from tapec.errors import (
     TypeError,
     ValueError,
 )
-from tapec.frames import here, origin, resolve, visit
+from tapec.frames import here, is_installed, origin, resolve, visit
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
 from tapec.ir.types import I32, DType, TensorType, as_dtype
@@ -89,7 +89,7 @@ class Tensor(Operators):
             TypeError: the tensor belongs to a function that is being compiled, so it has no value yet.
         """
         if self._array is None:
-            by = visit(2)  # what calls this is ours
+            by = visit()
             instead = counterpart(by.function)
             raise TypeError(
                 f"this tensor ({self.type}) is a value of a compiled function and has no elements here"
@@ -274,11 +274,14 @@ def departs(thing: Tensor | Variable, how: str) -> None:
     tapes = active_tapes()
     if not tapes:
         return
-    by = visit(2)  # what calls this is ours
-    if by.function and any(tape.follows(thing) for tape in tapes):
-        require_none(by)
+    where = origin(3)  # what calls this is a method of ours
+    if where is not None and is_installed(where[0].co_filename):
+        by = visit()
+        how, where = by.function or how, by.origin
+        if by.function and any(tape.follows(thing) for tape in tapes):
+            require_none(by)
     for tape in tapes:
-        tape.trail.depart(thing, by.function or how, by.origin)
+        tape.trail.depart(thing, how, where)
 
 
 class EagerTensor(Tensor):

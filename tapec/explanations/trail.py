@@ -196,22 +196,25 @@ class Trail:
         state: State = State.UNFOLLOWED,
     ) -> None:
         """Remember an operation that the tape does not follow."""
-        self.note(defn, tuple([x.id for x in inputs]), outputs, where, state)
-
-    def note(
-        self,
-        defn: Op,
-        ids: tuple[int, ...],
-        outputs: Sequence[int],
-        where: Origin | None,
-        state: State = State.UNFOLLOWED,
-    ) -> None:
-        """As `step`, by the ids of the operands."""
+        ids = tuple([x.id for x in inputs])
         # Step(…) takes longer than all else that is done for an operation that nobody follows.
         step = tuple.__new__(
             Step, (defn, ids, tuple(outputs), where, state, None, (), None, None, None)
         )
         self.steps.append(step)
+
+    def note_each(
+        self,
+        operations: Sequence[tuple[Op, tuple[int, ...], int]],
+        ids: Sequence[int],
+        where: Origin | None,
+    ) -> None:
+        """As `step`, for operations that ran as one, of values with these ids: by the places of operands and result."""
+        state = State.UNFOLLOWED
+        for defn, operands, result in operations:
+            read, made = tuple([ids[p] for p in operands]), (ids[result],)
+            step = tuple.__new__(Step, (defn, read, made, where, state, None, (), None, None))
+            self.steps.append(step)
 
     def read(self, variable: Variable, value: Tensor) -> None:
         """Remember the read of a Variable that is not watched."""
