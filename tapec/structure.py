@@ -6,6 +6,7 @@ What else is registered with optree is structure too. Instances of tapec's own d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -54,9 +55,10 @@ def _register_records(optree: Any, leaves: list[Any]) -> bool:
     """Let optree know of classes among the leaves whose instances are made of fields; whether there are new ones."""
     found = {type(leaf) for leaf in leaves if _is_record(type(leaf))}
     for kind in found:
-        optree.register_pytree_node(
-            kind, _fields, _remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
-        )
+        with suppress(ValueError):  # another thread was faster
+            optree.register_pytree_node(
+                kind, _fields, _remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
+            )
     return bool(found)
 
 
@@ -93,9 +95,9 @@ def parts_of(structure: Any) -> tuple[str, dict[Any, Any]] | None:
     import optree  # heavy
 
     _register(optree)
-    _register_records(optree, [structure])
     if optree.tree_is_leaf(structure, none_is_leaf=True, namespace="tapec"):
-        return None
+        if not _register_records(optree, [structure]):
+            return None
     level = optree.tree_flatten_one_level(structure, none_is_leaf=True, namespace="tapec")
     entries = getattr(structure, "_fields", level.entries)
     if isinstance(structure, Mapping):
