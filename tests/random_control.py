@@ -76,17 +76,19 @@ def _branch(draw: Any, depth: int, loop: str) -> list[str]:
 
 @st.composite
 def _loop(draw: Any, depth: int, loop: str) -> list[str]:
+    count = f"turns_{depth}"  # which nothing inside changes: loops end
     heads = (
         "for k in tapec.range(n):",
         "for k in range(3):",
         "for b in tapec.stack([x, y, a]):",
-        "while k < 3:",
+        f"while {count} < 3:",
+        f"while a < 0.9171 and {count} < 2:",
     )
     head = draw(st.sampled_from(heads))
     own = "python" if head == heads[1] and loop != "tensor" else "tensor"
     body = draw(blocks(depth - 1, own))
-    if head == heads[3]:
-        return ["k = 0", head, *_indented(["k = k + 1", *body])]
+    if head.startswith("while"):
+        return [f"{count} = 0", head, *_indented([f"{count} = {count} + 1", *body])]
     lines = [head, *_indented(body)]
     if draw(st.integers(0, 3)) == 0:
         lines += ["else:", *_indented(draw(blocks(0, loop)))]
