@@ -27,16 +27,7 @@ from tapec.derivatives.cotangents import (
 )
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, ValueError
-from tapec.explanations.answers import (
-    explain_each,
-    explain_missing,
-    note_answer,
-    note_missing_ways,
-    report_on,
-)
-from tapec.explanations.explanation import Explanations
-from tapec.explanations.memory import Memory, memory_of
-from tapec.explanations.report import Report, needs_values
+from tapec.explanations.notes import note_answer, note_missing_ways
 from tapec.explanations.trail import State
 from tapec.frames import Origin, here, origin, resolve
 from tapec.listener import Listener
@@ -47,6 +38,8 @@ from tapec.tensor import Tensor
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
+    from tapec.explanations.memory import Memory
+    from tapec.explanations.report import Report
     from tapec.tracing import Trace
 
 _logger = logging.getLogger("tapec")
@@ -325,6 +318,9 @@ class GradientTape(Listener):
             raise RuntimeError("this tape never recorded", location=here())
         if any(r.pull is not None for r in recording.records) and self._recording is not None:
             self._peek(targets, checked)  # what a derivative of the user's own gives, only it knows
+        from tapec.explanations.answers import explain_each  # as in `report`
+        from tapec.explanations.explanation import Explanations
+
         found = explain_each(self.trail, recording, targets, checked)
         return found[0] if spec is None else Explanations(unflatten(spec, list(found)), found)
 
@@ -347,6 +343,9 @@ class GradientTape(Listener):
             TypeError: target or variables are no Tensors or Variables.
             NotImplementedError: while a function is compiled: there are no values to report then.
         """
+        from tapec.explanations.answers import report_on  # explanations are rarely asked for
+        from tapec.explanations.report import needs_values
+
         needs_values("report")
         targets = targets_of(target)
         sources, _ = sources_of(variables)
@@ -372,6 +371,8 @@ class GradientTape(Listener):
         Returns:
             A `tapec.explanations.memory.Memory`, which shows itself as text, in notebooks and with rich.
         """
+        from tapec.explanations.memory import memory_of  # as in `report`
+
         return memory_of(self._recording, self.trail)
 
     def _peek(
@@ -394,6 +395,8 @@ class GradientTape(Listener):
     ) -> None:
         """Keep in words why gradients are None, for messages about them."""
         if any(g is None for g in gradients) and self.trail.past is not None:
+            from tapec.explanations.answers import explain_missing  # as in `report`
+
             explain_missing(self.trail, self.trail.past, targets, sources, gradients)
 
     def _gradients(

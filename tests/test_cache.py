@@ -422,3 +422,44 @@ def test_many_processes_share_one_cold_folder(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (0, "50\n"), done.stderr
     assert not [p for p in folder.iterdir() if p.suffix not in ("", ".image")]
+
+
+SECOND = """
+import sys
+import numpy as np
+import tapec
+
+at_start = [m for m in ("tapec.passes.fuse", "tapec.tape", "tapec.compiled.function") if m in sys.modules]
+w = tapec.Variable(np.ones((4, 2), np.float32))
+optimizer = tapec.optimizers.Adam(0.1)
+
+@tapec.compile
+def step(x):
+    with tapec.GradientTape() as tape:
+        loss = tapec.reduce_mean(tapec.nn.relu(x @ w) ** 2)
+    optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+    return loss
+
+first = float(step(tapec.ones([3, 4])))
+needless = ["llvmlite", "scipy", "rich", "malt", "tapec.ir.parser", "tapec.ir.verifier"]
+needless += ["tapec.passes.pipeline", "tapec.passes.fuse", "tapec.passes.lower"]
+needless += ["tapec.explanations.answers", "tapec.explanations.memory", "tapec.derivatives.eager_gradient"]
+print(first, at_start, [m for m in needless if m in sys.modules])
+"""
+
+
+def test_a_second_process_loads_only_what_it_runs(tmp_path: Path) -> None:
+    """Start-up time is mostly imports: a program that is found needs no compiler, no pass and no explanations."""
+    printed = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", SECOND],
+            env={**os.environ, "TAPEC_CACHE": str(tmp_path / "programs")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    assert printed[0].startswith("16.0 [] ['llvmlite'")
+    assert printed[1] == "16.0 [] []\n"

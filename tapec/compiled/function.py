@@ -12,7 +12,17 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from tapec.autograph import conversion
 from tapec.claims import survive_fork
@@ -22,7 +32,6 @@ from tapec.compiled.concrete import BoundFunction, ConcreteFunction
 from tapec.compiled.dimensions import Dimensions, Dynamic, forget
 from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
 from tapec.compiled.keys import flat_key
-from tapec.compiled.lowering import Lowered, specified
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
 from tapec.compiled.retraces import Retrace, announce
@@ -33,6 +42,9 @@ from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.recording import current_trace, plain_calls
 from tapec.tensor import EagerTensor, Tensor
+
+if TYPE_CHECKING:
+    from tapec.compiled.lowering import Lowered
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -277,6 +289,8 @@ class CompiledFunction(Generic[P, R]):
 
     def _specified(self, args: Any, kwargs: Any) -> tuple[Call, list[Any]]:
         """A call that nobody makes, and its leaves: with open sizes where that is declared, or asked for."""
+        from tapec.compiled.lowering import specified  # who only calls does not need it
+
         call = Call(self.parameters, *self._bound(*specified(self._dimensions, args, kwargs)))
         declared = self._dimensions.declared(call.args, call.kwargs)
         return call, self._dimensions.opened(call.leaves, declared)
@@ -301,6 +315,8 @@ class CompiledFunction(Generic[P, R]):
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """What becomes of the function for arguments like these (see `trace`): its text, its memory, its cost."""
+        from tapec.compiled.lowering import Lowered  # as above
+
         return Lowered(self.trace(*args, **kwargs))
 
     def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.derivatives.cotangents import total
-from tapec.derivatives.eager_gradient import eager_gradient, gradient_of_records
 from tapec.derivatives.slices import Ask, gradients_by_slices
 from tapec.errors import RuntimeError
 from tapec.frames import here
@@ -98,17 +97,24 @@ def _gradients(
     types = {i: s.type for s, group in zip(sources, groups, strict=True) for i in group}
     # What was recorded before a function is compiled has values, also inside of it.
     records: Sequence[Record] = recording.records if late or recording.looks_up or home else ()
+    ask: Ask
     if trace is not None and home is not None:
-        ask: Ask = trace.gradient
-    elif late:
-        ask, records = gradient_of_records, with_stand_ins(records, late, _stand_in)
+        ask = trace.gradient
     else:
-
-        def ask(records: Any, *question: Any) -> list[Tensor | None]:
-            return eager_gradient(recording, *question)
-
+        ask, records = _eager_ask(recording, records, late)
     found = gradients_by_slices(ask, records, target_tensors, types, seeds, batched)
     return [total([found[i] for i in group]) for group in groups]
+
+
+def _eager_ask(
+    recording: Recording, records: Sequence[Record], late: Mapping[int, int]
+) -> tuple[Ask, Sequence[Record]]:
+    """Who answers what a tape recorded outside of compiled functions, and which records it is asked about."""
+    from tapec.derivatives.eager_gradient import eager_gradient, gradient_of_records  # slow to load
+
+    if late:
+        return gradient_of_records, with_stand_ins(records, late, _stand_in)
+    return lambda _, *question: eager_gradient(recording, *question), records
 
 
 def _refuse_inner(home: Trace, targets: Sequence[Tensor | Variable]) -> None:

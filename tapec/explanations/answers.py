@@ -16,9 +16,9 @@ from tapec.explanations.explain import explain
 from tapec.explanations.explanation import Explanation
 from tapec.explanations.names import Names
 from tapec.explanations.report import Report, row_of
-from tapec.explanations.trail import CAPACITY, Trail, Value
+from tapec.explanations.trail import Trail, Value
 from tapec.frames import origin
-from tapec.recording import announce_gradient, bystanders, note_missing
+from tapec.recording import note_missing
 from tapec.records import Recording
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -76,39 +76,6 @@ def report_on(
     if len(targets) == 1 and not targets[0].type.shape:
         ended[0] += f" = {targets[0].array.item():.6g}"
     return Report(", ".join(ended), tuple(rows))
-
-
-def note_answer(
-    trail: Trail,
-    recording: Recording,
-    targets: Sequence[Tensor | Variable],
-    sources: Sequence[Tensor | Variable],
-    gradients: Sequence[Tensor | None],
-) -> None:
-    """Tell the tapes that wait for theirs of gradients that were given, and this one which are None."""
-    trail.past = recording
-    if bystanders:
-        outputs = [g.id for g in gradients if g is not None]
-        announce_gradient([t.id for t in targets if isinstance(t, Tensor)], outputs)
-    note_missing_ways(trail, targets, sources, gradients)
-    for source in sources:
-        if isinstance(source, Variable):
-            source.missing = None
-
-
-def note_missing_ways(
-    trail: Trail,
-    targets: Sequence[Tensor | Variable],
-    sources: Sequence[Tensor | Variable],
-    gradients: Sequence[Tensor | None],
-) -> None:
-    """Remember which gradients turned out to be None: a derivative of the user's own may return that."""
-    missing = [Value.of(s).key for s, g in zip(sources, gradients, strict=True) if g is None]
-    if missing:
-        if len(trail.unanswered) >= CAPACITY:
-            trail.unanswered.clear()
-        keys = frozenset(Value.of(t).key for t in targets)
-        trail.unanswered.update((keys, key) for key in missing)
 
 
 def explain_missing(
