@@ -48,6 +48,8 @@ _LEAVES = (*places.PLAIN, Tensor, Variable)
 _SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "submodules"}
 #: What may be a setting in a module that is not the user's.
 _SETTINGS_OF_OTHERS = (bool, int, float, complex, str, list, dict, set)
+#: What a container may hold without anything more to look at.
+_NUMBERS = {bool, int, float, complex, type(None)}
 #: Modules of tapec whose objects have settings that tapec's own code reads.
 _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
 #: Entered when a user's kernel is called.
@@ -75,9 +77,15 @@ class Witness:
         #: Objects with attributes, and how to call them.
         self._objects: list[tuple[Any, str]] = []
         self._functions: dict[int, list[tuple[FunctionType, str]]] = {}
+        #: Code that ran, as it was and as the user wrote it, by ``id``.
+        self._heard: dict[int, CodeType] = {}
         self._entered: dict[int, CodeType] = {}
+        #: What calls a user's kernel.
+        self._kernel_call: CodeType | None = None
         self._inside: set[int] = set()
         self._attributes: dict[str, Manner] = {}
+        #: What objects of a class have from it.
+        self._inherited: dict[type, set[str]] = {}
         self._asked: set[str] = set()
         self._texts: set[str] = set()
         self._computes = self._whole = self._classes = False
@@ -102,16 +110,22 @@ class Witness:
                 before.enable()  # a profiler in C, which sets itself
 
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call":
-            if frame.f_code.co_qualname == _KERNEL_CALL and is_ours(frame.f_globals["__name__"]):
-                self._read_kernel(frame.f_locals["self"].python_function)
-            code = original_code(frame.f_code)
+        if event != "call":
+            return
+        running = frame.f_code
+        if id(running) not in self._heard:
+            self._heard[id(running)] = running
+            if running.co_qualname == _KERNEL_CALL and is_ours(frame.f_globals["__name__"]):
+                self._kernel_call = running
+            code = original_code(running)
             if id(code) not in self._entered and code.co_name != "<module>":
                 self._entered[id(code)] = code
                 if id(code) not in self._inside and is_users_code(code, frame.f_globals):
                     self._enter(code, frame)
                     functions = self._functions.get(id(code), ())
                     self._loans.show(frame, [function for function, _ in functions])
+        if running is self._kernel_call:
+            self._read_kernel(frame.f_locals["self"].python_function)
 
     def _enter(self, code: CodeType, frame: FrameType) -> None:
         """Look at what a function reads, before it runs for the first time."""
@@ -270,7 +284,8 @@ class Witness:
                 self._visit_item(item, f"{path}[{key!r}]")
         elif not isinstance(thing, places.BUFFERS):
             for i, item in enumerate(list(thing)):
-                self._visit_item(item, f"{path}[{i}]")
+                if type(item) not in _NUMBERS:  # of which there may be many
+                    self._visit_item(item, f"{path}[{i}]")
 
     def _visit_item(self, item: Any, path: str) -> None:
         """Take what a container holds into reach."""
@@ -338,8 +353,17 @@ class Witness:
                     self._watch_attribute(thing, path, name, own, READ)
             if isinstance(thing, Module) and not _SEARCHES.isdisjoint(names):
                 self._watch_variables(thing, path, own)
-        for name, manner in list(names.items()):
-            self._watch_attribute(thing, path, name, own, manner)
+        for name in self._names_of(thing, own) & names.keys():
+            self._watch_attribute(thing, path, name, own, names[name])
+
+    def _names_of(self, thing: Any, own: Mapping[str, Any]) -> set[str]:
+        """The attributes that an object may have, and those that code asks for whether they are there or not."""
+        kind = thing if isinstance(thing, type) else type(thing)
+        inherited = self._inherited.get(kind)
+        if inherited is None:
+            owners = [owner for owner in kind.__mro__ if is_users_class(owner)]
+            inherited = self._inherited[kind] = {name for owner in owners for name in vars(owner)}
+        return own.keys() | inherited | self._asked
 
     def _watch_variables(self, module: Module, path: str, own: Mapping[str, Any]) -> None:
         """Watch what a Module finds Variables in."""
