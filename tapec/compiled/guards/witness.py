@@ -12,13 +12,12 @@ import functools
 import gc
 import operator
 import sys
-import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,16 @@ from tapec.compiled.guards import places
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.loans import Loans
+from tapec.compiled.guards.objects import (
+    function_behind,
+    has_attributes,
+    holds_traced,
+    inherited_by,
+    is_filled,
+    is_read_by_others,
+    own_attributes,
+    words_of,
+)
 from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_users_module
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of
@@ -50,12 +59,8 @@ _SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "sub
 _SETTINGS_OF_OTHERS = (bool, int, float, complex, str, list, dict, set)
 #: What a container may hold without anything more to look at.
 _NUMBERS = {bool, int, float, complex, type(None)}
-#: Modules of tapec whose objects have settings that tapec's own code reads.
-_SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
 #: Entered when a user's kernel is called.
 _KERNEL_CALL = "CustomOp.__call__"
-#: How many wrappers around a function are looked through.
-_DEEPEST = 16
 
 
 class Witness:
@@ -170,7 +175,7 @@ class Witness:
         kind = type(first)
         for owner in kind.__mro__ if is_users_class(kind) else ():
             found = vars(owner).get(code.co_name)
-            if getattr(_function_behind(found), "__code__", None) is code:
+            if getattr(function_behind(found), "__code__", None) is code:
                 path = f"{kind.__name__}.{code.co_name}"
                 self._visit(found, path)
                 if id(first) in self._seen:
@@ -222,7 +227,7 @@ class Witness:
         if isinstance(thing, tuple | frozenset):
             for i, item in enumerate(thing):
                 self._visit_item(item, f"{path}[{i}]")
-        behind = _function_behind(thing)
+        behind = function_behind(thing)
         if isinstance(behind, FunctionType):
             self._add_function(behind, path)
         if isinstance(thing, functools.partial):
@@ -233,8 +238,8 @@ class Witness:
         if isinstance(thing, weakref.ref):
             self._visit(thing(), f"{path}()")
         if isinstance(thing, operator.attrgetter | operator.methodcaller):
-            self._add_names(Reads(asked=_words_of(thing)))
-        if _has_attributes(thing):
+            self._add_names(Reads(asked=words_of(thing)))
+        if has_attributes(thing):
             self._objects.append((thing, path))
             self._watch_attributes(thing, path, self._attributes)
             if self._classes:
@@ -339,16 +344,16 @@ class Witness:
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
-            if name in used and _is_filled(cell):
+            if name in used and is_filled(cell):
                 self._put(
                     places.Closed(cell, name, cell.cell_contents, name, Cause.CLOSURE), used[name]
                 )
 
     def _watch_attributes(self, thing: Any, path: str, names: Mapping[str, Manner]) -> None:
         """Watch those attributes of an object that code names, or all of them."""
-        own = _own_attributes(thing)
+        own = own_attributes(thing)
         if not isinstance(thing, type | ModuleType):
-            if (self._whole and is_users_class(type(thing))) or _is_read_by_others(thing):
+            if (self._whole and is_users_class(type(thing))) or is_read_by_others(thing):
                 for name in own.keys() - getattr(type(thing), "_MEMOS", frozenset()):
                     self._watch_attribute(thing, path, name, own, READ)
             if isinstance(thing, Module) and not _SEARCHES.isdisjoint(names):
@@ -383,7 +388,7 @@ class Witness:
                 self._put(places.Entry(own, name, own[name], where, Cause.GLOBAL), manner)
             return
         kind = thing if isinstance(thing, type) else type(thing)
-        inherited = _inherited(kind, name)
+        inherited = inherited_by(kind, name)
         is_fixed = hasattr(type(inherited), "__set__")
         if inherited is None and name not in own:
             if name in self._asked and (is_users_class(kind) or callable(thing)):
@@ -440,82 +445,7 @@ class Witness:
                 place.value, (*places.CONTAINERS, *places.PLAIN)
             )
         if isinstance(place, places.Contents):
-            return not _holds_traced(
+            return not holds_traced(
                 now
             )  # which collects tensors of the trace: those are of no later call
         return not (manner.stored_first and now is not place.value)
-
-
-def _function_behind(thing: Any) -> Any:
-    """The function that a method, a property, a decorated or a compiled function leads to, or the thing itself."""
-    for _ in range(_DEEPEST):
-        inner: Any = None
-        if isinstance(thing, MethodType | staticmethod | classmethod):
-            inner = thing.__func__
-        elif isinstance(thing, property):
-            inner = thing.fget
-        elif isinstance(thing, functools.partial | functools.cached_property):
-            inner = thing.func
-        elif not isinstance(thing, FunctionType | type):
-            own = _own_attributes(thing)
-            inner = own.get("__wrapped__", own.get("python_function"))
-        if inner is None:
-            break
-        thing = inner
-    return thing
-
-
-def _words_of(thing: operator.attrgetter[Any] | operator.methodcaller) -> set[str]:
-    """The names that a getter of attributes, or a caller of methods, looks up."""
-    return {
-        word for text in thing.__reduce__()[1] if isinstance(text, str) for word in text.split(".")
-    }
-
-
-def _has_attributes(thing: Any) -> bool:
-    """Whether user code may keep state in attributes of a thing."""
-    if isinstance(thing, ModuleType):
-        return not is_ours(thing.__name__)
-    if isinstance(thing, type):
-        return is_users_class(thing)
-    return hasattr(thing, "__dict__") or hasattr(type(thing), "__slots__")
-
-
-def _own_attributes(thing: Any) -> dict[str, Any]:
-    if isinstance(thing, threading.local):
-        return vars(thing)  # of this thread
-    try:
-        found = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _inherited(kind: type, name: str) -> Any:
-    """What classes of the user have under a name; None if nothing."""
-    for owner in kind.__mro__:
-        if name in vars(owner):
-            return vars(owner)[name] if is_users_class(owner) else None
-    return None
-
-
-def _is_read_by_others(thing: Any) -> bool:
-    """Whether code that is not followed reads an object's attributes: tapec's own, or a container's class."""
-    kind = type(thing)
-    if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
-        return True
-    return isinstance(thing, Mapping | Sequence | Set) and not is_users_class(kind)
-
-
-def _holds_traced(copy: Any) -> bool:
-    """Whether a tensor of a trace is among the items of a container."""
-    items = copy.values() if isinstance(copy, dict) else copy
-    return not isinstance(copy, bytes) and any(isinstance(item, TracedTensor) for item in items)
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  which raises
-    except ValueError:
-        return False
-    return True

@@ -1,0 +1,94 @@
+"""What can be seen of an object from outside, without running code of its own."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Mapping, Sequence, Set
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from tapec.compiled.guards.ownership import is_users_class
+from tapec.frames import is_ours
+from tapec.tracing import TracedTensor
+
+#: Modules of tapec whose objects have settings that tapec's own code reads.
+_SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
+#: How many wrappers around a function are looked through.
+_DEEPEST = 16
+
+
+def function_behind(thing: Any) -> Any:
+    """The function that a method, a property, a decorated or a compiled function leads to, or the thing itself."""
+    for _ in range(_DEEPEST):
+        inner: Any = None
+        if isinstance(thing, MethodType | staticmethod | classmethod):
+            inner = thing.__func__
+        elif isinstance(thing, property):
+            inner = thing.fget
+        elif isinstance(thing, functools.partial | functools.cached_property):
+            inner = thing.func
+        elif not isinstance(thing, FunctionType | type):
+            own = own_attributes(thing)
+            inner = own.get("__wrapped__", own.get("python_function"))
+        if inner is None:
+            break
+        thing = inner
+    return thing
+
+
+def words_of(thing: operator.attrgetter[Any] | operator.methodcaller) -> set[str]:
+    """The names that a getter of attributes, or a caller of methods, looks up."""
+    return {
+        word for text in thing.__reduce__()[1] if isinstance(text, str) for word in text.split(".")
+    }
+
+
+def has_attributes(thing: Any) -> bool:
+    """Whether user code may keep state in attributes of a thing."""
+    if isinstance(thing, ModuleType):
+        return not is_ours(thing.__name__)
+    if isinstance(thing, type):
+        return is_users_class(thing)
+    return hasattr(thing, "__dict__") or hasattr(type(thing), "__slots__")
+
+
+def own_attributes(thing: Any) -> dict[str, Any]:
+    if isinstance(thing, threading.local):
+        return vars(thing)  # of this thread
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def inherited_by(kind: type, name: str) -> Any:
+    """What classes of the user have under a name; None if nothing."""
+    for owner in kind.__mro__:
+        if name in vars(owner):
+            return vars(owner)[name] if is_users_class(owner) else None
+    return None
+
+
+def is_read_by_others(thing: Any) -> bool:
+    """Whether code that is not followed reads an object's attributes: tapec's own, or a container's class."""
+    kind = type(thing)
+    if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
+        return True
+    return isinstance(thing, Mapping | Sequence | Set) and not is_users_class(kind)
+
+
+def holds_traced(copy: Any) -> bool:
+    """Whether a tensor of a trace is among the items of a container."""
+    items = copy.values() if isinstance(copy, dict) else copy
+    return not isinstance(copy, bytes) and any(isinstance(item, TracedTensor) for item in items)
+
+
+def is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  which raises
+    except ValueError:
+        return False
+    return True
