@@ -42,7 +42,10 @@ HEAVY = {
         "runtime/cpu/adoption.py",  # takes in what Numba made
         "tapec/kernels/numba_code.py",  # where a function of Numba's is
     ],
-    "numba": ["tapec/kernels/numba_code.py"],  # compiles users' kernels
+    "numba": [
+        "tapec/kernels/numba_code.py",
+        "passes/arena/search.py",
+    ],  # compiles users' kernels, and a search
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "click": ["tapec/cli"],

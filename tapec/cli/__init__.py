@@ -21,6 +21,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "ops": ("tapec.cli.tables:ops", "List the operations, or describe those named."),
     "opt": ("tapec.cli.opt:opt", "Run passes over the program in FILE and print it."),
     "passes": ("tapec.cli.tables:passes", "List the passes, their options and their order."),
+    "plan": (
+        "tapec.cli.plan:plan",
+        "Place the buffers of FILE in as few bytes as can be found.",
+    ),
     "run": ("tapec.cli.run:run", "Run the entry of the program in FILE and show its results."),
 }
 

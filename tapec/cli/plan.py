@@ -1,0 +1,95 @@
+"""``tapec plan``: offsets for buffers that live for a time."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import json
+from pathlib import Path
+
+import click
+
+from tapec.errors import ValueError
+from tapec.passes.arena.buffers import Buffer, Plan, most_alive
+from tapec.passes.arena.planning import best_plan
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--capacity",
+    type=click.IntRange(0),
+    help="Bytes that are enough; as few as possible if not given.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    help="How long to search.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.pass_context
+def plan(
+    ctx: click.Context, file: Path, capacity: int | None, seconds: float, as_json: bool
+) -> None:
+    """Place the buffers of FILE in as few bytes as can be found.
+
+    FILE is a table in the format of MiniMalloc: CSV with the columns id, lower, upper (a buffer lives from lower to
+    upper, without upper) and size in bytes.
+
+    Exit status: 1 if a capacity is given and no plan that stays within it was found.
+    """
+    names, buffers = _read(file)
+    found = best_plan(buffers, seconds=seconds, capacity=capacity)
+    if as_json:
+        click.echo(json.dumps(_fields(found, names, buffers)))
+    else:
+        click.echo(f"total        {found.total:,} bytes")
+        click.echo(f"lower bound  {found.bound:,} bytes")
+        click.echo(f"ratio        {_ratio(found):.4f}")
+        click.echo(f"optimal      {'yes, proven' if found.is_optimal else 'not proven'}")
+    if capacity is not None and found.total > capacity:
+        click.echo(f"no plan within {capacity:,} bytes was found in {seconds:g} s", err=True)
+        ctx.exit(1)
+
+
+def _read(file: Path) -> tuple[list[str], list[Buffer]]:
+    """The buffers of a table, and what they are called."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        table = csv.DictReader(lines)
+        missing = {"id", "lower", "upper", "size"} - set(table.fieldnames or ())
+        if missing:
+            raise ValueError(
+                f"{file} has no column {sorted(missing)[0]}: expected id,lower,upper,size"
+            )
+        rows = list(table)
+    buffers = []
+    for number, row in enumerate(rows, 2):
+        try:
+            buffer = Buffer(int(row["lower"]), int(row["upper"]), int(row["size"]))
+        except (TypeError, builtins.ValueError):
+            raise ValueError(
+                f"{file}, line {number}: lower, upper and size must be integers"
+            ) from None
+        if buffer.size < 0 or buffer.last <= buffer.first:
+            raise ValueError(
+                f"{file}, line {number}: a buffer lives for a time, and has no negative size"
+            )
+        buffers.append(buffer)
+    return [row["id"] for row in rows], buffers
+
+
+def _fields(plan: Plan, names: list[str], buffers: list[Buffer]) -> dict[str, object]:
+    return {
+        "total": plan.total,
+        "lower_bound": plan.bound,
+        "most_alive": most_alive(buffers),
+        "ratio": _ratio(plan),
+        "optimal": plan.is_optimal,
+        "offsets": dict(zip(names, plan.offsets, strict=True)),
+    }
+
+
+def _ratio(plan: Plan) -> float:
+    return plan.total / plan.bound if plan.bound else 1.0

@@ -1,0 +1,161 @@
+"""Buffers that live for a time: plans are valid, and the search finds and proves the best."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tapec.cli import main
+from tapec.passes.arena import search
+from tapec.passes.arena.buffers import Buffer, Plan, collisions, most_alive
+from tapec.passes.arena.first_fit import _in_order, first_fit
+from tapec.passes.arena.planning import best_plan
+
+INSTANCES = Path(__file__).resolve().parents[1] / "benchmarks" / "minimalloc" / "challenging"
+
+
+@st.composite
+def buffers(draw: st.DrawFn, most: int = 6) -> list[Buffer]:
+    """A few buffers in a short time."""
+    found = []
+    for _ in range(draw(st.integers(1, most))):
+        first = draw(st.integers(0, 6))
+        found.append(Buffer(first, first + draw(st.integers(1, 5)), draw(st.integers(1, 6))))
+    return found
+
+
+def least(found: list[Buffer]) -> int:
+    """The fewest bytes: of all orders, one places buffers as they lie in a best plan, from below."""
+    return min(
+        max(o + found[i].size for i, o in enumerate(_in_order(found, order)))
+        for order in permutations(range(len(found)))
+    )
+
+
+@given(buffers())
+def test_the_best_plan_is_the_best(found: list[Buffer]) -> None:
+    plan = best_plan(found, seconds=60)
+    assert plan.total == plan.bound == least(found)
+    assert not collisions(found, plan.offsets)
+
+
+@given(buffers(), st.integers(0, 30))
+def test_the_search_decides(found: list[Buffer], capacity: int) -> None:
+    """Whether there is a plan within a capacity, whatever comes first."""
+    problem = search.Problem(found)
+    priorities = np.array([b.size for b in found], float)
+    result, offsets = problem.within(capacity, priorities, 100_000, np.zeros(len(found)))
+    assert result == (search.FOUND if least(found) <= capacity else search.NONE)
+    if result == search.FOUND:
+        assert not collisions(found, offsets.tolist())
+        assert max(o + b.size for o, b in zip(offsets, found, strict=True)) <= capacity
+
+
+@given(buffers(most=25), st.integers(0, 5))
+def test_first_fit_is_valid(found: list[Buffer], tries: int) -> None:
+    plan = first_fit(found, tries)
+    assert plan.bound == most_alive(found) <= plan.total
+    assert plan.total == max(o + b.size for o, b in zip(plan.offsets, found, strict=True))
+    assert not collisions(found, plan.offsets)
+
+
+@given(buffers(most=25), st.data())
+def test_faults_are_seen(found: list[Buffer], data: st.DataObject) -> None:
+    """A buffer is moved onto another that lives at the same time."""
+    offsets = list(first_fit(found).offsets)
+    pairs = [
+        (i, k)
+        for i, a in enumerate(found)
+        for k, b in enumerate(found)
+        if i != k and a.first < b.last and b.first < a.last
+    ]
+    if pairs:
+        i, k = data.draw(st.sampled_from(pairs))
+        offsets[i] = offsets[k] + data.draw(st.integers(0, found[k].size - 1))
+        assert {i, k} in map(set, collisions(found, offsets))
+
+
+def test_nothing_takes_nothing() -> None:
+    assert best_plan([], seconds=1) == Plan((), 0, 0)
+
+
+@given(buffers(most=4))
+def test_empty_buffers_are_placed(found: list[Buffer]) -> None:
+    plan = best_plan([*found, Buffer(0, 9, 0)], seconds=60)
+    assert plan.total == plan.bound == least(found)
+
+
+def load(name: str) -> list[Buffer]:
+    """An instance of MiniMalloc's."""
+    with (INSTANCES / f"{name}.1048576.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    return [Buffer(int(r["lower"]), int(r["upper"]), int(r["size"])) for r in rows]
+
+
+@pytest.mark.parametrize("name", ["B", "F", "G", "K"])
+def test_hard_instances_waste_nothing(name: str) -> None:
+    """Where first fit takes 17 to 35 percent more than are alive at one time."""
+    found = load(name)
+    assert first_fit(found).total > 1.15 * most_alive(found)
+    plan = best_plan(found, seconds=300)
+    assert plan.is_optimal
+    assert not collisions(found, plan.offsets)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """The exit status of ``tapec plan``, and all that it printed."""
+    result = CliRunner().invoke(main, ["plan", *arguments])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three buffers of which two live at a time."""
+    path = tmp_path / "three.csv"
+    path.write_text("id,lower,upper,size\na,0,5,4\nb,2,8,3\nc,6,9,5\n", "utf-8")
+    return path
+
+
+def test_command(table: Path) -> None:
+    status, text = run(str(table))
+    assert status == 0
+    assert "total        8 bytes" in text
+    assert "optimal      yes, proven" in text
+    status, text = run(str(table), "--json")
+    found = json.loads(text)
+    assert (found["total"], found["lower_bound"], found["optimal"]) == (8, 8, True)
+    assert set(found["offsets"]) == {"a", "b", "c"}
+
+
+def test_command_beyond_a_capacity(table: Path) -> None:
+    assert run(str(table), "--capacity", "8")[0] == 0
+    status, text = run(str(table), "--capacity", "7")
+    assert status == 1
+    assert "no plan within 7 bytes" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("id,lower,size\na,0,4\n", "has no column upper"),
+        ("", "has no column id"),
+        ("id,lower,upper,size\na,0,x,4\n", "line 2: lower, upper and size must be integers"),
+        ("id,lower,upper,size\na,0\n", "line 2: lower, upper and size must be integers"),
+        ("id,lower,upper,size\na,3,3,4\n", "line 2: a buffer lives for a time"),
+        ("id,lower,upper,size\na,0,3,-4\n", "line 2: a buffer lives for a time"),
+    ],
+)
+def test_command_with_a_wrong_table(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "wrong.csv"
+    path.write_text(text, "utf-8")
+    status, printed = run(str(path))
+    assert status == 1
+    assert says in printed
