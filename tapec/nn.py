@@ -104,6 +104,12 @@ from tapec.functions.windows.pooling import max_pool2d as max_pool2d
 from tapec.functions.windows.pooling import max_pool3d as max_pool3d
 from tapec.functions.windows.pooling import max_pool_with_argmax as max_pool_with_argmax
 from tapec.functions.windows.pooling import pool as pool
+from tapec.functions.windows.transposition import (
+    depthwise_conv2d_backprop_filter as depthwise_conv2d_backprop_filter,
+)
+from tapec.functions.windows.transposition import (
+    depthwise_conv2d_backprop_input as depthwise_conv2d_backprop_input,
+)
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, I32, I64
 from tapec.random import uniform

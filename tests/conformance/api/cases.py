@@ -96,6 +96,8 @@ tf.nn.compute_average_loss(x[0]); tf.nn.conv1d(seq, f[0, :, :2], 2, 'SAME'); tf.
 tf.nn.conv3d(vol, tf.reshape(t[..., :2], [2, 1, 3, 2, 1]), [1] * 5, 'SAME'); tf.nn.convolution(im, f, 2, 'VALID'); tf.nn.conv1d_transpose(seq, f[0, :, :2], [2, 12, 2], 2)
 tf.nn.conv2d_transpose(im[..., :2], f, [2, 12, 10, 3], 2); tf.nn.conv3d_transpose(vol, tf.reshape(t[..., :2], [2, 1, 3, 1, 2]), [1, 4, 3, 5, 1], 1, 'VALID'); tf.nn.crelu(x)
 tf.nn.depth_to_space(tf.reshape(t, [1, 2, 3, 4]), 2); tf.nn.space_to_depth(im[:, :, :4], 2); tf.nn.depthwise_conv2d(im, f, [1, 1, 1, 1], 'VALID')
+tf.nn.depthwise_conv2d_backprop_input([2, 6, 5, 3], f, tf.nn.depthwise_conv2d(jm, f, [1, 1, 1, 1], 'SAME'), [1, 1, 1, 1], 'SAME')
+tf.nn.depthwise_conv2d_backprop_filter(im, [2, 2, 3, 2], tf.nn.depthwise_conv2d(jm, f, [1, 2, 2, 1], 'VALID'), [1, 2, 2, 1], 'VALID')
 tf.nn.separable_conv2d(im, f, tf.reshape(t[0], [1, 1, 6, 2]), [1, 1, 1, 1], 'SAME'); tf.nn.dilation2d(im, f[..., 0], [1, 1, 2, 1], 'SAME', 'NHWC', [1, 2, 1, 1])
 tf.nn.erosion2d(im, f[..., 0], [1, 1, 1, 1], 'VALID', 'NHWC', [1, 1, 1, 1]); tf.nn.elu(x); tf.nn.embedding_lookup(x, [1, 0, 1]); tf.nn.gelu(x); tf.nn.gelu(x, True)
 tf.nn.l2_loss(x); tf.nn.l2_normalize(x, 0); tf.nn.leaky_relu(x); tf.nn.local_response_normalization(im, 1, 1.5, 0.5, 0.7); tf.nn.lrn(im, 1)
