@@ -32,6 +32,36 @@ SCALE = 2.0
 TABLE = np.arange(4.0)
 
 
+def twice_scaled(x: Any) -> Any:
+    return 2.0 * SCALE * x
+
+
+def test_changed_constants_of_a_derivative_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the vjp, or in a function that it calls; before a gradient was asked for there is nothing to be noticed."""
+    op = tapec.custom_op("test.constant_vjp", vjp=lambda x, y, dy: twice_scaled(dy))(same)
+
+    def slope(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = op(x)
+        return tape.gradient(y, x)
+
+    x, compiled = tapec.constant(1.0), tapec.compile(slope)
+    try:
+        op(x)
+        assert float(slope(x)) == float(compiled(x)) == 4.0
+        with monkeypatch.context() as changed:
+            changed.setattr(sys.modules[__name__], "SCALE", 3.0)
+            for run in (op, slope, compiled):
+                with pytest.raises(
+                    RuntimeError, match=r"the vjp of .* with SCALE = 2\.0, which is 3"
+                ):
+                    run(x)
+        assert float(slope(x)) == float(compiled(x)) == 4.0
+    finally:
+        del OPS["test.constant_vjp"]
+
+
 @pytest.mark.parametrize("what", ["global", "array", "closure", "of a callee"])
 def test_changed_constants_are_noticed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba makes constants of what a kernel takes from outside; after a change it runs no more, compiled or not."""

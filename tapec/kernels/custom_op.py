@@ -35,12 +35,14 @@ class CustomOp:
     Attributes:
         name: of the operation, in programs and messages.
         python_function: the function that was decorated.
+        vjp: its derivative, or None.
     """
 
     def __init__(self, name: str, function: Any, kernel: Kernel) -> None:
         """Made by `custom_op`."""
         self.name = name
         self.python_function = function
+        self.vjp = kernel.vjp
         self._kernel = kernel
         #: The hash of the kernel's code by the types of operands that need no broadcasting.
         self._contents: dict[tuple[int, ...], tuple[str, list[TensorType]]] = {}

@@ -1,7 +1,7 @@
 """What a kernel took from outside when it was compiled: Numba makes constants of globals and closure variables.
 
-A kernel that was compiled with one value must not run, without a word, after that was changed. So the values are kept,
-and compared at each call.
+The same holds of the derivative beside it, which is traced once. A kernel that was compiled with one value must not
+run, without a word, after that was changed. So the values are kept, and compared at each call.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from tapec.compiled.guards.ownership import is_users_code
 
 #: Bytes of an array up to which its contents are compared; of a larger one Numba keeps the address.
 _LARGEST = 1 << 20
@@ -66,15 +68,16 @@ class Frozen:
 
 
 def functions_of(function: Any) -> list[FunctionType]:
-    """A kernel's function as Python knows it, and those of Numba's that it calls."""
+    """A function as Python knows it, and those of the user's, and of Numba's, that it calls by name."""
     found: dict[int, FunctionType] = {}
     stack = [function]
     while stack:
         thing = stack.pop()
         plain = getattr(thing, "py_func", thing)
         if isinstance(plain, FunctionType) and id(plain) not in found:
-            found[id(plain)] = plain
-            stack += [v for _, _, v in _own(plain) if hasattr(v, "py_func")]
+            if thing is function or is_users_code(plain.__code__, plain.__globals__):
+                found[id(plain)] = plain
+                stack += [value for _, _, value in _own(plain)]
     return list(found.values())
 
 

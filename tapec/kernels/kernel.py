@@ -47,8 +47,8 @@ class Kernel:
         #: By the hash of the code.
         self._compiled: dict[str, Compiled] = {}
         self._derivatives: dict[Any, Derivative] = {}
-        #: What the function read from outside when it was first compiled.
-        self._frozen: Frozen | None = None
+        #: What the function read from outside when it was first compiled, and its vjp when it was first traced.
+        self._frozen: dict[str, Frozen] = {}
         self._lock = threading.RLock()
 
     def hold_to_frozen(self) -> None:
@@ -57,13 +57,14 @@ class Kernel:
         Raises:
             RuntimeError: it has.
         """
-        changed = None if self._frozen is None else self._frozen.changed()
-        if changed is not None:
-            raise RuntimeError(
-                f"{self.name} was compiled with {changed}: values from outside of a kernel are constants of its code",
-                location=here(),
-                hint="hand over as an operand what changes",
-            )
+        for what, frozen in self._frozen.items():
+            changed = frozen.changed()
+            if changed is not None:
+                raise RuntimeError(
+                    f"{what} with {changed}: values from outside of a kernel are constants of its code",
+                    location=here(),
+                    hint="hand over as an operand what changes",
+                )
 
     def code(self, operands: Sequence[Type], results: Sequence[Type] = ()) -> ForeignCode:
         """The native code for operands of these types.
@@ -76,7 +77,7 @@ class Kernel:
         found = self._codes.get(key)
         if found is None:
             with self._lock:
-                self._frozen = self._frozen or Frozen(self.function)
+                self._freeze(f"{self.name} was compiled", self.function)
                 found = self._codes.get(key) or self._compile(operands, results)
                 self._codes[key] = found
         return found
@@ -99,9 +100,17 @@ class Kernel:
         key = (*operands, *results)
         found = self._derivatives.get(key)
         if found is None:
+            self._freeze(f"the vjp of {self.name} was traced", self.vjp)
             found = trace_vjp(self.name, self.vjp, operands, results, spread=self.is_scalar)
             self._derivatives[key] = found
         return found
+
+    def _freeze(self, what: str, function: Any) -> None:
+        """Keep what a function reads from outside, if that is not kept; otherwise it must still be so."""
+        if what in self._frozen:
+            self.hold_to_frozen()
+        else:
+            self._frozen[what] = Frozen(function)
 
     def address(self, content: str, symbol: str) -> int:
         """Where a function is that the code with this hash calls."""
@@ -171,6 +180,7 @@ class Kernel:
 
     def _meaning(self, operands: Sequence[Type], results: Sequence[Type]) -> Callable[..., Any]:
         (result,) = self.code(operands).results
+        self.hold_to_frozen()  # it is compiled once more
         types = numba_code.scalar_types(self.name, [t.dtype for t in operands])
         call = numba_code.elementwise(self.function, types)
         quietly, dtype = quiet(call), result.numpy

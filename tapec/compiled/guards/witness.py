@@ -130,7 +130,7 @@ class Witness:
                     functions = self._functions.get(id(code), ())
                     self._loans.show(frame, [function for function, _ in functions])
         if running is self._kernel_call:
-            self._read_kernel(frame.f_locals["self"].python_function)
+            self._read_kernel(frame.f_locals["self"])
 
     def _enter(self, code: CodeType, frame: FrameType) -> None:
         """Look at what a function reads, before it runs for the first time."""
@@ -154,10 +154,10 @@ class Witness:
         self._add_names(reads)
 
     def _read_kernel(self, kernel: Any) -> None:
-        """Look at what a kernel of the user's reads (`tapec.custom_op`), whose Python code is never entered."""
+        """Look at what a kernel of the user's and its vjp read (`tapec.custom_op`): as Python they are not entered."""
         from tapec.kernels.frozen import functions_of  # programs without kernels do without it
 
-        for function in functions_of(kernel):
+        for function in (*functions_of(kernel.python_function), *functions_of(kernel.vjp)):
             code = function.__code__
             if id(code) not in self._entered:
                 self._entered[id(code)] = code
