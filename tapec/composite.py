@@ -41,26 +41,25 @@ def composed(function: Callable[..., Any], *tensors: Tensor, **static: Any) -> A
     code that calls, and whenever something is not as it should be, for that it knows how to say.
     """
     # Tapes that only overhear get single operations.
-    if current_trace() is None and len(bystanders) <= len(active_tapes()):
-        # Types by identity, as in `signature_of`; 1, 1.0 and True are equal.
-        key = (
-            function,
-            *[id(x.type) for x in tensors],
-            *static.items(),
-            *map(type, static.values()),
-        )
+    if current_trace() is not None or len(bystanders) > len(active_tapes()):
+        return function(*tensors, **static)
+    # Types by identity, as in `signature_of`; 1, 1.0 and True are equal.
+    key = (function, *[id(x.type) for x in tensors], *static.items(), *map(type, static.values()))
+    try:
         plan = _plans.get(key)
-        if plan is not None:
-            values = plan.evaluated(tensors)
-            if not inspectors or not inspectors[0].sees([values[p] for p in plan.made]):
-                return plan.results(tensors, values)
-            # Who made what is bad, single operations tell.
-        elif key not in _plans:
-            if len(_plans) >= _CAPACITY:
-                _plans.clear()
-            _plans[key] = None
-        else:
-            _plans[key] = plan_of(function, tensors, static)
+    except TypeError:  # a list, say, which the function may take
+        return function(*tensors, **static)
+    if plan is not None:
+        values = plan.evaluated(tensors)
+        if not inspectors or not inspectors[0].sees([values[p] for p in plan.made]):
+            return plan.results(tensors, values)
+        # Who made what is bad, single operations tell.
+    elif key not in _plans:
+        if len(_plans) >= _CAPACITY:
+            _plans.clear()
+        _plans[key] = None
+    else:
+        _plans[key] = plan_of(function, tensors, static)
     return function(*tensors, **static)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec import arguments, nn_experimental
 from tapec.absent import namespace
+from tapec.composite import composed
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
@@ -33,6 +34,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.broadcasting import (
     as_float,
+    axes_of,
     axis_of,
     like,
     may_equal,
@@ -172,8 +174,12 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
 
     Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016.
     """
-    x = as_float(features)
-    if arguments.flag(approximate, "approximate"):
+    approximate = arguments.flag(approximate, "approximate")
+    return composed(_gelu, as_float(features), approximate=approximate)  # type: ignore[no-any-return]
+
+
+def _gelu(x: Tensor, approximate: bool) -> Tensor:
+    if approximate:
         inner = multiply(sqrt(2 / pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
         return multiply(multiply(0.5, x), add(1, tanh(inner)))
     return multiply(multiply(0.5, x), add(1, erf(multiply(x, 1 / sqrt(2)))))
@@ -208,9 +214,14 @@ def l2_normalize(
 
     ``dim`` is an older name of ``axis``.
     """
-    x = as_float(x)
+    axis = dim if axis is None else axis
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return composed(_l2_normalize, as_float(x), axis=axis, epsilon=epsilon)  # type: ignore[no-any-return]
+
+
+def _l2_normalize(x: Tensor, axis: Any, epsilon: float) -> Tensor:
     squares = real(multiply(conj(x), x))
-    total = reduce_sum(squares, dim if axis is None else axis, keepdims=True)
+    total = reduce_sum(squares, axis, keepdims=True)
     return multiply(x, cast(rsqrt(maximum(total, epsilon)), x.type.dtype))
 
 
@@ -236,12 +247,20 @@ def moments(
     """
     x = as_tensor(x)
     x = x if x.type.dtype in (I32, I64) else as_float(x)
+    axes = tuple(axes) if isinstance(axes, list) else axes
+    keepdims = arguments.flag(keepdims, "keepdims")
+    mean, variance = composed(_moments, x, axes=axes, keepdims=keepdims)
+    return mean, variance
+
+
+def _moments(x: Tensor, axes: Any, keepdims: bool) -> list[Tensor]:
     dtype = x.type.dtype
     y = cast(x, F32) if dtype in (F16, BF16) else x
     mean = reduce_mean(y, axes, keepdims=True)
     variance = reduce_mean(squared_difference(y, mean), axes, keepdims=True)
-    shape = reduce_sum(y, axes, keepdims).type.shape
-    return cast(reshape(mean, shape), dtype), cast(reshape(variance, shape), dtype)
+    gone = () if keepdims else axes_of(axes, y.type.rank)
+    shape = tuple([n for a, n in enumerate(mean.type.shape) if a not in gone])
+    return [cast(reshape(mean, shape), dtype), cast(reshape(variance, shape), dtype)]
 
 
 def batch_normalization(

@@ -28,6 +28,11 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "one_hot": (lambda x: tapec.one_hot(tapec.argmax(x, 1), 4) * x, [X]),
     "stack": (lambda x, y: tapec.stack([x, y], axis=1), [X, Y]),
     "split": (lambda x: tapec.split(x, [1, 3], axis=1)[1], [X]),
+    "variance": (lambda x: tapec.math.reduce_variance(x, [0, 1]), [X]),
+    "logsumexp": (lambda x: tapec.reduce_logsumexp(x, 1, keepdims=True), [X]),
+    "moments": (lambda x: tapec.add(*nn.moments(x, [1], keepdims=True)), [X]),
+    "l2_normalize": (lambda x: nn.l2_normalize(x, 1), [X]),
+    "gelu": (nn.gelu, [X]),
     "of one operand twice": (lambda x: nn.softmax_cross_entropy_with_logits(x, x), [Y]),
 }
 
@@ -194,6 +199,15 @@ def test_checks_take_no_plan_apart_where_all_is_well() -> None:
             composite.composed(doubled, tapec.constant([1.0, 100.0]))
     finally:
         tapec.debugging.disable_check_numerics()
+
+
+def test_keywords_that_cannot_be_told_apart_run_without_a_plan(plans: dict[Any, Any]) -> None:
+    def summed(x: Any, axis: Any) -> Any:
+        return tapec.reduce_sum(x * x, axis)
+
+    for _ in range(3):
+        assert composite.composed(summed, tapec.ones([2, 3]), axis=[0, 1]).numpy() == 6
+    assert not plans
 
 
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch, plans: dict[Any, Any]) -> None:

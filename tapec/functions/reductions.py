@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from tapec import arguments
+from tapec.composite import composed
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
@@ -147,6 +148,11 @@ def reduce_variance(
 ) -> Tensor:
     """The mean squared distance from the mean (divided by n, not n - 1)."""
     x = as_float(input_tensor)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return composed(_variance, x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _variance(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     gap = subtract(x, restored(reduce_mean(x, axis), x, axis))
     return reduce_mean(real(multiply(conj(gap), gap)), axis, keepdims)
 
@@ -179,6 +185,11 @@ def reduce_logsumexp(
     would add cancels.
     """
     x = as_float(input_tensor)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return composed(_log_of_sum, x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _log_of_sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     peak = reduce_max(x, axis, keepdims=True)
     peak = stop_gradient(where(is_finite(peak), peak, 0))
     total = reduce_sum(exp(subtract(x, peak)), axis, keepdims)
