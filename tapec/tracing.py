@@ -230,6 +230,12 @@ class Trace:
         numbers = self.root.numbers
         return numbers is not None and bool(numbers.leaves)
 
+    def number_behind(self, value: Value) -> HostNumber | None:
+        """The number that an argument of the program is, if it is one."""
+        found = (c for c in self.captures if self._captured[id(c)] is value)
+        number = next(found, None) if self._number_tensors else None
+        return number if type(number) is HostNumber else None
+
     def number(self, number: HostNumber, dtype: DType | None) -> Tensor:
         """A tensor of a number that is an input: converted as Python numbers are; see `tapec.tensor.as_tensor`."""
         root = self.root

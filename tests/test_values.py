@@ -27,6 +27,9 @@ from cases import KINDS, OPERANDS, leaves  # type: ignore[import-not-found]  # n
 
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "values.json").read_text("utf-8"))
 
+#: What is run, by how it may be.
+EXPRESSIONS: dict[str, list[str]] = KINDS
+
 #: Where one rounding more or less shows: relative to the greatest element.
 LOOSE = {
     "tf.linalg.expm": 1e-4,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
+from tapec.compiled.scalars import HostNumber
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Value
@@ -94,9 +95,14 @@ def _known_or_refuse(tensor: Tensor) -> Array:
 
 def known_elements(tensor: Tensor) -> Array | None:
     """The elements, as integers or dims, or None while they are not known."""
-    if isinstance(tensor, TracedTensor):
-        return _elements(tensor.value)
-    return tensor.array
+    if not isinstance(tensor, TracedTensor):
+        return tensor.array
+    numbers: list[HostNumber] = []
+    found = _elements(tensor.value, numbers)
+    if found is not None:
+        for number in numbers:
+            number.exactly()
+    return found
 
 
 def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
@@ -124,8 +130,14 @@ def is_symbolic_tensor(tensor: object) -> bool:
     return isinstance(tensor, TracedTensor)
 
 
-def _elements(value: Value) -> Array | None:
+def _elements(value: Value, numbers: list[HostNumber]) -> Array | None:
+    """What is known; ``numbers`` gets the integers of Python that it is so for, which are inputs as yet."""
     op, type = value.op, value.tensor
+    trace = current_trace()
+    number = None if trace is None or op is not None else trace.root.number_behind(value)
+    if number is not None and type.dtype.is_integer:
+        numbers.append(number)
+        return np.asarray(number.value)
     if op is None or not op.defn.pure or op.regions or len(op.results) != 1:
         return None
     attrs, defn = op.attrs, op.defn
@@ -138,7 +150,7 @@ def _elements(value: Value) -> Array | None:
         return np.array(counted, object)
     if not type.is_static or type.size > _LARGEST:  # type: ignore[operator]
         return None
-    operands = [_elements(v) for v in op.operands]
+    operands = [_elements(v, numbers) for v in op.operands]
     if any(a is None for a in operands):
         return None
     if any(a.dtype == object for a in operands if a is not None):
