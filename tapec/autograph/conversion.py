@@ -6,11 +6,10 @@ changes outside is seen. Code is converted once.
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
+import os
 import site
-import sysconfig
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +17,6 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from tapec.autograph.jumps import OURS, Refused
-from tapec.autograph.source import OPERATORS, compiled, source_of
 from tapec.autograph.tracebacks import shortened
 from tapec.errors import ValueError
 from tapec.frames import here, is_ours
@@ -27,11 +24,8 @@ from tapec.recording import current_trace
 
 _enabled: ContextVar[bool] = ContextVar("autograph", default=True)
 
-#: Where Python and installed packages are, which are not converted.
-_INSTALLED = tuple(
-    {sysconfig.get_path(n) for n in ("stdlib", "platstdlib", "purelib", "platlib")}
-    | {site.getusersitepackages()}
-)
+#: The variable of converted code that holds `tapec.autograph.operators`.
+OPERATORS = "ag__"
 
 #: Why a function without control flow and calls has no converted code.
 NOTHING = "it has nothing to convert"
@@ -158,55 +152,38 @@ def converted_source(function: FunctionType) -> str:
         ValueError: there is none.
     """
     found = converted_code(function)
-    source = None if isinstance(found, str) else source_of(function.__code__, function.__globals__)
-    if source is None:
+    if isinstance(found, str):
         raise ValueError(f"{function.__name__} is not converted: {found}", location=here())
-    rewriting().rewritten(source.node, source.owner)
-    return ast.unparse(source.node)
+    text: str = _converter().text_of(function)
+    return text
 
 
 def _convert(function: FunctionType) -> CodeType | str:
     code = function.__code__
     if getattr(function, "__tapec_unconverted__", False):
         return "it is marked with do_not_convert"
-    if code.co_filename.startswith(_INSTALLED):
+    if code.co_filename.startswith(_installed()):
         return "it is part of an installed package"
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return "it is a generator or coroutine"
-    source = source_of(code, function.__globals__)
-    if source is None:
-        return "its source is not available, or has changed since it was imported"
-    try:
-        if not rewriting().rewritten(source.node, source.owner):
-            return NOTHING
-    except Refused as refusal:
-        return str(refusal)
-    made = compiled(source, code)
-    assert made is not None
-    made = _named(made, code.co_name, code.co_qualname)
-    _register(made, code)
-    return made
+    made = _converter().code_of(function)
+    if isinstance(made, CodeType):
+        _register(made, code)
+    return NOTHING if made is None else made
 
 
-def rewriting() -> ModuleType:
+def _converter() -> Any:
     """The converter proper, loaded once there is something to convert."""
-    from tapec.autograph import rewriting
+    from tapec.autograph import converter
 
-    return rewriting
+    return converter
 
 
-def _named(code: CodeType, name: str, qualname: str) -> CodeType:
-    """Code whose parts bear the name of the function that the user wrote, in tracebacks."""
-    inner = []
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            own = constant.co_name
-            if own.startswith(OURS):
-                constant = _named(constant, name, qualname)
-            else:
-                constant = _named(constant, own, f"{qualname}.<locals>.{own}")
-        inner.append(constant)
-    return code.replace(co_consts=tuple(inner), co_name=name, co_qualname=qualname)
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Where Python and installed packages are, which are not converted."""
+    places = {os.path.dirname(os.__file__), site.getusersitepackages(), *site.getsitepackages()}
+    return tuple(place + os.sep for place in places)
 
 
 def original_code(code: CodeType) -> CodeType:

@@ -21,9 +21,9 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from tapec.autograph.conversion import OPERATORS
 from tapec.autograph.jumps import OURS, Refused, none_of, without_jumps
 from tapec.autograph.names import Liveness, bound, declared, own_nodes, places_in
-from tapec.autograph.source import OPERATORS
 
 #: Functions that look at the frame they are called from.
 _FRAMES = {"locals", "vars", "dir", "eval", "exec"}

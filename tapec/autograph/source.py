@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeGuard
 
+from tapec.autograph.conversion import OPERATORS
 from tapec.autograph.names import own_nodes
 
 #: What ``from __future__ import …`` sets in a code object.
 _FUTURES = sum({getattr(__future__, n).compiler_flag for n in __future__.all_feature_names})
-
-#: The variable of the converted code that holds `tapec.autograph.operators`.
-OPERATORS = "ag__"
 
 #: The syntax trees of the files met last, by name, with the lines they were made of.
 _trees: dict[str, tuple[list[str], ast.Module]] = {}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
 
-from tapec.autograph.source import OPERATORS
+from tapec.autograph.conversion import OPERATORS
 
 #: Methods of built-in containers that change them and give nothing.
 _MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"}
