@@ -14,7 +14,7 @@ from scipy import special
 from tapec.ir.op import OPS
 from tapec.ir.parser import parse_module
 from tapec.runtime import Executable, compile_module
-from tapec.runtime.cpu.vectormath import BOUNDS, EXPANSIONS, expand
+from tapec.runtime.cpu.vectormath import BOUNDS, EXPANSIONS, MathLibrary, expand
 
 Array = Any
 COUNT = 40_000
@@ -348,3 +348,17 @@ def test_expansions_call_only_each_other_and_llvm() -> None:
             for line in text.splitlines():
                 if " call " in line:
                     assert "@tapec." in line or "@llvm." in line
+
+
+def test_a_function_that_is_called_often_is_not_copied() -> None:
+    """LLVM takes seconds for a thousand copies; the numbers are the same."""
+    library = MathLibrary()
+    for copies in (64, 65):
+        while library._calls["sin", "float", 16] < copies:
+            library.need("sin", "float", 16)
+        (header,) = [
+            line
+            for line in library.text().splitlines()
+            if line.startswith("define") and ".sin." in line
+        ]
+        assert header.endswith(" #1 {" if copies == 64 else " #0 {")

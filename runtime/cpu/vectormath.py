@@ -7,6 +7,7 @@ infinity, NaN, signed zeros and subnormals. `BOUNDS` says how far off it may be.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tapec.runtime.cpu import (
@@ -89,7 +90,13 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "two_over_pi.32": lambda: large_angles.table(32),
     "two_over_pi.64": lambda: large_angles.table(64),
 }
+#: Calls in one module from which on a function stays one: so many copies take LLVM longer than the calls will.
+_MOST_COPIES = 64
 _BINARY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
+
+
+#: How a function's header ends (`tapec.runtime.cpu.llvm.ATTRIBUTES`): put into its callers, or not.
+_INLINED, _CALLED = " #1 {", " #0 {"
 
 
 class MathLibrary:
@@ -98,10 +105,12 @@ class MathLibrary:
     def __init__(self) -> None:
         """Need none."""
         self._written: dict[tuple[str, str, int], str] = {}
+        self._calls: Counter[tuple[str, str, int]] = Counter()
 
     def need(self, name: str, kind: str, lanes: int) -> None:
-        """Have a function written, and those that it calls."""
+        """Have a function written, and those that it calls, for one call more."""
         key = (name, kind, lanes)
+        self._calls[key] += 1
         if key in self._written:
             return
         self._written[key] = ""
@@ -115,7 +124,10 @@ class MathLibrary:
 
     def text(self) -> str:
         """All functions, in the order in which they were needed."""
-        return "\n".join(self._written.values())
+        return "\n".join(
+            text.replace(_INLINED, _CALLED, 1) if self._calls[key] > _MOST_COPIES else text
+            for key, text in self._written.items()
+        )
 
 
 def expand(name: str, kind: str, lanes: int) -> tuple[str, list[tuple[str, str]]]:
@@ -126,5 +138,5 @@ def expand(name: str, kind: str, lanes: int) -> tuple[str, list[tuple[str, str]]
     t, r = f.type(kind), f.type(result.kind)
     listed = ", ".join(f"{t} {x.name}" for x in arguments)
     lines = "\n".join(f.lines)
-    header = f"define internal {r} @tapec.{name}.{spelling.suffix(kind, lanes)}({listed}) #1"
-    return f"{header} {{\nentry:\n{lines}\n  ret {r} {result.name}\n}}\n", f.called
+    header = f"define internal {r} @tapec.{name}.{spelling.suffix(kind, lanes)}({listed}){_INLINED}"
+    return f"{header}\nentry:\n{lines}\n  ret {r} {result.name}\n}}\n", f.called
