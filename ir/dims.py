@@ -292,6 +292,9 @@ def _divide(numerator: DimLike, denominator: DimLike) -> tuple[DimLike, DimLike]
     if isinstance(denominator, int):
         if isinstance(numerator, int):
             return numerator // denominator, numerator % denominator
+        numerator = _without_rest(numerator, denominator)
+        if isinstance(numerator, int):
+            return numerator // denominator, numerator % denominator
         split = [(m, c // denominator, c % denominator) for m, c in numerator.terms]
         # A constant may be split at will (c = q*d + r); a symbol's factor only when it divides, or its text
         # would depend on how it was reached.
@@ -310,6 +313,17 @@ def _divide(numerator: DimLike, denominator: DimLike) -> tuple[DimLike, DimLike]
     quotient_atom = Dim((((Quotient(rest, denominator),), 1),))
     remainder_atom = Dim((((Quotient(rest, denominator, remainder=True),), 1),))
     return whole + quotient_atom, remainder_atom
+
+
+def _without_rest(numerator: Dim, denominator: int) -> DimLike:
+    """The numerator with ``n - d*(n//d)`` for ``n % d`` where that is subtracted: the rest of the division by ``d``."""
+    total: DimLike = numerator
+    for monomial, factor in numerator.terms:
+        atom = monomial[0] if len(monomial) == 1 and factor < 0 else None
+        if isinstance(atom, Quotient) and atom.remainder and atom.denominator == denominator:
+            whole = Dim((((Quotient(atom.numerator, denominator),), -factor * denominator),))
+            total = total - Dim(((monomial, factor),)) + factor * atom.numerator + whole
+    return total
 
 
 def _exact(numerator: DimLike, denominator: Dim) -> DimLike | None:

@@ -314,3 +314,22 @@ def test_sizes_that_are_too_small_are_never_read_beyond(f: Any, least: int) -> N
         np.testing.assert_allclose(run(x), expected, rtol=1e-6)
     assert len(run.programs) <= 3
     assert run.programs[0].guards
+
+
+def test_images_of_any_size() -> None:
+    filters = tapec.constant(RNG.normal(size=(3, 3, 2, 4)).astype(np.float32))
+
+    def net(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(filters)
+            h = tapec.nn.relu(tapec.nn.conv2d(x, filters, 2, "SAME"))
+            h = tapec.nn.max_pool2d(h, 3, 2, "SAME") + tapec.nn.avg_pool2d(h, 2, 2, "SAME")
+            y = tapec.reduce_mean(h, [1, 2])
+        return y, tape.gradient(y, filters)
+
+    run = tapec.compile(lambda x: net(x), dims={"x": ("N", None, None, 2)})
+    for shape in ((2, 8, 8, 2), (1, 9, 14, 2), (3, 5, 6, 2)):
+        x = tapec.constant(RNG.normal(size=shape).astype(np.float32))
+        for found, expected in zip(run(x), net(x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert len(run.programs) == 1

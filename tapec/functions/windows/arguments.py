@@ -16,7 +16,7 @@ from tapec.frames import here
 from tapec.functions.broadcasting import misfit
 from tapec.functions.known import as_shape
 from tapec.functions.rearrangement import pad, reshape, transpose
-from tapec.ir.dims import Dim, DimLike
+from tapec.ir.dims import DimLike, bounds
 from tapec.ir.types import Shape
 from tapec.tensor import Tensor
 
@@ -113,7 +113,7 @@ def paddings(
 
     Raises:
         ValueError: something else.
-        NotImplementedError: ``"SAME"`` with a stride, for a size that is not known.
+        NotImplementedError: ``"SAME"`` with a stride larger than the window, for a size that is not known.
     """
     if isinstance(padding, str):
         mode = padding.upper()
@@ -137,14 +137,17 @@ def paddings(
 
 
 def _same(size: DimLike, reach: DimLike, stride: int) -> tuple[DimLike, DimLike]:
-    total = (-(-size // stride) - 1) * stride + reach - size
-    if isinstance(total, Dim):
+    # The last window starts where a whole number of strides ends; as many entries are left there.
+    total = reach - ((size - 1) % stride + 1)
+    least, most = bounds(total)
+    if most is not None and most <= 0:
+        return 0, 0
+    if least is None or least < 0:
         raise NotImplementedError(
-            f"SAME padding with stride {stride} of an axis whose size is not known",
+            f"SAME padding of windows of {reach} with stride {stride} of an axis whose size is not known",
             location=here(),
             hint="give the padding as numbers",
         )
-    total = max(total, 0)
     return total // 2, total - total // 2
 
 
