@@ -51,9 +51,9 @@ def composed(function: Callable[..., Any], *tensors: Tensor, **static: Any) -> A
         return function(*tensors, **static)
     if plan is not None:
         values = plan.evaluated(tensors)
-        if not inspectors or not inspectors[0].sees([values[p] for p in plan.made]):
+        if not inspectors or not inspectors[0].blames(plan.steps, values):
             return plan.results(tensors, values)
-        # Who made what is bad, single operations tell.
+        # The error is that of the single operation.
     elif key not in _plans:
         if len(_plans) >= _CAPACITY:
             _plans.clear()
@@ -102,8 +102,6 @@ class Plan:
         self.constants = tuple(constants)
         self.types = [*inputs, *(c.type for c in constants)]
         self.steps: list[Step] = []
-        #: The places of what may be NaN or infinite where no operand is.
-        self.made: list[int] = []
         self._calls: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
         #: The places of what the function returns, which is one tensor or a list of them.
         self.outputs: tuple[int, ...] = ()
@@ -117,8 +115,6 @@ class Plan:
         place = len(self.types)
         self.types.append(signature.outputs[0])
         self.steps.append(Step(signature, tuple(operands), place))
-        if signature.makes:
-            self.made.append(place)
         self._calls.append((audible(signature.kernel), tuple(operands)))
         return place
 

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 
 from tapec.callbacks import replaying
 from tapec.compiler import compile_module
+from tapec.composite import Step
 from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled
 from tapec.effects import Effects
 from tapec.frames import here
@@ -86,9 +87,16 @@ class _Inspector:
             what = titled(defn.name, "operation", place)
             raise accusation(what, index, operands, results, place, remedy=defn.remedy)
 
-    def sees(self, arrays: Sequence[Array]) -> bool:
-        """Whether any of these, which several operations made, is bad."""
-        return any(map(is_bad, arrays)) and not _paused.get()
+    def blames(self, steps: Sequence[Step], values: Sequence[Array]) -> bool:
+        """Whether one of several operations, of which these are all the values, made what is bad."""
+        if _paused.get():
+            return False
+        for signature, places, result in steps:
+            if signature.makes and is_bad(values[result]):
+                operands = [values[p] for p in places]
+                if made_bad(signature.defn, operands, signature.attrs, [values[result]]) >= 0:
+                    return True
+        return False
 
     def gradient(
         self, function: Function, arrays: Sequence[Array], origins: Mapping[Operation, Operation]

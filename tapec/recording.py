@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from tapec.frames import origin
 
 if TYPE_CHECKING:
+    from tapec.composite import Step
     from tapec.culprit import Watch
     from tapec.effects import Effects
     from tapec.explanations.trail import Trail
@@ -52,8 +53,8 @@ class Inspector(Protocol):
     ) -> None:
         """Look at an eager operation that ran."""
 
-    def sees(self, arrays: Sequence[Any]) -> bool:
-        """Whether it has to look closer, at single operations."""
+    def blames(self, steps: Sequence[Step], values: Sequence[Any]) -> bool:
+        """Whether it would raise at one of several eager operations that ran as one; see `tapec.composite`."""
 
     def gradient(
         self, function: Function, arrays: Sequence[Any], origins: Mapping[Operation, Operation]

@@ -195,6 +195,8 @@ def test_checks_take_no_plan_apart_where_all_is_well() -> None:
         for _ in range(5):
             composite.composed(doubled, tapec.constant([1.0, 2.0]))
         assert len(calls) == 3  # twice for its values, once for the plan
+        composite.composed(doubled, tapec.constant([1.0, np.inf]))
+        assert len(calls) == 3  # what was given is nobody's fault
         with pytest.raises(InvalidArgumentError, match='"exp"'):
             composite.composed(doubled, tapec.constant([1.0, 100.0]))
     finally:
