@@ -261,3 +261,10 @@ def test_programs_for_states_that_have_passed_are_few() -> None:
         run()
     assert len(space["f"].programs) <= 32
     assert len(space["f"].retraces()) == 39
+
+
+def test_a_function_without_state_is_called_without_a_guard() -> None:
+    f = tapec.compile(lambda x: x + 1)
+    f(tapec.constant(1.0))
+    (program,) = f.programs
+    assert program.is_unconditional

@@ -71,6 +71,7 @@ class Witness:
     ) -> None:
         """``function`` is what is traced; ``arguments`` are those that are no tensors, by what to call them."""
         self._name = name
+        self._root = function_behind(function)
         self._loans = loans
         self._places: dict[tuple[int, type, Any], Place] = {}
         self._manners: dict[tuple[int, type, Any], Manner] = {}
@@ -337,7 +338,9 @@ class Witness:
             return
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
-            if value is not None:
+            # Nobody but the compiled function has the one that it was made of, to give it other code.
+            is_fixed = name == "__code__" and function is self._root
+            if value is not None and not is_fixed:
                 place = places.Attribute(function, name, value, f"{path}.{name}", Cause.CONTENTS)
                 self._put(place)
         used = reads_of(function.__code__).names["cell"]
