@@ -156,5 +156,8 @@ def _alike(made: CodeType, code: CodeType, node: ast.AST) -> bool:
         return made.co_varnames[: made.co_argcount] == code.co_varnames[: code.co_argcount]
     same = made.co_code == code.co_code and made.co_names == code.co_names
     constants = [[c for c in k.co_consts if not isinstance(c, CodeType)] for k in (made, code)]
-    where = [list(k.co_positions()) for k in (made, code)]  # which of several on a line it is
-    return same and repr(constants[0]) == repr(constants[1]) and where[0] == where[1]
+    same = same and repr(constants[0]) == repr(constants[1])
+    if not isinstance(node, ast.Lambda):
+        return same
+    # Which of several on a line it is, columns tell.
+    return same and list(made.co_positions()) == list(code.co_positions())
