@@ -89,11 +89,13 @@ class _Takers:
         return name in CONSTRUCTIONS and self.are_inputs(taker)
 
     def _loads(self, store: dis.Instruction) -> list[int]:
-        """The loads of a local variable."""
+        """The loads of a local variable; from Python 3.13 on, one instruction may load two."""
         return [
             i
             for i, other in enumerate(self._flow.instructions)
-            if other.opname.startswith("LOAD_FAST") and other.argval == store.argval
+            if other.opname.startswith("LOAD_FAST")
+            and store.argval
+            in (other.argval if isinstance(other.argval, tuple) else (other.argval,))
         ]
 
     def _asks(self, call: int) -> bool:

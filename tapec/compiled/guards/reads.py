@@ -324,7 +324,7 @@ class Flow:
     def _changes(self, use: Use) -> bool:
         taker = self.instructions[use.taker]
         name, position = taker.opname, use.position
-        if name == "BINARY_SUBSCR" and position == 0:
+        if _is_item(taker) and position == 0:
             return self._is_updated(use.taker)
         if name in _ATTRIBUTES:
             return taker.argval in _MUTATORS
@@ -341,9 +341,15 @@ class Flow:
             return False
         stores = [self.instructions[u.taker] for u in self.uses[use.taker]]
         own = self.instructions[load]
-        if own.opname == "BINARY_SUBSCR":
+        if _is_item(own):
             return [s.opname for s in stores] == ["STORE_SUBSCR"]
         return [(_STORES.get(s.opname), s.argval) for s in stores] == [(kind_of(own), own.argval)]
+
+
+def _is_item(instruction: dis.Instruction) -> bool:
+    """Whether an instruction loads an item; Python 3.14 has it among the operators."""
+    name = instruction.opname
+    return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and instruction.argrepr == "[]")
 
 
 def _effect(instruction: dis.Instruction) -> int:
