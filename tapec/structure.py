@@ -53,7 +53,7 @@ def _register(optree: Any) -> None:
 
 def _register_records(optree: Any, leaves: list[Any]) -> bool:
     """Let optree know of classes among the leaves whose instances are made of fields; whether there are new ones."""
-    found = {type(leaf) for leaf in leaves if _is_record(type(leaf))}
+    found = [kind for kind in set(map(type, leaves)) if _is_record(kind)]
     for kind in found:
         with suppress(ValueError):  # another thread was faster
             optree.register_pytree_node(
