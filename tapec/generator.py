@@ -68,10 +68,10 @@ class Generator:
         """
         if (copy_from is None) == (state is None):
             raise ValueError("expected either copy_from or state", location=here())
-        start = as_tensor(state if copy_from is None else copy_from.state)
-        if start.type.shape != (2,) or not start.type.dtype.is_integer:
-            raise ValueError(f"a state has two integers, got {start.type}", location=here())
         with tracing(None):  # it outlives a function that makes it while it is compiled
+            start = as_tensor(state if copy_from is None else copy_from.state)
+            if start.type.shape != (2,) or not start.type.dtype.is_integer:
+                raise ValueError(f"a state has two integers, got {start.type}", location=here())
             self.state = Variable(cast(start, U64), trainable=False, name="random")
         self._lock = threading.RLock()
         survive_fork(self, "_lock")

@@ -47,9 +47,6 @@ class Cause(StrEnum):
     VARIABLE = "Variable"
     # of numbers that are not arguments, and of what Python decided by them
     BRANCH = "decision"
-    # of settings
-    CONFIGURATION = "configuration"
-    DEVICE = "device"
     # of Python state that the function reads
     GLOBAL = "global"
     CLOSURE = "closure"
@@ -82,8 +79,6 @@ _REMEDIES = {
     Cause.FUNCTION: "define the function once, outside of the loop, and pass that one",
     Cause.VARIABLE: "assign to one Variable rather than passing another one",
     Cause.BRANCH: "choose between tensors with tapec.where or tapec.cond",
-    Cause.CONFIGURATION: "choose settings once, before the first call",
-    Cause.DEVICE: "run on one device",
     Cause.GLOBAL: _KEEP,
     Cause.CLOSURE: _KEEP,
     Cause.ATTRIBUTE: _KEEP,
@@ -98,7 +93,7 @@ class Change:
     """One difference between a call and the nearest earlier one.
 
     Attributes:
-        path: what differs: ``args[0]["x"]``, ``kwargs["lr"]``, ``self.layers[0].rate``, ``config.threads``.
+        path: what differs: ``batch["x"]``, ``kwargs["lr"]``, ``self.layers[0].rate``.
         cause: of which kind the difference is.
         old: what it was, as text.
         new: what it is.
