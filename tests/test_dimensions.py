@@ -333,3 +333,26 @@ def test_images_of_any_size() -> None:
         for found, expected in zip(run(x), net(x), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert len(run.programs) == 1
+
+
+def test_rows_of_open_size_in_arrays() -> None:
+    """A recurrent net over sequences of any length, for any batch, in one program."""
+    weight = tapec.Variable(np.linspace(-0.3, 0.3, 36, dtype=np.float32).reshape(6, 6))
+
+    def states(x: tapec.Tensor) -> tuple[tapec.Tensor, tapec.Tensor]:
+        with tapec.GradientTape() as tape:
+            h = tapec.zeros([tapec.shape(x)[1], 3])
+            found = tapec.TensorArray(tapec.float32, size=tapec.shape(x)[0])
+            for i in tapec.range(tapec.shape(x)[0]):
+                h = tapec.tanh(tapec.concat([x[i], h], 1) @ weight[:, :3])
+                found = found.write(i, h)
+            result = found.stack()
+            loss = tapec.reduce_sum(result**2)
+        return result, tape.gradient(loss, weight)
+
+    run = tapec.compile(states, dims={"x": ("T", "B", 3)})
+    for steps, rows in ((4, 2), (7, 1), (2, 5)):
+        x = np.random.default_rng(steps).normal(size=(steps, rows, 3)).astype(np.float32)
+        for got, want in zip(run(x), states(tapec.constant(x)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert len(run.programs) == 1

@@ -236,7 +236,7 @@ class TensorArray:
                 location=here(),
             )
         if self._shape is None and (self._infers or isinstance(self._cells, _Stack)):
-            self._shape = tuple(tensor.shape)
+            self._shape = tensor.type.shape
         elif self._shape is not None and not _fits(self._shape, tensor.type.shape):
             raise ValueError(
                 f"Incompatible shape for value ({tensor.shape}), expected ({self._shape})",
