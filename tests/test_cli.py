@@ -169,6 +169,14 @@ def test_ir_runs_the_file(tmp_path: Path) -> None:
     assert "func @step" not in costs
 
 
+def test_ir_tells_how_long_passes_take(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    lines = works("ir", f"{path}:step", "--time").splitlines()
+    assert [line.split()[-1] for line in lines[-2:]] == ["poll", "total"]
+    assert all(" ms " in line for line in lines)
+
+
 def test_ir_with_shapes(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(TRAINING)

@@ -20,6 +20,7 @@ from tapec.errors import ValueError
 from tapec.ir.dims import symbol
 from tapec.ir.type_text import TypeTextError, parse_type
 from tapec.ir.types import TensorType
+from tapec.passes.observers import Times
 from tapec.tensor import Tensor
 
 
@@ -36,6 +37,7 @@ from tapec.tensor import Tensor
 )
 @click.option("--cost", is_flag=True, help="Show its arithmetic and memory traffic, by kernel.")
 @click.option("--memory", is_flag=True, help="Show the memory of a call, and what is in it.")
+@click.option("--time", "timed", is_flag=True, help="Show how long each pass takes for it.")
 @print_options
 def ir(
     where: str,
@@ -43,6 +45,7 @@ def ir(
     shapes: str | None,
     cost: bool,
     memory: bool,
+    timed: bool,
     locs: bool,
     full_constants: bool,
 ) -> None:
@@ -66,7 +69,11 @@ def ir(
         else:
             module = function.trace(*(Tensor(None, t) for t in types))
         program = Lowered(module)
-    if not (cost or memory):
+    if timed:
+        times = Times()
+        lowered(module, observers=[times])
+        click.echo(str(times))
+    if not (cost or memory or timed):
         module = module if after is None else lowered(module, after)
         show(module, locs=locs, full_constants=full_constants)
     for report in [program.memory] * memory + [program.cost] * cost:
