@@ -350,7 +350,7 @@ def test_rows_of_open_size_in_arrays() -> None:
             loss = tapec.reduce_sum(result**2)
         return result, tape.gradient(loss, weight)
 
-    run = tapec.compile(states, dims={"x": ("T", "B", 3)})
+    run: Any = tapec.compile(states, dims={"x": ("T", "B", 3)})
     for steps, rows in ((4, 2), (7, 1), (2, 5)):
         x = np.random.default_rng(steps).normal(size=(steps, rows, 3)).astype(np.float32)
         for got, want in zip(run(x), states(tapec.constant(x)), strict=True):
