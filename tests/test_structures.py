@@ -220,3 +220,27 @@ def test_concrete_functions() -> None:
         concrete(X, X)
     with pytest.raises(TypeError, match="was made for 3, got 4"):
         concrete(X, 4, True)
+
+
+def test_objects_without_parts_are_found_by_themselves() -> None:
+    """Instances of methods, Variables, functions: each has its program, whatever was called in between."""
+
+    class Scale:
+        def __init__(self, by: float) -> None:
+            self.w = tapec.Variable(by)
+
+        @tapec.compile
+        def __call__(self, x: tapec.Tensor, times: float = 1.0) -> tapec.Tensor:
+            return x * self.w * times
+
+    one, other, x = Scale(2.0), Scale(3.0), tapec.constant(5.0)
+    for _ in range(3):
+        assert [float(one(x)), float(other(x, 2.0)), float(one(x, times=3.0))] == [10.0, 30.0, 30.0]
+    assert len(Scale.__call__.programs) == 2
+
+    apply = tapec.compile(lambda f, v, x: f(x) * v)
+    v, w = tapec.Variable(1.0), tapec.Variable(10.0)
+    for _ in range(2):
+        found = [float(apply(f, s, x)) for f in (tapec.square, tapec.abs) for s in (v, w)]
+        assert found == [25.0, 250.0, 5.0, 50.0]
+    assert len(apply.programs) == 4

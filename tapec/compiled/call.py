@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from tapec.compiled.comparison import Description, describe_call
-from tapec.compiled.keys import as_input, flat_key, leaf_key
+from tapec.compiled.keys import as_input, flat_key, leaf_key, learn
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import is_number
 from tapec.structure import flatten
@@ -43,6 +43,8 @@ class Call:
     def key(self) -> Any:
         """Equal for calls that programs may be shared by; see `flat_key` where no argument has parts."""
         if self._is_flat:
+            for leaf in self.leaves:
+                learn(leaf)
             key, _ = flat_key(self.leaves)
             if key is not None:
                 return key

@@ -42,6 +42,8 @@ def leaf_key(leaf: Any) -> Any:
     return _Identity(leaf) if parts is None else (kind, parts)
 
 
+#: Classes whose instances were found to be no structure and equal to nothing but themselves: models, Variables.
+_themselves: set[type] = set()
 #: Values that are their own keys, beside their types.
 _PLAIN = frozenset({bool, str, type(None)})
 
@@ -59,9 +61,17 @@ def flat_key(args: Sequence[Any]) -> tuple[tuple[Any, ...] | None, list[Any]]:
             numbers.append(value)
         elif kind in _PLAIN:
             key.append((kind, value))
+        elif kind in _themselves:
+            key.append(_Identity(value))
         else:
             return None, numbers
     return tuple(key), numbers
+
+
+def learn(leaf: Any) -> None:
+    """Take note of the class of an argument that has no parts and is a key by itself."""
+    if type(leaf) not in _themselves and isinstance(leaf_key(leaf), _Identity):
+        _themselves.add(type(leaf))
 
 
 def _parts(leaf: Any) -> Any:
