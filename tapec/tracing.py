@@ -106,7 +106,7 @@ class Trace:
         #: Functions that the program calls when it runs, in order; None where it cannot.
         self.hosts: list[Any] | None = None
         #: The largest value that a number takes which counts a loop's turns.
-        self.largest: dict[Value, int] = {}
+        self.largest: dict[Value, DimLike] = {}
         #: The numbers that are inputs, while this is a whole program.
         self.numbers: Recorder | None = None
         self._number_tensors: dict[int, TracedTensor] = {}

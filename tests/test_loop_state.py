@@ -246,3 +246,39 @@ def test_arrays_grow_where_the_index_is_known(wrap: Wrap) -> None:
     found, size = wrap(rows)(tapec.constant(2.0))
     assert value(found).tolist() == [0.0, 2.0, 4.0]
     assert int(size) == 3
+
+
+@pytest.mark.parametrize("most", [4, "x"])
+def test_arrays_grow_with_a_range_of_known_length(most: int | str) -> None:
+    def rows(x: Any) -> Any:
+        array = tapec.TensorArray(tapec.float32, size=0, dynamic_size=True)
+        for i in tapec.range(tapec.shape(x)[0] if most == "x" else most):
+            array = array.write(i, x[i] * x[0])
+        return array.stack()
+
+    compiled = tapec.compile(rows, dims={"x": ("N",)} if most == "x" else None)
+    for count in (4, 6):
+        x = tapec.constant(np.arange(1.0, count + 1.0, dtype=np.float32))
+        assert value(compiled(x)).tolist() == value(rows(x)).tolist()
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_no_element_of_a_growing_array_gets_lost(size: int) -> None:
+    state = tapec.Variable(0.0)
+
+    @tapec.compile
+    def rows(n: Any) -> Any:
+        array = tapec.TensorArray(tapec.float32, size=size, dynamic_size=True)
+        state.assign_add(1.0)
+        with tapec.GradientTape() as tape:
+            for i in tapec.range(n):
+                array = array.write(i, state * state)
+            y = tapec.reduce_sum(array.stack())
+        return y, tape.gradient(y, state)
+
+    if size:
+        assert [float(part) for part in rows(tapec.constant(3))] == [3.0, 6.0]
+    with pytest.raises((errors.InvalidArgumentError, errors.TypeError), match="known") as found:
+        rows(tapec.constant(4))
+    assert "array.write(i" in str(found.value)
+    assert float(state) == (1.0 if size else 0.0)

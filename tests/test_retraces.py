@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import sys
 from collections.abc import Callable
@@ -235,6 +236,25 @@ def test_the_nearest_earlier_call_is_compared_with() -> None:
     assert [(c.path, c.cause) for c in retrace.changes] == [("extra", Cause.LENGTH)]
     retrace = calls(of(big, [X]), of(X, X, flag=True), of(big, [X, X]))
     assert [(c.path, c.cause) for c in retrace.changes] == [("extra", Cause.LENGTH)]
+
+
+def test_a_decorators_function_gets_its_arguments_as_they_were_given() -> None:
+    def twice(f: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(f)
+        def both(*args: Any, **kwargs: Any) -> Any:
+            return f(f(*args, **kwargs), **kwargs)
+
+        return both
+
+    @twice
+    def scaled(x: Any, s: float = 3.0) -> Any:
+        return x * s
+
+    compiled = tapec.compile(scaled)
+    x = tapec.constant(1.0)
+    assert [float(compiled(x)), float(compiled(x, s=5.0)), float(compiled(x, 5.0))] == [9, 25, 15]
+    compiled(tapec.constant([1.0]))
+    assert compiled.retraces()[-1].path == "x"
 
 
 def test_a_retrace_in_all_forms(caplog: pytest.LogCaptureFixture) -> None:

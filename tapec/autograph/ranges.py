@@ -88,11 +88,14 @@ class Range(Turning):
         self._start, self._delta = start, delta
         self._dtype = dtype
         #: Whether the numbers are those of the turns, and the largest of them if it is known.
-        self._counts, self._last = False, None
+        self._counts = False
+        self._last: DimLike | None = None
         bounds = [known_elements(t) for t in (start, limit, delta)]
         known = [b.reshape(()).item() for b in bounds if b is not None and b.size == 1]
         if len(known) == 3 and (known[0], known[2]) == (0, 1) and isinstance(known[1], Dim):
             self.length, self._counts = known[1], True
+            if dtype.is_integer:
+                self._last = known[1] - 1
             return
         if len(known) == 3 and not builtins.any(isinstance(n, Dim) for n in known):
             first, last, step = known

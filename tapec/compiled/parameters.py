@@ -9,6 +9,17 @@ from typing import Any
 #: What stands for a parameter without a default.
 _REQUIRED = inspect.Parameter.empty
 
+#: The kinds of parameters that may be given by position.
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _parameters(function: Callable[..., Any], follow_wrapped: bool) -> list[inspect.Parameter]:
+    try:
+        found = inspect.signature(function, follow_wrapped=follow_wrapped)
+    except (TypeError, ValueError):
+        return []
+    return list(found.parameters.values())
+
 
 class Parameters:
     """The parameters of a function.
@@ -18,15 +29,14 @@ class Parameters:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Ask the function for its signature; one that has none takes what comes."""
-        try:
-            found = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError):
-            found = []
+        """Ask the function for its signature; one that has none takes what comes.
+
+        What a decorator made (`functools.wraps`) is called as it takes its arguments itself: it may hand them on more
+        than once, or others. Only the names that it is shown with are those of the function behind it.
+        """
+        found = _parameters(function, follow_wrapped=False)
         kinds = inspect.Parameter
-        positional = [
-            p for p in found if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-        ]
+        positional = [p for p in found if p.kind in _BY_PLACE]
         self.names = [p.name for p in positional]
         self._defaults = [p.default for p in positional]
         self._by_name = {
@@ -43,7 +53,11 @@ class Parameters:
         #: What arguments beyond the named ones are called.
         self.rest = next((p.name for p in found if p.kind is kinds.VAR_POSITIONAL), "args")
         self.others = next((p.name for p in found if p.kind is kinds.VAR_KEYWORD), "kwargs")
-        self._keywords = {p.name for p in named}
+        shown = _parameters(function, follow_wrapped=True)
+        self._shown = [p.name for p in shown if p.kind in _BY_PLACE]
+        self._keywords = {
+            p.name for p in shown if p.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        }
 
     def completed(self, args: Sequence[Any]) -> Sequence[Any]:
         """Arguments with the defaults behind them, if there are only such by position, and all are known."""
@@ -74,6 +88,6 @@ class Parameters:
         """What the user calls an argument: by position or by name."""
         if isinstance(place, str):
             return place if place in self._keywords else f'{self.others}["{place}"]'
-        if place < len(self.names):
-            return self.names[place]
-        return f"{self.rest}[{place - len(self.names)}]"
+        if place < len(self._shown):
+            return self._shown[place]
+        return f"{self.rest}[{place - len(self._shown)}]"

@@ -9,12 +9,14 @@ from tapec import arguments
 from tapec.control.arguments import dtype_of, index_of, integers_of, length_of
 from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
 from tapec.frames import here
+from tapec.functions.arithmetic import cast, less
 from tapec.functions.arrays import constant, full
+from tapec.functions.assertions import require_anywhere
 from tapec.functions.indexing import gather
 from tapec.functions.known import dim_tensor
 from tapec.functions.rearrangement import concat, expand_dims, reshape, split, stack, unstack
 from tapec.functions.scattering import tensor_scatter_nd_update
-from tapec.ir.dims import DimLike
+from tapec.ir.dims import DimLike, bounds
 from tapec.ir.types import I32, DType, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
@@ -53,7 +55,7 @@ class _Stack:
         self.size = size
         self.value = value
 
-    def extended(self, size: int) -> _Stack:
+    def extended(self, size: DimLike) -> _Stack:
         """With more elements."""
         if self.value is None:
             return _Stack(size, None)
@@ -89,7 +91,8 @@ class TensorArray:
     Args:
         dtype: of the elements.
         size: how many there are; a number that is known while a function is compiled.
-        dynamic_size: whether writing behind the end makes the array longer.
+        dynamic_size: whether writing behind the end makes the array longer; in a compiled function, to a length that is
+            known, as that of a `tapec.range` over a shape.
         clear_after_read: whether an element can be read once only, which is so unless it is False.
         tensor_array_name: without effect.
         handle: without effect.
@@ -184,17 +187,20 @@ class TensorArray:
         Raises:
             InvalidArgumentError: the value has another dtype.
             OutOfRangeError: the index is negative, or behind the end.
+            TypeError: how long the array gets is known to the run alone, and it has no elements to begin with.
             ValueError: the value has another shape.
         """
         cells, at = self._current(), self._index(index, "write")
         last = at if isinstance(at, int) else _last_of(at)
-        if last is not None and _is_behind(last, cells.size):
+        if self._dynamic and not _is_decided(last, cells.size):
+            _require_place(at, cells.size)
+        elif last is not None and _is_behind(last, cells.size):
             if not self._dynamic:
                 raise OutOfRangeError(
                     f"Tried to write to index {last} but array is not resizeable and size is: {cells.size}",
                     location=here(),
                 )
-            cells = cells.extended(last + 1)
+            cells = _extended(cells, last + 1)
         row = self._fitted(value)
         if isinstance(at, int):
             self._cleared.discard(at)
@@ -385,9 +391,9 @@ class TensorArray:
         """An array like this one with as many elements as another, of the same shape."""
         array = self._with(self._current())
         array.__dict__ = {**self.__dict__, "_shape": other._shape}
-        mine, theirs = array._cells.size, other._cells.size
-        if isinstance(theirs, int) and isinstance(mine, int) and theirs > mine:
-            array._cells = array._current().extended(theirs)
+        cells, wanted = array._current(), other._cells.size
+        if _is_behind(wanted - 1, cells.size):
+            array._cells = _extended(cells, wanted)
         return array
 
 
@@ -397,16 +403,47 @@ def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:
     )
 
 
-def bound_index(tensor: Tensor, last: int) -> None:
+def _extended(cells: _Rows | _Stack, size: DimLike) -> _Rows | _Stack:
+    """Elements with more of them; eager ones have numbers for sizes."""
+    if isinstance(cells, _Stack):
+        return cells.extended(size)
+    assert isinstance(size, int)
+    return cells.extended(size)
+
+
+def bound_index(tensor: Tensor, last: DimLike) -> None:
     """Say what the largest value of a number is that counts in a loop: arrays grow to it at once."""
     if isinstance(tensor, TracedTensor):
         tensor.trace.largest[tensor.value] = last
 
 
-def _last_of(at: Tensor) -> int | None:
+def _last_of(at: Tensor) -> DimLike | None:
     return at.trace.largest.get(at.value) if isinstance(at, TracedTensor) else None
 
 
-def _is_behind(index: int, size: DimLike) -> bool:
-    """Whether an element with this number does not exist, as far as the size is known."""
-    return isinstance(size, int) and index >= size
+def _is_behind(index: DimLike, size: DimLike) -> bool:
+    """Whether an element with this number does not exist, as far as that is known."""
+    least, _ = bounds(index - size)
+    return least is not None and least >= 0
+
+
+def _is_decided(last: DimLike | None, size: DimLike) -> bool:
+    """Whether it is known that there are elements up to a number, or that there are not."""
+    if last is None:
+        return False
+    least, most = bounds(last - size)
+    return (least is not None and least >= 0) or (most is not None and most < 0)
+
+
+def _require_place(at: int | Tensor, size: DimLike) -> None:
+    """Refuse, now or when the program runs, to write behind the end where nothing says how far arrays have to grow."""
+    if size == 0:
+        raise TypeError(
+            "how long a TensorArray gets must be known while a function is compiled",
+            location=here(),
+            hint="give it as many elements as there may be (size=...), or take the index from a tapec.range of a "
+            "length that is a Python number or comes from tapec.shape",
+        )
+    message = f"Tried to write behind the end of a TensorArray, which was made with {size} elements; in a compiled "
+    message += "function it grows only where the index comes from a tapec.range of known length"
+    require_anywhere(less(cast(as_tensor(at), I32), dim_tensor(size, I32)), message)

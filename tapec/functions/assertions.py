@@ -129,6 +129,11 @@ def require(holds: Tensor, message: str) -> None:
         _require(holds, message=message)
 
 
+def require_anywhere(holds: Tensor, message: str) -> None:
+    """Raise InvalidArgumentError with this message unless a condition holds, in every turn of a loop as well."""
+    _require(holds, message=message)
+
+
 def _require(holds: Tensor, *shown: Tensor, **attrs: Any) -> None:
     """Raise unless a condition holds, now or when the program that is being traced runs."""
     trace = current_trace()
