@@ -190,12 +190,25 @@ def test_exceptions_of_the_user_pass_unchanged() -> None:
         f(X, m=1)  # type: ignore[call-arg]
 
 
-def test_a_check_in_native_code_names_operation_line_and_range() -> None:
+def test_a_check_in_native_code_names_what_is_wrong_and_the_line() -> None:
     f = tapec.compile(lambda x: tapec.debugging.check_numerics(tapec.math.log(x), "log"))
     f(X)
-    with pytest.raises(tapec.errors.InvalidArgumentError, match="log") as caught:
+    with pytest.raises(
+        tapec.errors.InvalidArgumentError, match=r"log : .* NaN values: 1 of 2"
+    ) as caught:
         f(tapec.constant([1.0, -1.0]))
+    assert "the first at [1]" in str(caught.value)
     assert "tapec.debugging.check_numerics(tapec.math.log(x)" in str(caught.value)
+
+
+def test_an_index_in_native_code_is_named_with_its_range_and_line() -> None:
+    f = tapec.compile(lambda x, i: tapec.gather(x, i))
+    f(X, tapec.constant([0, 1]))
+    with pytest.raises(
+        tapec.errors.InvalidArgumentError, match=r"indices\[1\] = 5 is not in \[0, 2\)"
+    ) as caught:
+        f(X, tapec.constant([0, 5]))
+    assert "tapec.gather(x, i)" in str(caught.value)
 
 
 def test_concrete_functions() -> None:
