@@ -71,12 +71,25 @@ def composed(tf: Any, x: Any, m: Any) -> dict[str, Call]:
         "clip_by_global_norm": lambda: tf.clip_by_global_norm([x, m], 1.0),
         "gather(m, y)": lambda: tf.gather(m, labels),
         "one_hot(y)": lambda: tf.one_hot(labels, 8),
-        "random.normal": lambda: tf.random.normal([8, 8]),
         "dropout(m)": lambda: tf.nn.dropout(m, 0.5),
         "batched matmul": lambda: tf.matmul(images, images),
         "l2_normalize(m)": lambda: tf.math.l2_normalize(m, 1),
         "gelu(x)": lambda: tf.nn.gelu(x),
         "squared difference": lambda: tf.reduce_mean(tf.square(m - spread)),
+    }
+
+
+def random(tf: Any, x: Any, m: Any) -> dict[str, Call]:
+    """Random numbers."""
+    generator = tf.random.Generator.from_seed(1)
+    return {
+        "random.uniform": lambda: tf.random.uniform([8, 8]),
+        "uniform integers": lambda: tf.random.uniform([8, 8], 0, 9, tf.int32),
+        "random.normal": lambda: tf.random.normal([8, 8]),
+        "truncated_normal": lambda: tf.random.truncated_normal([8, 8]),
+        "random.shuffle(m)": lambda: tf.random.shuffle(m),
+        "stateless_uniform": lambda: tf.random.stateless_uniform([8, 8], [1, 2]),
+        "Generator.normal": lambda: generator.normal([8, 8]),
     }
 
 
@@ -105,7 +118,7 @@ def taped(tf: Any, watched: list[Any], call: Call) -> float:
 def operations(tf: Any) -> None:
     """Print a line for each operation."""
     x, m = tf.ones([4]), tf.random.normal([8, 8])
-    calls = {**elementary(tf, x, m), **composed(tf, x, m)}
+    calls = {**elementary(tf, x, m), **composed(tf, x, m), **random(tf, x, m)}
     plain: dict[str, list[float]] = {title: [] for title in calls}
     on_tape: dict[str, list[float]] = {title: [] for title in calls}
     for _ in range(_REPEATS):

@@ -129,6 +129,8 @@ class Op:
     differentiable: ClassVar[bool] = True
     #: What to do where it has none, for explanations.
     no_derivative: ClassVar[str] = ""
+    #: Native code gives its results to the bit and saves many calls of NumPy: eager code that repeats it may use that.
+    repeats_natively: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -19,6 +19,7 @@ from tapec.ir.ops.index import Lookup
 from tapec.ir.ops.movement import Movement
 from tapec.ir.reachability import vjp_reads
 from tapec.ir.types import TensorType
+from tapec.native_operations import repeated
 
 #: Signatures kept; the table starts anew when it is full.
 _CAPACITY = 8192
@@ -65,7 +66,9 @@ class Signature:
         self.single = not isinstance(found, tuple)
         outputs = (found,) if self.single else found
         self.outputs: tuple[TensorType, ...] = tuple([_types.setdefault(t, t) for t in outputs])
-        self.kernel: Callable[..., Any] = defn.kernel(**attrs)
+        self.kernel: Callable[..., Any] = (
+            repeated(defn, inputs, attrs) if defn.repeats_natively else defn.kernel(**attrs)
+        )
         self.looks_up = isinstance(defn, Lookup)
         floats = any(t.dtype.is_floating or t.dtype.is_complex for t in self.outputs)
         self.makes = floats and not isinstance(defn, Movement)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import pi, prod
+from sys import byteorder
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from tapec.ir.composed import QUIET_ARRAYS
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Index, Kernel, Op, Sample, require_sizes
-from tapec.ir.quiet import quiet
 from tapec.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, DType, TensorType
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
+_HALF = 32
 _ROUNDS = 10
+#: Where the low word of a u64 is in memory.
+_LOW_PART = 0 if byteorder == "little" else 1
+#: Blocks made at once: what a round reads and writes stays in the processor's cache.
+_PIECE = 4096
 _MULTIPLIER_PAIR = np.array(_MULTIPLIERS, np.uint64)
 #: What is added to the keys until each round.
 _WEYL_STEPS = np.arange(_ROUNDS, dtype=np.uint64)[:, None] * np.array(_WEYL, np.uint64)
@@ -66,23 +71,31 @@ def philox(k: Kernel, seed: Any, counter: Any, index: Any) -> Words:
 
 
 def philox_blocks(seed: Any, counter: Any, index: Any) -> Words:
-    """`philox` on arrays of one rank, with both halves of the state in one array: half as many calls of NumPy."""
-    low, half = np.uint64(_LOW), np.uint64(32)
-    shape = (2, *np.broadcast_shapes(seed.shape, index.shape))
-    ones = (1,) * (len(shape) - 1)
-    outer, inner = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
-    outer[0], outer[1] = index & low, counter & low
-    inner[0], inner[1] = index >> half, counter >> half
-    key = np.empty((2, *seed.shape), np.uint64)
-    key[0], key[1] = seed & low, seed >> half
+    """`philox` on arrays, of which the index may have a lower rank: three calls of NumPy in a round.
+
+    Both multiplied words are in one array, and a product is seen as the two words that it consists of, so neither
+    halves nor what is masked are computed.
+    """
+    shape = np.broadcast_shapes(seed.shape, index.shape)
+    ones = (1,) * len(shape)
+    keys = np.empty((2, *seed.shape), np.uint64)
+    keys[0], keys[1] = seed & _LOW, seed >> _HALF
+    schedule = (keys + _WEYL_STEPS.reshape(_ROUNDS, 2, *ones)).astype(np.uint32)
     multipliers = _MULTIPLIER_PAIR.reshape(2, *ones)
-    for round_key in (key + _WEYL_STEPS.reshape(_ROUNDS, 2, *ones)) & low:
-        crossed = (outer * multipliers)[::-1]
-        outer = crossed >> half
-        outer ^= inner
-        outer ^= round_key
-        inner = crossed & low
-    return outer[0], inner[0], outer[1], inner[1]
+    state, products = np.empty((2, *shape), np.uint64), np.empty((2, 2, *shape), np.uint64)
+    state[0], state[1] = index & _LOW, counter & _LOW
+    products[1, 1], products[1, 0] = index >> _HALF, counter >> _HALF
+    factors = state.view(np.uint32)[..., _LOW_PART::2]
+    # The products cross: the second is in the place of the first.
+    halves = products.view(np.uint32)[:, ::-1]
+    low, high = halves[..., _LOW_PART::2], halves[..., 1 - _LOW_PART :: 2]
+    this, last = (products[0], low[0], high[0]), (products[1], low[1], high[1])
+    for round_key in schedule:
+        np.multiply(state, multipliers, this[0])
+        np.bitwise_xor(this[2], last[1], factors)
+        np.bitwise_xor(factors, round_key, factors)
+        this, last = last, this
+    return state[0], last[1][0], state[1], last[1][1]
 
 
 def joined(k: Kernel, high: Any, low: Any) -> Any:
@@ -132,14 +145,17 @@ class RandomOp(Op):
 
     def kernel(self, **attrs: Any) -> Callable[..., Any]:
         """The same for one type."""
-        return quiet(partial(self._numbers, attrs["type"]))
+        return partial(self._numbers, attrs["type"])
 
     def _numbers(self, target: TensorType, key: Any) -> Any:
-        lead, rest = key.shape[:-1], target.static_shape[key.ndim - 1 :]
-        seed, counter = (key[..., part].reshape(lead + (1,) * len(rest)) for part in (0, 1))
-        index = np.arange(prod(rest), dtype=np.uint64).reshape(rest)
-        values = self.draw(QUIET_ARRAYS, philox_blocks(seed, counter, index), target.dtype)
-        return np.asarray(values, target.dtype.numpy)
+        seed, counter = key[..., :1], key[..., 1:]
+        count = prod(target.static_shape[key.ndim - 1 :])
+        values = np.empty((*key.shape[:-1], count), target.dtype.numpy)
+        for start in range(0, count, _PIECE):
+            index = np.arange(start, min(start + _PIECE, count), dtype=np.uint64)
+            words = philox_blocks(seed, counter, index)
+            values[..., start : start + _PIECE] = self.draw(QUIET_ARRAYS, words, target.dtype)
+        return values.reshape(target.static_shape)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -174,6 +190,7 @@ class RandomBits(RandomOp):
     """Integers with every bit random."""
 
     name = "random_bits"
+    repeats_natively = True
     dtypes = (U32, U64)
 
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
@@ -187,6 +204,7 @@ class RandomUniform(RandomOp):
     """Floats uniform in ``[0, 1)``, multiples of the spacing just below 1."""
 
     name = "random_uniform"
+    repeats_natively = True
 
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
         """The top bits of the first word, or of the first two."""
