@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapec import arguments
+from tapec.composite import composed
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -111,9 +112,14 @@ def truncated_normal(
     sizes, target = _shape_and_dtype(shape, dtype)
     working = target if target.bits >= 32 else F32
     numbers = apply("random_uniform", key, type=TensorType(working, sizes))
+    return _scaled(composed(_within_two_deviations, numbers, dtype=target), mean, stddev)
+
+
+def _within_two_deviations(numbers: Tensor, dtype: DType) -> Tensor:
+    """Uniform numbers as those of the truncated standard normal distribution."""
     bound = 0.9544997361036416  # erf(sqrt(2)): the probability of being within two deviations
     spread = multiply(subtract(multiply(numbers, 2.0), 1.0), bound)
-    return _scaled(cast(multiply(erfinv(spread), 2**0.5), target), mean, stddev)
+    return cast(multiply(erfinv(spread), 2**0.5), dtype)
 
 
 def categorical(key: Tensor, logits: TensorLike, num_samples: Any, dtype: Any) -> Tensor:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import pi
 from typing import Any
 
+from tapec.composite import composed
 from tapec.derivatives.custom import custom_gradient
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
@@ -163,7 +164,10 @@ def erfinv(x: TensorLike, name: str | None = None) -> Tensor:
     also of derivatives: two steps give those up to the third. From 1/2 on, ``1 - |x|`` is exact, and
     the tail of ``erfc`` is inverted instead.
     """
-    x = as_tensor(x)
+    return composed(_erfinv, as_tensor(x))  # type: ignore[no-any-return]
+
+
+def _erfinv(x: Tensor) -> Tensor:
     size = absolute(x)
     far = logical_and(greater(size, 0.5), less(size, 1))
     tail = multiply(sign(x), _inverse_of_tail(where(far, subtract(1, size), 0.25)))
