@@ -89,6 +89,35 @@ def evaluate_function(
     return run.block(function.block, given)
 
 
+def evaluate_values(
+    function: Function, wanted: Sequence[Value], known: dict[Value, Array]
+) -> list[Array]:
+    """Values of a function that may be unfinished, from ``known`` ones, to which those found on the way are added.
+
+    Raises:
+        TapecError: one rests on an argument that is not known.
+    """
+    needed: set[Operation] = set()
+    asked = [value for value in wanted if value not in known]
+    while asked:
+        value = asked.pop()
+        if value.op is None:
+            raise TapecError(f"argument %{value.name or value.index} has no elements")
+        if value.op not in needed:
+            needed.add(value.op)
+            asked += [operand for operand in value.op.operands if operand not in known]
+    run = _Run(None, None)
+    run.values = known
+    for arg in function.args:
+        if arg in known:
+            run.dims.bind(arg.type, known[arg].shape, f"argument %{arg.name or arg.index}")
+    for op in function.block.ops:
+        if op in needed:
+            results = run.operation(op, [known[operand] for operand in op.operands])
+            known.update(zip(op.results, results, strict=True))
+    return [known[value] for value in wanted]
+
+
 class Dims:
     """What the symbols of a function stand for in one run."""
 

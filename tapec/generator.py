@@ -16,7 +16,7 @@ from tapec.frames import here
 from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import add, cast
 from tapec.ir.types import F32, I32, I64, U64, TensorType
-from tapec.recording import tracing
+from tapec.recording import current_trace, tracing
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 from tapec.variable import Variable
 
@@ -128,6 +128,9 @@ class Generator:
 
     def next_key(self) -> Tensor:
         """The key of the next draw; the state moves on."""
+        trace = current_trace()
+        if trace is not None:
+            trace.root.call.streams[id(self)] = self
         with self._lock:
             key = self.state.read_value()
             self.state.assign(composed(_moved_on, key))

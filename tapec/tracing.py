@@ -15,6 +15,7 @@ from tapec.compiled.recipes import Recorder
 from tapec.compiled.scalars import HostNumber, settled
 from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
+from tapec.initial_values import CallValues
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Region, Value
 from tapec.ir.dims import DimLike
@@ -107,6 +108,8 @@ class Trace:
         self.hosts: list[Any] | None = None
         #: The largest value that a number takes which counts a loop's turns.
         self.largest: dict[Value, DimLike] = {}
+        #: What the call would read, for Variables that begin with something computed.
+        self.call = CallValues()
         #: The numbers that are inputs, while this is a whole program.
         self.numbers: Recorder | None = None
         self._number_tensors: dict[int, TracedTensor] = {}
@@ -300,10 +303,6 @@ class Trace:
             self.guard_places.setdefault(guard, where)
 
     # -- Variables
-
-    def creates_variable(self) -> None:
-        """Hear that the function makes a Variable."""
-        self.created_variables = True
 
     def state(self, variable: Variable) -> Value:
         """The value of a Variable at this point."""

@@ -19,6 +19,7 @@ from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
 from tapec.indexed_slices import IndexedSlices
+from tapec.initial_values import value_at_call
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
 from tapec.scopes import current_name_scope, name_scope
@@ -109,7 +110,7 @@ class Variable(VariableUpdates, Operators):
             )
         trace = current_trace()
         if trace is not None:
-            trace.creates_variable()
+            trace.created_variables = True
         with tracing(None):  # the state itself lives outside of the program that is being traced
             if callable(initial_value):
                 initial_value = initial_value()
@@ -437,7 +438,7 @@ def _initial_array(value: Any, dtype: DType | None) -> Array:
     if isinstance(value, Variable):
         value = value.array
     if isinstance(value, Tensor):
-        value = value.array
+        value = value_at_call(value)
     array = as_array(value, dtype)
     # Its own memory: a compiled step may write into it.
     return np.array(array, order="C")

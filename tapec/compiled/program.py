@@ -78,7 +78,7 @@ class Program:
         trace = Trace(owner.name)
         trace.hosts, trace.numbers = [], Recorder()
         with tracing(trace), explained_breakpoints():
-            given = self._inputs(trace, leaves, varying)
+            given = self._inputs(trace, call, leaves, varying)
             structure = unflatten(call.spec, given)
             args, kwargs = structure if call.has_kwargs else (structure, {})
             loans = Loans(trace.numbers, owner.varying)
@@ -91,6 +91,7 @@ class Program:
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.state = witness.guard(trace)
         trace.has_ended = True
+        trace.call.known.clear()  # results are of the trace, and nobody's arrays
         self.created_variables = trace.created_variables
         self.guards = tuple(trace.function.guards)
         self.guard_places = trace.guard_places
@@ -126,15 +127,21 @@ class Program:
         found._spec = sized(self._spec, self._leaves, sizes)
         return found
 
-    def _inputs(self, trace: Trace, leaves: Sequence[Any], varying: Sequence[bool]) -> list[Any]:
+    def _inputs(
+        self, trace: Trace, call: Call, leaves: Sequence[Any], varying: Sequence[bool]
+    ) -> list[Any]:
         """What the function is called with while it is traced."""
         assert trace.numbers is not None
         varies = iter(varying)
         given = []
-        for leaf, described in zip(leaves, self.description.leaves(), strict=True):
+        for leaf, held, described in zip(
+            leaves, call.leaves, self.description.leaves(), strict=True
+        ):
             path = described.path
             if isinstance(leaf, Tensor):
                 leaf = trace.input(leaf.type, path if path.isidentifier() else None)
+                if isinstance(held, EagerTensor):
+                    trace.call.known[leaf.value] = held.array
             elif is_number(leaf):
                 leaf = trace.numbers.argument(leaf, path, next(varies))
             given.append(leaf)

@@ -283,7 +283,9 @@ class _Part:
         with tracing(self.trace):
             result = fn(list(self._given))
         if self.trace.created_variables:
-            _current().creates_variable()  # as optimizers do, once: the second trace makes none
+            _current().created_variables = (
+                True  # as optimizers do, once: the second trace makes none
+            )
         return result
 
     def finish(self, leaves: Sequence[Any]) -> None:
@@ -479,7 +481,7 @@ def _started(
         known = [v if isinstance(v, TensorArray) else trace.input(v.type, None) for v in leaves]
         found, _ = step(known, [trace.input(t, None) for t in rows])
     if trace.created_variables:
-        _current().creates_variable()
+        _current().created_variables = True
     return [
         v.settled_like(f) if isinstance(v, TensorArray) and isinstance(f, TensorArray) else v
         for v, f in zip(leaves, found, strict=False)

@@ -34,7 +34,14 @@ from tapec.functions.broadcasting import (
     refuse_outside,
     wrong_dtype,
 )
-from tapec.functions.known import as_shape, dim_tensor, dims_tensor, static_integer, static_value
+from tapec.functions.known import (
+    as_shape,
+    dim_tensor,
+    dims_tensor,
+    known_elements,
+    static_integer,
+    static_value,
+)
 from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import (
     expand_dims,
@@ -392,18 +399,22 @@ def boolean_mask(
         axis: the first of these axes; 0 by default.
 
     Raises:
-        NotImplementedError: while a function is compiled: the result's shape depends on values.
+        NotImplementedError: while a function is compiled, unless the mask is a literal: the result's shape depends on
+            values.
         InvalidArgumentError: the mask does not fit.
     """
     x, condition = as_tensor(tensor), as_tensor(mask, BOOL)
-    refuse_in_trace("boolean_mask", "multiply by the mask, or use tapec.where")
+    held = known_elements(condition)
+    if held is None:
+        refuse_in_trace("boolean_mask", "multiply by the mask, or use tapec.where")
+        held = condition.array
     place = axis_of(0 if axis is None else axis, x.type.rank)
     shape, covered = x.type.shape, condition.type.shape
     if not covered or shape[place : place + len(covered)] != covered:
         raise misfit(f"boolean_mask: a mask of shape {condition.shape} for axes of {x.shape}")
     rest = shape[place + len(covered) :]
     flat = reshape(x, (*shape[:place], prod(covered), *rest))
-    rows = np.flatnonzero(condition.array)
+    rows = np.flatnonzero(held)
     dtype = np.int32 if flat.type.shape[place] < 2**31 else np.int64  # type: ignore[operator]
     return entries(flat, as_tensor(rows.astype(dtype)), place)
 
