@@ -343,6 +343,7 @@ class Trace:
                 self.function.updates[len(results)] = argument.index
                 results.append(state)
         self.builder.emit("return", *results)
+        self.call.known.clear()  # results know their trace, which is to keep no arrays
         for i, captured in enumerate(self.captures):
             held = self._contents.get(id(captured))
             if held is not None and held.tobytes() != captured.tobytes():

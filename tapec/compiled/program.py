@@ -91,7 +91,6 @@ class Program:
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.state = witness.guard(trace)
         trace.has_ended = True
-        trace.call.known.clear()  # results are of the trace, and nobody's arrays
         self.created_variables = trace.created_variables
         self.guards = tuple(trace.function.guards)
         self.guard_places = trace.guard_places
