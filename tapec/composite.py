@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,9 @@ from tapec.signatures import Saving, Signature, signature_of
 from tapec.tensor import Array, EagerTensor, Tensor, next_id
 from tapec.tracing import Trace, TracedTensor
 
-#: Plans kept; the table starts anew when it is full. None: what was met once, or cannot be planned.
+#: Plans kept; the table starts anew when it is full. None: what was met once; False: what cannot be planned.
 _CAPACITY = 4096
-_plans: dict[Any, Plan | None] = {}
+_plans: dict[Any, Plan | Literal[False] | None] = {}
 
 #: Up to the caller of the public function that calls `composed`, seen from what is called here.
 _ABOVE = 3
@@ -49,7 +49,7 @@ def composed(function: Callable[..., Any], *tensors: Tensor, **static: Any) -> A
         plan = _plans.get(key)
     except TypeError:  # a list, say, which the function may take
         return function(*tensors, **static)
-    if plan is not None:
+    if plan:
         values = plan.evaluated(tensors)
         if not inspectors or not inspectors[0].blames(plan.steps, values):
             return plan.results(tensors, values)
@@ -58,8 +58,8 @@ def composed(function: Callable[..., Any], *tensors: Tensor, **static: Any) -> A
         if len(_plans) >= _CAPACITY:
             _plans.clear()
         _plans[key] = None
-    else:
-        _plans[key] = plan_of(function, tensors, static)
+    elif plan is None:
+        _plans[key] = plan_of(function, tensors, static) or False
     return function(*tensors, **static)
 
 

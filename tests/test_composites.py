@@ -14,6 +14,7 @@ from tapec import composite, nn
 from tapec.errors import InvalidArgumentError
 from tapec.frames import resolve
 from tapec.tape import GradientTape
+from tapec.tensor import EagerTensor
 
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 Y = np.abs(X) / np.abs(X).sum(1, keepdims=True)
@@ -210,6 +211,19 @@ def test_keywords_that_cannot_be_told_apart_run_without_a_plan(plans: dict[Any, 
     for _ in range(3):
         assert composite.composed(summed, tapec.ones([2, 3]), axis=[0, 1]).numpy() == 6
     assert not plans
+
+
+def test_what_cannot_be_planned_is_traced_once(plans: dict[Any, Any]) -> None:
+    traced = []
+
+    def itself(x: Any) -> Any:
+        traced.append(not isinstance(x, EagerTensor))
+        return x
+
+    for _ in range(5):
+        composite.composed(itself, tapec.ones([2]))
+    assert traced == [False, True, False, False, False, False]
+    assert list(plans.values()) == [False]
 
 
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch, plans: dict[Any, Any]) -> None:

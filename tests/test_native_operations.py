@@ -66,6 +66,17 @@ def test_results_are_arrays_of_their_own(compiled: list[Any]) -> None:
     assert len({draw.numpy().tobytes() for draw in draws}) == 4
 
 
+def test_a_plan_of_random_numbers_gives_what_single_operations_give() -> None:
+    x = tapec.reshape(tapec.range(12.0), [6, 2])
+    orders, cut = [], []
+    for _ in range(4):
+        orders.append(tapec.random.shuffle(x, seed=11).numpy())
+        tapec.random.set_seed(5)
+        cut.append(tapec.random.truncated_normal([3, 5], 1.0, 2.0, tapec.float16).numpy())
+    np.testing.assert_array_equal(orders[1:], [orders[1]] * 3)  # the first is of no seed's stream
+    np.testing.assert_array_equal(cut, [cut[0]] * 4)
+
+
 def test_the_setting_holds(compiled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPEC_EAGER_NATIVE", "0")
     kernel = Signature(OPS["random_uniform"], (KEY,), {"type": TensorType(F32, (2,))}).kernel
