@@ -5,6 +5,7 @@ What else is registered with optree is structure too. Instances of tapec's own d
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -16,6 +17,9 @@ from tapec.ir.dims import substitute
 from tapec.module import Module
 from tapec.tensor import Tensor
 from tapec.variable import Variable
+
+#: Structures whose parts come by sorted keys, whatever order they have.
+_BY_KEY = (dict, defaultdict)
 
 
 def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
@@ -38,6 +42,24 @@ def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
     while _register_records(optree, leaves):
         leaves, spec = optree.tree_flatten(structure, whole, none_is_leaf=True, namespace="tapec")
     return leaves, spec
+
+
+def key_orders(structure: Any) -> tuple[tuple[Any, ...], ...]:
+    """The keys of all dicts in a structure, in the order that these have them, which a loop over a dict goes by.
+
+    What `flatten` gives beside the leaves is equal for all orders.
+    """
+    found, asked = [], [structure]
+    while asked:
+        node = asked.pop()
+        if type(node) in _BY_KEY:
+            found.append(tuple(node))
+            asked += node.values()
+        elif isinstance(node, list | tuple):
+            asked += node
+        elif _is_record(type(node)):
+            asked += _fields(node)[0]
+    return tuple(found)
 
 
 @cache

@@ -257,3 +257,21 @@ def test_objects_without_parts_are_found_by_themselves() -> None:
         found = [float(apply(f, s, x)) for f in (tapec.square, tapec.abs) for s in (v, w)]
         assert found == [25.0, 250.0, 5.0, 50.0]
     assert len(apply.programs) == 4
+
+
+def test_a_loop_over_a_dict_goes_by_its_own_order() -> None:
+    def along(x: Any, table: Any = None, **names: Any) -> Any:
+        for key, y in (table or names).items():
+            x = x + y if key == "plus" else x * y
+        return x
+
+    f = tapec.compile(along)
+    one, two, three = map(tapec.constant, (1.0, 2.0, 3.0))
+    for _ in range(2):
+        assert float(f(one, {"plus": two, "times": three})) == 9.0
+        assert float(f(one, {"times": three, "plus": two})) == 5.0
+        assert float(f(one, plus=two, times=three)) == 9.0
+        assert float(f(one, times=three, plus=two)) == 5.0
+    assert len(f.programs) == 4
+    assert f.retraces()[-1].path == "arguments"
+    assert [(r.path, r.new) for r in f.retraces()][0] == ("table", "keys 'times', 'plus'")

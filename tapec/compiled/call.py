@@ -11,7 +11,7 @@ from tapec.compiled.comparison import Description, describe_call
 from tapec.compiled.keys import as_input, flat_key, leaf_key, learn
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import is_number
-from tapec.structure import flatten
+from tapec.structure import flatten, key_orders
 from tapec.tensor import Tensor
 
 
@@ -23,6 +23,7 @@ class Call:
         kwargs: the others, by name.
         leaves: what they are made of, in order; arrays are Tensors.
         spec: how `tapec.structure.unflatten` makes them of the leaves.
+        form: equal for calls of equal ``spec`` that have their names and keys in one order.
         has_kwargs: whether there are any by name, so that leaves make a list and a dict, not a list.
     """
 
@@ -37,6 +38,7 @@ class Call:
         structure = [list(args), dict(kwargs)] if kwargs else list(args)
         found, self.spec = flatten(structure, parts=True)
         self.leaves = [as_input(leaf) for leaf in found]
+        self.form = self.spec, parameters.order(kwargs), key_orders([*args, *kwargs.values()])
         self._is_flat = not kwargs and len(found) == len(args) and all(map(is_, found, args))
 
     @cached_property
@@ -48,7 +50,7 @@ class Call:
             key, _ = flat_key(self.leaves)
             if key is not None:
                 return key
-        return self.spec, tuple(map(leaf_key, self.leaves))
+        return self.form, tuple(map(leaf_key, self.leaves))
 
     @cached_property
     def tensors(self) -> list[Tensor]:

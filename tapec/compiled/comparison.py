@@ -29,6 +29,7 @@ class Description:
         text: what it is, for people.
         key: equal for values that one program serves.
         parts: of a structure, by the names of its entries.
+        order: the keys of a dict, or the names of a call, in the caller's order.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Description:
     text: str
     key: Any
     parts: Mapping[Any, Description] | None = None
+    order: tuple[Any, ...] = ()
 
     def leaves(self) -> Iterator[Description]:
         """What is no structure, in order."""
@@ -65,7 +67,7 @@ def describe_call(
         map(parameters.name, sorted(kwargs))
     )
     parts = {n: describe(v, n) for n, v in zip(names, values, strict=True)}
-    return Description("", "call", "", None, parts)
+    return Description("", "call", "", None, parts, parameters.order(kwargs))
 
 
 def describe(value: Any, path: str) -> Description:
@@ -76,7 +78,8 @@ def describe(value: Any, path: str) -> Description:
         return Description(path, *_leaf(value), leaf_key(value))
     kind, entries = parts
     below = {entry: describe(part, path + _step(value, entry)) for entry, part in entries.items()}
-    return Description(path, kind, f"{kind} of {len(below)}", kind, below)
+    order = tuple(value) if isinstance(value, Mapping) else ()
+    return Description(path, kind, f"{kind} of {len(below)}", kind, below, order)
 
 
 def _step(structure: Any, entry: Any) -> str:
@@ -133,6 +136,8 @@ def _changed_entries(old: Description, new: Description) -> Iterator[Change]:
     assert new.parts is not None
     before, now = list(old.parts), list(new.parts)
     if before == now:
+        if old.order != new.order:
+            yield Change(new.path or "arguments", Cause.KEY, _keys(old.order), _keys(new.order))
         return
     if old.kind == "call":
         yield Change("arguments", Cause.ARGUMENT, ", ".join(before), ", ".join(now))

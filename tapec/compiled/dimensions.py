@@ -116,7 +116,7 @@ class Dimensions:
     def program(
         self,
         inputs: Sequence[Any],
-        spec: Any,
+        form: Any,
         declared: list[Any] | None,
         trace: Tracer,
         admits: Callable[[Program], bool],
@@ -125,7 +125,7 @@ class Dimensions:
 
         Args:
             inputs: the leaves of the arguments; tensors have their types.
-            spec: the structure around them.
+            form: the structure around them, as a key.
             declared: what `declared` said of the leaves.
             trace: makes a program for inputs like these.
             admits: whether a program, apart from sizes, is for the call.
@@ -135,7 +135,7 @@ class Dimensions:
             InvalidArgumentError: sizes do not fit together in a way that only a call shows.
         """
         types = tuple(i.type for i in inputs if isinstance(i, Tensor))
-        family = self._families.setdefault(_family_key(inputs, spec), _Family())
+        family = self._families.setdefault(_family_key(inputs, form), _Family())
         wanted = self._wanted(inputs, declared)
         hold_to(types, wanted)
         broken: list[tuple[Program, dict[str, int]]] = []
@@ -162,9 +162,9 @@ class Dimensions:
         hold_to(types, wanted)
         return with_types(inputs, _opened(types, wanted))
 
-    def keep(self, inputs: Sequence[Any], spec: Any, program: Program) -> None:
+    def keep(self, inputs: Sequence[Any], form: Any, program: Program) -> None:
         """Share a program that was made for leaves like these without a call."""
-        self._families.setdefault(_family_key(inputs, spec), _Family()).keep(program)
+        self._families.setdefault(_family_key(inputs, form), _Family()).keep(program)
 
     def _wanted(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Declared | None]:
         """What is declared of each tensor."""
@@ -248,9 +248,9 @@ def _guessed(
     return program.at(sizes)
 
 
-def _family_key(inputs: Sequence[Any], spec: Any) -> Any:
+def _family_key(inputs: Sequence[Any], form: Any) -> Any:
     leaves = [(i.type.dtype, i.type.rank) if isinstance(i, Tensor) else leaf_key(i) for i in inputs]
-    return spec, tuple(leaves)
+    return form, tuple(leaves)
 
 
 def with_types(inputs: Sequence[Any], pattern: Pattern) -> list[Any]:

@@ -251,7 +251,7 @@ class CompiledFunction(Generic[P, R]):
         # A trace may change the state that it reads: the call is for what was there before.
         program = self._dimensions.program(
             call.leaves,
-            call.spec,
+            call.form,
             self._dimensions.declared(call.args, call.kwargs),
             lambda leaves: self._kept(self._trace(call, leaves)),
             lambda program: program.admits(call.numbers) is not None,
@@ -308,7 +308,7 @@ class CompiledFunction(Generic[P, R]):
                 program = self._kept(self._trace(call, leaves))
                 self._programs.setdefault(call.key, Variants()).add(program)
                 if not all(t.is_static for t in program.pattern):
-                    self._dimensions.keep(leaves, call.spec, program)
+                    self._dimensions.keep(leaves, call.form, program)
             else:
                 program = found[0]
         return ConcreteFunction(self, call, leaves, program)

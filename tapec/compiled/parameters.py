@@ -53,6 +53,7 @@ class Parameters:
         #: What arguments beyond the named ones are called.
         self.rest = next((p.name for p in found if p.kind is kinds.VAR_POSITIONAL), "args")
         self.others = next((p.name for p in found if p.kind is kinds.VAR_KEYWORD), "kwargs")
+        self._own = {p.name for p in named}
         shown = _parameters(function, follow_wrapped=True)
         self._shown = [p.name for p in shown if p.kind in _BY_PLACE]
         self._keywords = {
@@ -83,6 +84,10 @@ class Parameters:
                 return args, dict(kwargs)
             values.append(value)
         return values, {**self._keyword_defaults, **left}
+
+    def order(self, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The names that the function sees in the caller's order: those that end up in its ``**kwargs``."""
+        return tuple([name for name in kwargs if name not in self._own])
 
     def name(self, place: int | str) -> str:
         """What the user calls an argument: by position or by name."""
