@@ -87,7 +87,11 @@ def _integers(
         raise ValueError(f"Must specify maxval for integer dtype {dtype.name}", location=here())
     low, high = like(minval, dtype), like(maxval, dtype)
     bits = apply("random_bits", key, type=TensorType(U64, shape))
-    # 64 bits modulo the range: the bias is below the range times 2 ** -64.
+    return composed(_between, bits, low, high, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _between(bits: Tensor, low: Tensor, high: Tensor, dtype: DType) -> Tensor:
+    """64 bits modulo the range: the bias is below the range times 2 ** -64."""
     return add(cast(floormod(bits, cast(subtract(high, low), U64)), dtype), low)
 
 
