@@ -148,6 +148,7 @@ class _Merge:
         name = called(self._name)
         arrays = [isinstance(v, TensorArray) for v in (one, other)]
         if all(arrays):
+            one.refuse_other_size(other, "does so in one branch only")
             return one, other
         if any(arrays) or not isinstance(one, _VALUES) or not isinstance(other, _VALUES):
             raise TypeError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapec.control.structures import tensors_in
+from tapec.control.structures import behind, dense, hold_sizes, like, tensors_in
 from tapec.control.tensor_array import TensorArray
 from tapec.derivatives.replay import watch_reads
 from tapec.errors import RuntimeError, TypeError, ValueError
@@ -79,13 +79,16 @@ def _same_structure(one: Any, other: Any) -> Merged:
             location=here(),
         )
     leaves, spec = tensors_in(one)
+    for first, second in zip(leaves, tensors_in(other)[0], strict=True):
+        if isinstance(first, TensorArray):
+            first.refuse_other_size(second, "does so in one branch only")
     _check_types("cond", "from true_fn", "from false_fn", *(_types(v) for v in (one, other)))
     pairs = list(zip(flatten(one)[0], flatten(other)[0], strict=True))
-    return pairs, lambda found: unflatten(spec, _like(leaves, found))
+    return pairs, lambda found: unflatten(spec, like(leaves, found))
 
 
 def _types(structure: Any) -> list[TensorType]:
-    return [v.type for v in _dense(tensors_in(structure)[0])]
+    return [v.type for v in dense(tensors_in(structure)[0])]
 
 
 def _ignoring(fn: Callable[[], Any]) -> Callable[[list[Tensor]], Any]:
@@ -190,11 +193,16 @@ class Turns:
         A step may return more values than it takes: these are what it made last, zeros if there was no turn.
         """
         rows = [c.type.with_shape(c.type.shape[1:]) for c in self.columns]
-        leaves = _started(leaves, rows, step)
-        first = _dense(leaves)
+        before, leaves = leaves, _started(leaves, rows, step)
+        if not self._turns_surely:
+            hold_sizes(
+                before, leaves, "does so in a loop that may not turn as often, or not at all"
+            )
+        first = dense(leaves)
         carried, given = [v.type for v in first], len(first)
         body = _Part(self.name, [*carried, *rows])
-        values, made = body.run(lambda v: step(_like(leaves, v[:given]), v[given:]))
+        values, made = body.run(lambda v: step(like(leaves, v[:given]), v[given:]))
+        hold_sizes(leaves, values, "gets longer in each turn of a loop, at its own end")
         body.finish([*values, *made])
         count = len(values)
         self._keep_to_most()
@@ -220,7 +228,15 @@ class Turns:
         if self.length is None and self.again is not None:
             _bound(results[0])
         found = inputs.keep_states(results, count)
-        return [*_like(leaves, found[:given]), *found[given:count]], found[count:]
+        last = behind(before, like(leaves, found[:given]))
+        return [*last, *found[given:count]], found[count:]
+
+    @property
+    def _turns_surely(self) -> bool:
+        """Whether it turns as often as its length says, which is not 0 as far as that is known."""
+        if self.again is not None or self.count is not None or not self.length:
+            return False
+        return self.most is None or (isinstance(self.length, int) and self.most >= self.length)
 
     def _keep_to_most(self) -> None:
         most = self.most
@@ -236,7 +252,7 @@ class Turns:
         again = self.again
         assert again is not None
         given = len(leaves)
-        asked = _Part.traced("cond", lambda values: [again(_like(leaves, values[:given]))], types)
+        asked = _Part.traced("cond", lambda values: [again(like(leaves, values[:given]))], types)
         if asked.states:
             raise RuntimeError("cond of while_loop assigns a Variable", location=here())
         return asked
@@ -258,9 +274,13 @@ def _bound(result: Tensor) -> None:
 class _Part:
     """A function traced on its own: ``function`` takes the inputs, then what it captured."""
 
-    def __init__(self, name: str, types: Sequence[TensorType]) -> None:
-        """``types`` are those of the inputs; the function is still to `run`, and what it yields to be said."""
+    def __init__(self, name: str, types: Sequence[TensorType], condition: bool = False) -> None:
+        """``types`` are those of the inputs; the function is still to `run`, and what it yields to be said.
+
+        A loop's ``condition`` tells the program nothing but whether there is another turn, so nothing is checked in it.
+        """
         self.trace = trace = Trace(name, parent=current_trace())
+        trace.can_check = not condition and _current().can_check
         self.function: Function = trace.function
         self.captures: list[Any] = trace.captures
         self._given = [trace.input(t, None) for t in types]
@@ -274,7 +294,7 @@ class _Part:
         cls, name: str, fn: Callable[[list[Tensor]], Leaves], types: Sequence[TensorType]
     ) -> _Part:
         """A function that yields what it returns."""
-        part = cls(name, types)
+        part = cls(name, types, condition=True)
         part.finish(part.run(fn))
         return part
 
@@ -291,7 +311,7 @@ class _Part:
     def finish(self, leaves: Sequence[Any]) -> None:
         """Yield these."""
         with tracing(self.trace):
-            outputs = _dense([v if isinstance(v, TensorArray) else as_tensor(v) for v in leaves])
+            outputs = dense([v if isinstance(v, TensorArray) else as_tensor(v) for v in leaves])
             self.trace.finish(outputs)
         self.results = [v.tensor for v in self.function.returns[: len(outputs)]]
         self.states = {
@@ -447,22 +467,6 @@ def _check_types(
             raise ValueError(
                 what, location=here(), hint="in a compiled function shapes stay as they are"
             )
-
-
-# ---- TensorArrays as Tensors
-
-
-def _dense(leaves: Leaves) -> list[Tensor]:
-    """Leaves as Tensors: a TensorArray is all of its elements."""
-    return [v.dense() if isinstance(v, TensorArray) else v for v in leaves]
-
-
-def _like(leaves: Leaves, tensors: Sequence[Tensor]) -> Leaves:
-    """Tensors as what the leaves are."""
-    return [
-        v.with_dense(t) if isinstance(v, TensorArray) else t
-        for v, t in zip(leaves, tensors, strict=True)
-    ]
 
 
 def _started(

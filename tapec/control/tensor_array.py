@@ -86,7 +86,8 @@ class TensorArray:
         y = rows.stack()
 
     Writing returns the array to go on with: in a compiled function it is another one, which loops carry as one Tensor.
-    There an index that only the run knows is not checked, and nothing is cleared by reading.
+    There an index that only the run knows is checked when it runs, nothing is cleared by reading, and an array grows
+    only where it is known while the function is compiled how many elements it will have.
 
     Args:
         dtype: of the elements.
@@ -142,6 +143,8 @@ class TensorArray:
         traced = current_trace() is not None or not isinstance(count, int)
         self._cells = _Stack(count, None) if traced else _Rows(count)  # type: ignore[arg-type]
         self._cleared: set[int] = set()
+        #: Whether this is an array in a loop that has elements from the first turn on which are still to come.
+        self._is_ahead = False
 
     @property
     def dtype(self) -> DType:
@@ -176,7 +179,12 @@ class TensorArray:
         """Do nothing: memory is given back when nobody refers to the array."""
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements there are, an int32 Tensor."""
+        """How many elements there are, an int32 Tensor.
+
+        Raises:
+            TypeError: the array grows in the loop that is being compiled; so do `stack`, `concat` and `gather`.
+        """
+        self._refuse_ahead("size")
         return dim_tensor(self._cells.size, I32)
 
     # -- elements
@@ -211,7 +219,7 @@ class TensorArray:
         if current_trace() is None or isinstance(self._cells, _Stack):
             return self._cells
         written = any(row is not None for row in self._cells.rows)
-        return _Stack(self._cells.size, self.stack() if written else None)
+        return _Stack(self._cells.size, self._stacked() if written else None)
 
     def _with(self, cells: _Rows | _Stack) -> TensorArray:
         """An array like this one; of eager ones a caller may count on either."""
@@ -292,6 +300,10 @@ class TensorArray:
         Raises:
             ValueError: some were never written, and the shape is not known.
         """
+        self._refuse_ahead("stack")
+        return self._stacked()
+
+    def _stacked(self) -> Tensor:
         cells = self._current()
         if isinstance(cells, _Stack):
             if cells.value is not None:
@@ -302,6 +314,7 @@ class TensorArray:
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements along their first axis."""
+        self._refuse_ahead("concat")
         cells = self._current()
         if isinstance(cells.size, int):
             return concat([cells.read(i, self._zeros) for i in range(cells.size)], 0)
@@ -310,6 +323,7 @@ class TensorArray:
 
     def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """The elements with these numbers along a new leading axis."""
+        self._refuse_ahead("gather")
         cells = self._current()
         if isinstance(cells, _Stack):
             return gather(self.stack(), indices)
@@ -381,7 +395,7 @@ class TensorArray:
 
     def dense(self) -> Tensor:
         """All elements as one Tensor; zeros where nothing was written."""
-        return self.stack()
+        return self._stacked()
 
     def with_dense(self, value: Tensor) -> TensorArray:
         """An array like this one with these elements."""
@@ -394,7 +408,37 @@ class TensorArray:
         cells, wanted = array._current(), other._cells.size
         if _is_behind(wanted - 1, cells.size):
             array._cells = _extended(cells, wanted)
+            array._is_ahead = True
         return array
+
+    def behind_loop(self, before: TensorArray) -> TensorArray:
+        """This array behind a loop that it went through, which began with another one."""
+        array = self._with(self._current())
+        array.__dict__ = {**self.__dict__, "_is_ahead": before._is_ahead}
+        return array
+
+    def refuse_other_size(self, other: TensorArray, what: str) -> None:
+        """Hold another array to have as many elements as this one.
+
+        Raises:
+            TypeError: it has not; ``what`` says where.
+        """
+        if self._cells.size != other._cells.size:
+            raise _unknown_size(what)
+
+    def _refuse_ahead(self, doing: str) -> None:
+        """Refuse what depends on how many elements there are by now."""
+        if self._is_ahead:
+            raise _unknown_size(f"is asked for its {doing} in the loop in which it grows")
+
+
+def _unknown_size(what: str) -> TypeError:
+    return TypeError(
+        f"a TensorArray that grows {what}; in a compiled function the shape of its stack does not depend on values",
+        location=here(),
+        hint="give it its size, tapec.TensorArray(dtype, size=the most elements there can be), count what is written, "
+        "and mask the rest",
+    )
 
 
 def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:

@@ -101,11 +101,11 @@ def Assert(
 def require_inside(indices: Tensor, extent: DimLike) -> None:
     """In a compiled function: raise InvalidArgumentError unless indices are in ``[0, extent)``.
 
-    Eager operations look at their indices themselves. Nothing is checked inside of what a trace maps or repeats, and
-    where the extent is known only at a call: there the nearest entry is taken.
+    Eager operations look at their indices themselves. Nothing is checked inside of what a trace maps, in the condition
+    of a loop, and where the extent is known only at a call: there the nearest entry is taken.
     """
     trace = current_trace()
-    if trace is None or trace.parent is not None or not isinstance(extent, int):
+    if trace is None or not trace.can_check or not isinstance(extent, int):
         return
     known = known_elements(indices)
     if known is None or known.dtype == object:

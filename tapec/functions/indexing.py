@@ -275,7 +275,7 @@ def gather(
 
     Raises:
         InvalidArgumentError: an index out of range. A compiled function finds that too, before it changes a Variable;
-            in loops and branches, and where it maps rows, it takes the nearest entry.
+            where it maps rows, and in the conditions of loops, it takes the nearest entry.
     """
     x = as_tensor(params)
     positions = as_tensor(indices)

@@ -1,0 +1,222 @@
+"""Indices that only the run knows, in loops and branches of compiled functions; arrays that grow there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapec
+from tapec import errors
+
+X = np.arange(5, dtype=np.float32)
+
+
+def summed(x: Any, places: Any) -> Any:
+    total: Any = 0.0
+    for i in places:
+        total += x[i]
+    return total
+
+
+def mapped(x: Any, places: Any) -> Any:
+    return tapec.map_fn(lambda i: x[i], places, fn_output_signature=tapec.float32)
+
+
+def chosen(x: Any, places: Any) -> Any:
+    return tapec.cond(x[0] < 1.0, lambda: tapec.gather(x, places), lambda: x[:2])
+
+
+def scattered(x: Any, places: Any) -> Any:
+    for i in places:
+        x = tapec.tensor_scatter_nd_update(x, [[i]], [7.0])
+    return x
+
+
+def sloped(x: Any, places: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = summed(x * x, places)
+    return tape.gradient(y, x)
+
+
+def written(x: Any, places: Any) -> Any:
+    array = tapec.TensorArray(tapec.float32, size=5)
+    for i in places:
+        array = array.write(i, x[0] + 1.0)
+    return array.stack()
+
+
+def written_to_longer(x: Any, places: Any) -> Any:
+    array = tapec.TensorArray(tapec.float32, size=5, dynamic_size=True)
+    for i in places:
+        array = array.write(i, x[0] + 1.0)
+    return array.stack()
+
+
+def read(x: Any, places: Any) -> Any:
+    array = tapec.TensorArray(tapec.float32, size=5, clear_after_read=False).unstack(x)
+    total: Any = 0.0
+    for i in places:
+        total += array.read(i)
+    return total
+
+
+@pytest.mark.parametrize("wrong", [5, -9])
+@pytest.mark.parametrize(
+    "function",
+    [summed, mapped, chosen, scattered, sloped, written, written_to_longer, read],
+)
+def test_indices_are_checked(function: Callable[..., Any], wrong: int) -> None:
+    compiled = tapec.compile(function)
+    x = tapec.constant(X)
+    fine = tapec.constant([0, 4])
+    np.testing.assert_array_equal(np.asarray(compiled(x, fine)), np.asarray(function(x, fine)))
+    with pytest.raises(errors.InvalidArgumentError, match=r"is not in \[0, 5\)|behind the end"):
+        compiled(x, tapec.constant([1, wrong]))
+
+
+def test_a_failed_check_in_a_loop_changes_no_variable() -> None:
+    v = tapec.Variable(0.0)
+
+    @tapec.compile
+    def f(x: Any, places: Any) -> None:
+        for i in places:
+            v.assign_add(x[i])
+
+    f(tapec.constant(X), tapec.constant([1, 4]))
+    with pytest.raises(errors.InvalidArgumentError):
+        f(tapec.constant(X), tapec.constant([1, 5]))
+    assert float(v) == 5.0
+
+
+def growing() -> Any:
+    return tapec.TensorArray(tapec.float32, size=0, dynamic_size=True)
+
+
+def to_a_count(x: Any, n: Any) -> Any:
+    array, i = growing(), 0
+    while i < n:
+        array = array.write(i, x[0])
+        i += 1
+    return array.stack()
+
+
+def along_a_range(x: Any, n: Any) -> Any:
+    array = growing()
+    for i in tapec.range(n):
+        array = array.write(i, x[0])
+    return array.stack()
+
+
+def until_a_break(x: Any, n: Any) -> Any:
+    array = growing()
+    for i in tapec.range(5):
+        array = array.write(i, x[i])
+        if i > n:
+            break
+    return array.stack()
+
+
+def at_its_end(x: Any, n: Any) -> Any:
+    array = growing()
+    for row in x:
+        if row < 1.0:
+            continue
+        array = array.write(array.size(), row)
+    return array.stack()
+
+
+def in_one_branch(x: Any, n: Any) -> Any:
+    array = growing()
+    if n > 2:
+        array = array.write(0, x[0])
+    return array.stack()
+
+
+def in_one_function(x: Any, n: Any) -> Any:
+    array = growing().write(0, x[0])
+    return tapec.cond(n > 2, lambda: array.write(1, x[1]), lambda: array).stack()
+
+
+def in_some_turns(x: Any, n: Any) -> Any:
+    array = growing()
+    for i in tapec.range(5):
+        if x[i] < 3.0:
+            array = array.write(i, x[i])
+    return array.stack()
+
+
+def perhaps_never(x: Any, n: Any) -> Any:
+    array = growing()
+    for _ in tapec.range(n):
+        for i in tapec.range(5):
+            array = array.write(i, x[i])
+    return array.stack()
+
+
+def asked_for_its_size(x: Any, n: Any) -> Any:
+    array, total = growing(), 0
+    for i in tapec.range(5):
+        array = array.write(i, x[i])
+        total += array.size()
+    return total
+
+
+def taken_apart(x: Any, n: Any) -> Any:
+    first = tapec.TensorArray(tapec.float32, size=2, dynamic_size=True)
+    return tapec.while_loop(lambda i, _: i < n, lambda i, a: (i + 1, a.unstack(x)), (0, first))[
+        1
+    ].stack()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        to_a_count,
+        along_a_range,
+        until_a_break,
+        at_its_end,
+        in_one_branch,
+        in_one_function,
+        in_some_turns,
+        perhaps_never,
+        asked_for_its_size,
+        taken_apart,
+    ],
+)
+def test_growth_that_only_the_run_knows_is_refused(function: Callable[..., Any]) -> None:
+    grows = "a TensorArray that grows|how long a TensorArray gets must be known"
+    with pytest.raises(errors.TypeError, match=rf"(?s)({grows}).*hint: give it"):
+        tapec.compile(function)(tapec.constant(X), tapec.constant(3))
+
+
+def test_an_array_of_the_greatest_size_counts_beside_it() -> None:
+    @tapec.compile
+    def positive(x: Any) -> Any:
+        array, count = tapec.TensorArray(tapec.float32, size=5), 0
+        for row in x:
+            if row > 1.0:
+                array = array.write(count, row)
+                count += 1
+        return array.stack(), count
+
+    rows, count = positive(tapec.constant(X))
+    assert np.asarray(rows).tolist() == [2.0, 3.0, 4.0, 0.0, 0.0]
+    assert int(count) == 3
+
+
+def test_behind_the_loop_in_which_it_grows_an_array_knows_its_size() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        array = growing()
+        for row in x:
+            for i in tapec.range(3):
+                array = array.write(i, row + x[i])
+        return array.stack(), array.size()
+
+    rows, size = f(tapec.constant(X))
+    assert np.asarray(rows).tolist() == [4.0, 5.0, 6.0]
+    assert int(size) == 3
