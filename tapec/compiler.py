@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
@@ -36,11 +38,27 @@ __all__ = [
     "native_text",
 ]
 
-#: Held while something is compiled. A fork waits for it: the child would find locks of LLVM, and of modules that are
-#: being imported, taken by a thread that it lacks.
+#: Held while something is compiled.
 _compiling = RLock()
+#: Seconds that a fork waits at most for modules that are being imported.
+_PATIENCE = 10.0
+
+
+def _before_fork() -> None:
+    """Wait for who compiles or imports: the child would find their locks taken by threads that it lacks."""
+    _compiling.acquire()
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end and any(map(_is_being_imported, list(sys.modules))):
+        time.sleep(0.001)
+
+
+def _is_being_imported(name: str) -> bool:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return name.startswith("tapec") and getattr(spec, "_initializing", False)
+
+
 os.register_at_fork(
-    before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+    before=_before_fork, after_in_parent=_compiling.release, after_in_child=_compiling.release
 )
 
 
