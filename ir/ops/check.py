@@ -42,6 +42,13 @@ class Check(Op):
         """The values that the results are once it is known to hold."""
         return op.operands[len(op.operands) - len(op.results) :]
 
+    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
+        """Nothing."""
+        wrong = self.failure(*arrays, **attrs)
+        if wrong is not None:
+            raise CheckError(wrong)
+        return ()
+
 
 class CheckNumerics(Check, Identity):
     """``x``, whose elements must be finite; so must those of its cotangent be, which is checked in the same way."""
@@ -124,13 +131,6 @@ class Assert(Check):
             raise ShapeError(f"assert: {len(texts)} texts do not go around {len(types) - 1} values")
         return ()
 
-    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
-        """Nothing."""
-        wrong = self.failure(*arrays, **attrs)
-        if wrong is not None:
-            raise CheckError(wrong)
-        return ()
-
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
     ) -> Any:
@@ -183,13 +183,6 @@ class CheckBounds(Check):
         (indices,) = types
         if not indices.dtype.is_integer:
             raise DTypeError(f"check_bounds: expected integers, got {indices}")
-        return ()
-
-    def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
-        """Nothing."""
-        wrong = self.failure(*arrays, **attrs)
-        if wrong is not None:
-            raise CheckError(wrong)
         return ()
 
     def batch(
