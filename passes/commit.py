@@ -12,7 +12,9 @@ these calls keep their order among each other and with the checks, and none is m
 that raised makes the status `RAISED`.
 
 A branch or loop with checks or calls inside gets a status too, which goes through its regions; a loop ends when it is
-not 0.
+not 0. A loop's condition gives nothing but whether there is another turn, so there is none where a check in it does not
+hold; behind the loop the condition is looked at once more, with what the loop carried in the end, for which check it
+was.
 
 The attribute ``checks`` of the function says how many there are.
 """
@@ -30,7 +32,7 @@ from tapec.ir.op import OPS
 from tapec.ir.ops.check import Check
 from tapec.ir.ops.host import TOKEN, Notify
 from tapec.ir.ops.movement import Reshape
-from tapec.ir.ops.regions import RegionOp
+from tapec.ir.ops.regions import RegionOp, copied_into, emitted, new_region
 from tapec.ir.ops.scatter import IndexUpdate
 
 
@@ -45,7 +47,7 @@ def run(module: Module, options: object = None) -> bool:
     """Rewrite every function that has checks, or tells the host something.
 
     Raises:
-        PassError: a check stands in a loop's condition, or the host is told something there.
+        PassError: the host is told something in a loop's condition; either stands in a kernel.
     """
     changed = False
     for function in module.functions.values():
@@ -89,12 +91,14 @@ def checks_of(function: Function) -> list[Operation]:
 
 
 def _can_tell(op: Operation) -> bool:
-    """Whether all the regions around an operation yield results."""
+    """Whether all the regions around an operation yield results; of a check it is enough that they are regions."""
     region = op.block.region if op.block is not None else None
     while region is not None and isinstance(region.owner, Operation):
         outer = region.owner
         defn = outer.defn
-        if not isinstance(defn, RegionOp) or not defn.yields_results(outer.regions.index(region)):
+        if not isinstance(defn, RegionOp):
+            return False
+        if isinstance(op.defn, Notify) and not defn.yields_results(outer.regions.index(region)):
             return False
         region = outer.block.region if outer.block is not None else None
     return True
@@ -187,22 +191,53 @@ class _Statuses:
         result = op.defn.threaded(op, status, self._inside)
         new = result.op
         assert new is not None
+        assert isinstance(new.defn, RegionOp)
         for k, region in enumerate(new.regions):
-            if not op.defn.yields_results(k):
-                where = list(op.defn.operands_of(new, k)).index(new.operands.index(status))
-                _stop(region.block, region.block.args[where])
+            if op.defn.yields_results(k):
+                continue
+            where = list(op.defn.operands_of(new, k)).index(new.operands.index(status))
+            if _has_checks(region.block):
+                result = self._asked_again(new, k, result)
+            inside = _Statuses(count(1)).of(region.block, region.block.args[where])
+            assert inside is not None
+            b = Builder(region.block, before=region.block.terminator)
+            new.defn.stopped(region.block, b.eq(inside, b.full(0, TOKEN)))
         return result
 
     def _inside(self, b: Builder, block: Block, status: Value) -> Value:
         return self.of(block, status) or status
 
+    def _asked_again(self, op: Operation, region: int, status: Value) -> Value:
+        """The status behind a loop, with the checks of its condition for what it carried in the end.
 
-def _stop(condition: Block, status: Value) -> None:
-    """Let a condition hold only while the status is 0."""
-    last = condition.terminator
-    b = Builder(condition, before=last)
-    going = b.eq(status, b.full(0, TOKEN))
-    last.set_operands([b.emit("and", last.operands[0], going)])
+        They are looked at if the loop was left because its condition said so, not after the most turns.
+        """
+        assert isinstance(op.defn, RegionOp)
+        assert op.block is not None
+        b = Builder(op.block, before=op.block.ops[op.block.ops.index(op) + 1])
+        b.location = op.location
+        again = b.eq(status, b.full(0, TOKEN))
+        left = op.defn.left_early(op, b)
+        if left is not None:
+            again = b.and_(again, left)
+        values = [*op.defn.final(op, region), status]
+        types = [v.type for v in values]
+
+        def asked(inner: Builder, args: list[Value]) -> list[Value]:
+            copied_into(inner, op.regions[region].block, args[:-1])
+            return args[-1:]
+
+        sides = [new_region(types, asked), new_region(types, lambda _, args: args[-1:])]
+        (found,) = emitted(b, "cond", [again, *values], sides)
+        last = sides[0].block.terminator
+        number = self.of(sides[0].block, sides[0].block.args[-1])
+        assert number is not None
+        last.set_operands([number])
+        return found
+
+
+def _has_checks(block: Block) -> bool:
+    return any(isinstance(inner.defn, Check) for op in block.ops for inner in op.walk())
 
 
 def _call(b: Builder, op: Operation, token: Value) -> Value:

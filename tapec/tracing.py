@@ -95,8 +95,6 @@ class Trace:
         """Start with an empty program; what it reads of a ``parent`` that goes on around it are captures too."""
         self.function = Function(name)
         self.parent = parent
-        #: Whether operations check their indices when it runs: so in whole programs, branches and bodies of loops.
-        self.can_check = parent is None
         #: Whether the function has returned, so that no tensor of it means anything any more.
         self.has_ended = False
         self._where = origin()

@@ -232,14 +232,50 @@ def test_a_check_in_a_loop_in_a_branch() -> None:
     assert "row : Tensor had Inf" in str(failure(f, tapec.constant([1.0, 0.0])))
 
 
-def test_a_check_of_a_loops_condition_is_refused() -> None:
+def test_a_check_in_the_condition_of_a_loop_ends_it() -> None:
+    v = tapec.Variable(0.0)
+
     def goes_on(y: Any) -> Any:
-        debugging.assert_positive(y)
+        debugging.assert_positive(y, message="in the condition")
         return y < 3.0
 
-    f = tapec.compile(lambda x: tapec.while_loop(goes_on, lambda y: (y + 1.0,), [x]))
-    with pytest.raises(PassError, match="assert stands inside of loop"):
-        f(tapec.constant(1.0))
+    def turn(y: Any) -> Any:
+        v.assign_add(1.0)
+        return (y * 2.0 if y > 1.5 else y - 3.0,)
+
+    def loop(x: Any, most: Any = None) -> Any:
+        return tapec.while_loop(goes_on, turn, [x], maximum_iterations=most)
+
+    for jit in (True, False):
+        f = tapec.compile(loop, jit=jit)
+        v.assign(0.0)
+        assert float(f(tapec.constant(2.0))[0]) == 4.0
+        assert "in the condition" in str(failure(f, tapec.constant(1.0)))
+        assert float(v) == 1.0
+        # After the most turns nobody asks whether there is another one.
+        assert float(f(tapec.constant(1.0), 1)[0]) == -2.0
+        assert float(v) == 2.0
+
+
+def test_checks_are_told_apart_behind_a_condition_with_checks() -> None:
+    @tapec.compile
+    def f(x: Any, y: Any) -> Any:
+        def goes_on(z: Any) -> Any:
+            debugging.assert_less(z, 9.0, message="condition")
+            return z < 3.0
+
+        def turn(z: Any) -> Any:
+            debugging.assert_none_equal(z, 2.0, message="body")
+            return (z + 1.0,)
+
+        (z,) = tapec.while_loop(goes_on, turn, [x])
+        debugging.assert_positive(y, message="behind")
+        return z
+
+    one = tapec.constant(1.0)
+    for x, y, where in ((9.5, 1.0, "condition"), (1.0, 1.0, "body"), (2.5, -1.0, "behind")):
+        assert where in str(failure(f, one * x, one * y))
+    assert float(f(one * 2.5, one)) == 3.5
 
 
 # ---- the operations and the pass

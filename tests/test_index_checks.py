@@ -26,7 +26,7 @@ def mapped(x: Any, places: Any) -> Any:
 
 
 def chosen(x: Any, places: Any) -> Any:
-    return tapec.cond(x[0] < 1.0, lambda: tapec.gather(x, places), lambda: x[:2])
+    return tapec.cond(x[0] < 1.0, lambda: tapec.reduce_sum(tapec.gather(x, places)), lambda: x[0])
 
 
 def scattered(x: Any, places: Any) -> Any:
@@ -57,25 +57,133 @@ def written_to_longer(x: Any, places: Any) -> Any:
 
 
 def read(x: Any, places: Any) -> Any:
-    array = tapec.TensorArray(tapec.float32, size=5, clear_after_read=False).unstack(x)
+    array = tapec.TensorArray(tapec.float32, size=tapec.shape(x)[0])
+    array = array.unstack(x)
     total: Any = 0.0
     for i in places:
         total += array.read(i)
     return total
 
 
+def searched(x: Any, places: Any) -> Any:
+    i = places[0]
+    while x[i] < x[places[1]]:
+        i += 1
+    return i
+
+
+def vectorized(x: Any, places: Any) -> Any:
+    return tapec.vectorized_map(lambda i: x[i] * 2.0, places)
+
+
+def with_own_gradient(x: Any, places: Any) -> Any:
+    @tapec.custom_gradient
+    def twice(y: Any) -> Any:
+        return y * 2.0, lambda upstream: upstream * tapec.reduce_sum(tapec.gather(y, places))
+
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = twice(x)
+    return tape.gradient(y, x)
+
+
+def for_each_row(x: Any, places: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = tapec.gather(x, places) ** 2.0 * x[places[1]]
+    return tape.jacobian(y, x)
+
+
+def at_pairs(x: Any, places: Any) -> Any:
+    return tapec.gather_nd(tapec.reshape(x, [5, 1]), tapec.stack([places, [0, 0]], 1))
+
+
+@pytest.mark.parametrize("dynamic", ["auto", True])
 @pytest.mark.parametrize("wrong", [5, -9])
 @pytest.mark.parametrize(
     "function",
-    [summed, mapped, chosen, scattered, sloped, written, written_to_longer, read],
+    [
+        summed,
+        mapped,
+        chosen,
+        scattered,
+        sloped,
+        written,
+        written_to_longer,
+        read,
+        searched,
+        vectorized,
+        with_own_gradient,
+        for_each_row,
+        at_pairs,
+    ],
 )
-def test_indices_are_checked(function: Callable[..., Any], wrong: int) -> None:
-    compiled = tapec.compile(function)
+def test_indices_are_checked(function: Callable[..., Any], wrong: int, dynamic: Any) -> None:
+    compiled = tapec.compile(function, dynamic=dynamic)
     x = tapec.constant(X)
     fine = tapec.constant([0, 4])
     np.testing.assert_array_equal(np.asarray(compiled(x, fine)), np.asarray(function(x, fine)))
     with pytest.raises(errors.InvalidArgumentError, match=r"is not in \[0, 5\)|behind the end"):
         compiled(x, tapec.constant([1, wrong]))
+
+
+def guarded(x: Any, i: Any) -> Any:
+    """Finds the place of a number, if it is one; of numbers that are in no place, nothing may look for them."""
+    place = -1
+    if tapec.logical_and(x[0] <= i, i <= x[-1]):
+        place = 0
+        while x[place] < i:
+            place += 1
+    return place
+
+
+def with_inner_loops(x: Any, i: Any) -> Any:
+    total = 0.0
+    for row in x:
+        if row < i:
+            for k in tapec.range(tapec.cast(i, tapec.int32)):
+                total += x[k]
+    return total
+
+
+def with_arrays(x: Any, i: Any) -> Any:
+    array, k = tapec.TensorArray(tapec.float32, size=5, element_shape=[]), 0
+    while tapec.cast(k, tapec.float32) < i:
+        array = array.write(k, x[k] + 1.0)
+        k += 1
+    return array.stack()
+
+
+def with_finite_numbers(x: Any, i: Any) -> Any:
+    return tapec.debugging.check_numerics(1.0 / i, "") if i != 0.0 else x[0]
+
+
+@pytest.mark.parametrize("jit", [True, False])
+@pytest.mark.parametrize(
+    ("function", "fine", "wrong"),
+    [
+        (guarded, [-3.0, 0.0, 2.0, 4.0, 9.0], None),
+        (with_inner_loops, [-9.0, 0.0, 2.0, 5.0], 6.0),
+        (with_arrays, [-2.0, 0.0, 3.0, 5.0], 5.5),
+        (with_finite_numbers, [0.0, 2.0], 1e-42),
+    ],
+)
+def test_mapped_rows_check_only_what_each_of_them_does(
+    function: Callable[..., Any], fine: list[float], wrong: float | None, jit: bool
+) -> None:
+    def rows(x: Any, places: Any) -> Any:
+        return tapec.vectorized_map(lambda i: function(x, i), places)
+
+    compiled = tapec.compile(rows, jit=jit)
+    x, places = tapec.constant(X), tapec.constant(fine)
+    want = [np.asarray(function(x, i)) for i in places]
+    np.testing.assert_array_equal(np.asarray(compiled(x, places)), want)
+    np.testing.assert_array_equal(np.asarray(rows(x, places)), want)
+    if wrong is not None:
+        bad = tapec.constant([fine[-1], wrong])
+        for call in (compiled, rows):
+            with pytest.raises(errors.InvalidArgumentError, match=r"is not in \[0, 5\)|Inf"):
+                call(x, bad)
 
 
 def test_a_failed_check_in_a_loop_changes_no_variable() -> None:

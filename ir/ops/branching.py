@@ -18,6 +18,7 @@ from tapec.ir.ops.regions import (
     new_region,
     pulled_back,
     recomputed_into,
+    with_guard,
     with_value,
 )
 from tapec.ir.reachability import carries_gradient
@@ -113,8 +114,9 @@ class Cond(RegionOp):
         blocks = [region.block for region in regions]
 
         def mapped(inner: Builder, block: Block, args: Sequence[Value]) -> list[Value]:
-            values = dict(zip(block.args, args, strict=True))
-            flags = {a for a, has in zip(block.args, batched[1:], strict=True) if has}
+            flagged = zip(block.args, (*batched[1:], True), strict=False)
+            values = dict(zip(block.args, args, strict=False))
+            flags = {a for a, has in flagged if has}
             batch_operations(inner, block.ops[:-1], values, flags)
             return batched_results(inner, block.terminator.operands, values, flags, size)
 
@@ -122,7 +124,11 @@ class Cond(RegionOp):
             types = [v.type for v in operands[1:]]
             new = [new_region(types, lambda i, a, k=k: mapped(i, k, a)) for k in blocks]
             return emitted(b, self.name, operands, new, **attrs)
-        sides = [mapped(b, block, operands[1:]) for block in blocks]
+        runs = [operands[0], b.not_(operands[0])]
+        sides = [
+            mapped(b, with_guard(block), [*operands[1:], run])
+            for block, run in zip(blocks, runs, strict=True)
+        ]
         return tuple(b.where(_along(b, operands[0], x), x, y) for x, y in zip(*sides, strict=True))
 
     def threaded(self, op: Operation, first: Value, step: Step) -> Value:

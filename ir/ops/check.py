@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.ir.dims import Dim, DimLike
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import Cotangents, Op
 from tapec.ir.ops.control import Identity
@@ -37,6 +38,10 @@ class Check(Op):
     def failure(self, *arrays: Any, **attrs: Any) -> str | None:
         """What to say of these operands; None if it holds."""
         raise NotImplementedError(f"{self.name} says nothing")
+
+    def guarded(self, b: Builder, op: Operation, when: Value) -> Sequence[Value]:
+        """Write a check like this one that holds where a bool of rank 0 is false; return its results."""
+        raise NotImplementedError(f"{self.name} has no guarded form")
 
     def remains(self, op: Operation) -> Sequence[Value]:
         """The values that the results are once it is known to hold."""
@@ -84,6 +89,13 @@ class CheckNumerics(Check, Identity):
         (x,) = op.operands
         found: Value = b.reduce_all(b.is_finite(x), axes=tuple(range(x.tensor.rank)))
         return found
+
+    def guarded(self, b: Builder, op: Operation, when: Value) -> Sequence[Value]:
+        """Zeros are looked at instead, and the operand is the result all the same."""
+        (x,) = op.operands
+        wide = b.broadcast_to(when, x.tensor.shape)
+        found = b.emit(self, b.where(wide, x, b.full_like(0, x)), **op.attrs)
+        return [b.where(wide, found, x)]
 
     def failure(self, *arrays: Any, **attrs: Any) -> str | None:
         """Which kinds of bad elements there are, how many, where the first one is."""
@@ -149,6 +161,13 @@ class Assert(Check):
         found: Value = b.reduce_all(holds, axes=tuple(range(holds.tensor.rank)))
         return found
 
+    def guarded(self, b: Builder, op: Operation, when: Value) -> Sequence[Value]:
+        """The condition or not ``when``."""
+        holds, *shown = op.operands
+        wide = b.broadcast_to(b.not_(when), holds.tensor.shape)
+        b.emit(self, b.or_(wide, holds), *shown, **op.attrs)
+        return ()
+
     def failure(self, *arrays: Any, **attrs: Any) -> str | None:
         """The first places where it does not hold with both sides there, or the values that were given for it."""
         holds, *shown = map(np.asarray, arrays)
@@ -172,13 +191,13 @@ class Assert(Check):
 
 
 class CheckBounds(Check):
-    """All elements must be in ``[0, size)``."""
+    """All elements must be in ``[0, size)``, whose end a call may tell."""
 
     name = "check_bounds"
     form = "structural"
     differentiable = False
 
-    def infer(self, *types: Any, size: int) -> tuple[Type, ...]:
+    def infer(self, *types: Any, size: DimLike) -> tuple[Type, ...]:
         """No results."""
         (indices,) = types
         if not indices.dtype.is_integer:
@@ -193,10 +212,29 @@ class CheckBounds(Check):
 
     def condition(self, b: Builder, op: Operation) -> Value:
         """One comparison: what is negative is large as an unsigned number."""
-        indices = b.cast(op.operands[0], dtype=U64)
-        inside = b.lt(indices, b.full_like(op.attrs["size"], indices))
+        indices, size = b.cast(op.operands[0], dtype=U64), op.attrs["size"]
+        if isinstance(size, Dim):
+            known = b.extent(dim=size, type=TensorType(U64))
+            inside = b.lt(indices, b.broadcast_to(known, indices.tensor.shape))
+        else:
+            inside = b.lt(indices, b.full_like(size, indices))
         found: Value = b.reduce_all(inside, axes=tuple(range(indices.tensor.rank)))
         return found
+
+    def guarded(self, b: Builder, op: Operation, when: Value) -> Sequence[Value]:
+        """The index 0 is looked at instead, and read by who comes behind: it is in every axis that has an entry."""
+        (indices,) = op.operands
+        wide = b.broadcast_to(when, indices.tensor.shape)
+        if op.attrs["size"] == 0:
+            outside = b.not_(wide)
+            b.emit("assert", outside, message="indices of an axis without entries")
+            return ()
+        inside = b.where(wide, indices, b.full_like(0, indices))
+        b.emit(self, inside, **op.attrs)
+        assert op.block is not None
+        for reader in op.block.ops[op.block.ops.index(op) + 1 :]:
+            reader.set_operands([inside if v is indices else v for v in reader.operands])
+        return ()
 
     def failure(self, *arrays: Any, **attrs: Any) -> str | None:
         """The first index that is not, and where it is."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.ir.dims import DimLike
-from tapec.ir.errors import DTypeError, ShapeError, TapecError
+from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
 from tapec.ir.types import F64, I32, TensorType
 
@@ -34,7 +34,7 @@ class Gather(Op):
         """NumPy's fancy indexing, which an index outside of the axis stops.
 
         Raises:
-            TapecError: an index is not in ``[0, size)``.
+            CheckError: an index is not in ``[0, size)``.
         """
         x, indices = arrays
         refuse_outside(self.name, indices, x.shape[axis])
@@ -148,13 +148,13 @@ def refuse_outside(name: str, indices: Any, size: DimLike) -> None:
     """Say which index is outside of an axis.
 
     Raises:
-        TapecError: one is.
+        CheckError: one is.
     """
     wrong = (indices < 0) | (indices >= size)
     if wrong.any():
         place = tuple(int(p) for p in np.argwhere(wrong)[0])
         where = "" if not place else f"[{', '.join(map(str, place))}]"
-        raise TapecError(f"{name}: indices{where} = {indices[place]} is not in [0, {size})")
+        raise CheckError(f"{name}: indices{where} = {indices[place]} is not in [0, {size})")
 
 
 def gather_samples() -> Iterator[Sample]:

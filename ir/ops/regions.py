@@ -14,9 +14,10 @@ from tapec.ir.core import Block, Body, Operation, Region, Value, clone_operation
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.op import OPS, Op
+from tapec.ir.ops.check import Check
 from tapec.ir.ops.host import Notify
 from tapec.ir.reachability import carries_gradient, reachable
-from tapec.ir.types import DType, TensorType, Type
+from tapec.ir.types import BOOL, DType, TensorType, Type
 
 #: Writes, in a region, what becomes of a value that goes through it.
 Step = Callable[[Builder, Block, Value], Value]
@@ -101,6 +102,10 @@ class RegionOp(Op):
         """Results by number that are made in the memory of an operand, whose value nobody may need then."""
         return {}
 
+    def may_not_end(self, op: Operation) -> bool:
+        """Whether what it computes with decides how long it takes."""
+        return False
+
     def may_take_long(self, op: Operation) -> bool:
         """Whether somebody may want to stop it."""
         return any(may_take_long(inner) for region in op.regions for inner in region.block.ops)
@@ -129,6 +134,38 @@ class RegionOp(Op):
         operation is replaced by one that has the result too.
         """
         raise NotImplementedError
+
+    def guarded(self, op: Operation, when: Value) -> None:
+        """Let an operation have no effect, and end, where a bool of rank 0 is false, whatever it computes then."""
+        if not needs_guard(op):
+            return
+
+        def step(b: Builder, block: Block, arg: Value) -> Value:
+            guard(block, arg)
+            return arg
+
+        new = self.threaded(op, when, step).op
+        assert new is not None
+        place = new.operands.index(when)
+        for k, region in enumerate(new.regions):
+            if not self.yields_results(k):
+                arg = region.block.args[list(self.operands_of(new, k)).index(place)]
+                guard(region.block, arg)
+                self.stopped(region.block, arg)
+
+    def final(self, op: Operation, region: int) -> list[Value]:
+        """What a region that says how things go on was given last."""
+        raise NotImplementedError(f"every region of {self.name} yields results")
+
+    def left_early(self, op: Operation, b: Builder) -> Value | None:
+        """Whether such a region said so when it ended; None if nothing else ends it."""
+        raise NotImplementedError(f"every region of {self.name} yields results")
+
+    def stopped(self, condition: Block, going: Value) -> None:
+        """Let a region that says how things go on say that they do not, where a bool is false."""
+        last = condition.terminator
+        b = Builder(condition, before=last)
+        last.set_operands([b.emit("and", last.operands[0], going)])
 
     def lower_regions(self, k: EntryWriter, op: Operation) -> None:
         """Write the operation into the entry."""
@@ -164,6 +201,41 @@ class RegionOp(Op):
         for old, result in zip(kept, new.results, strict=True):
             result.name = old.name
         return new
+
+
+def guard(block: Block, when: Value) -> None:
+    """Let the operations of a block have no effect, and end, where one of its values, a bool of rank 0, is false.
+
+    Rows that are mapped together compute what only some of them need, from values that mean nothing to the others.
+    """
+    for op in list(block.ops):
+        if isinstance(op.defn, Check):
+            b = Builder(block, before=op)
+            with b.at(op.location):
+                op.replace(op.defn.guarded(b, op, when))
+        elif isinstance(op.defn, RegionOp):
+            op.defn.guarded(op, when)
+
+
+def needs_guard(op: Operation) -> bool:
+    """Whether an operation, or one inside of it, may raise or may not end."""
+    return any(
+        isinstance(inner.defn, Check)
+        or (isinstance(inner.defn, RegionOp) and inner.defn.may_not_end(inner))
+        for inner in op.walk()
+    )
+
+
+def with_guard(block: Block) -> Block:
+    """A copy of a block with one argument more: where that is false, it has no effect; the block if it never has."""
+    if not any(needs_guard(op) for op in block.ops):
+        return block
+    new = new_region(
+        [*(a.type for a in block.args), TensorType(BOOL)],
+        lambda b, args: copied_into(b, block, args[:-1]),
+    ).block
+    guard(new, new.args[-1])
+    return new
 
 
 def may_take_long(op: Operation) -> bool:

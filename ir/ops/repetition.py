@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.ir.builder import Builder
 from tapec.ir.core import Body, Value
-from tapec.ir.dims import DimLike
+from tapec.ir.dims import Dim, DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Cotangents
 from tapec.ir.ops.regions import EntryWriter, RegionOp, Step, live_args, with_value
 from tapec.ir.ops.repetition_batch import mapped
-from tapec.ir.ops.repetition_rules import ENDLESS, pulled
+from tapec.ir.ops.repetition_rules import ENDLESS, pulled, turns_of
 from tapec.ir.types import BOOL, I32, INDEX, TensorType, Type
 
 if TYPE_CHECKING:
-    from tapec.ir.builder import Builder
     from tapec.ir.core import Operation
 
 #: What stands for no bound where a number has to be.
@@ -54,6 +55,20 @@ class Loop(RegionOp):
         """Whether there may be no turn at all."""
         length = op.attrs["length"]
         return len(op.regions) > 1 or bool(op.attrs.get("counted")) or length == 0
+
+    def may_not_end(self, op: Operation) -> bool:
+        """Whether only a count or a condition says how often it turns."""
+        return self.turns(op) is None
+
+    def guarded(self, op: Operation, when: Value) -> None:
+        """A count is 0 then, a condition false."""
+        if op.attrs.get("counted") and self.may_not_end(op):
+            assert op.block is not None
+            b = Builder(op.block, before=op)
+            with b.at(op.location):
+                count = b.where(when, op.operands[0], b.full_like(0, op.operands[0]))
+            op.set_operand(0, count)
+        super().guarded(op, when)
 
     def may_take_long(self, op: Operation) -> bool:
         """Whether there are many turns, or nobody knows how many."""
@@ -216,6 +231,26 @@ class Loop(RegionOp):
         new = with_value(op, first, step, operand=counted + carried, place=carried, regions=(0,))
         new.attrs["carried"] = carried + 1
         return new.results[carried]
+
+    def final(self, op: Operation, region: int) -> list[Value]:
+        """What is carried in the end, and what is the same in all turns."""
+        counted, carried, _ = _numbers(op.attrs)
+        places = self.operands_of(op, region)
+        return [
+            op.results[i - counted] if i < counted + carried else op.operands[i] for i in places
+        ]
+
+    def left_early(self, op: Operation, b: Builder) -> Value | None:
+        """Whether there were less turns than there might be."""
+        counts, *_ = self.parts(op)
+        length = op.attrs["length"]
+        if length != ENDLESS:
+            length = length if isinstance(length, Dim) else min(length, 2**31 - 1)
+            counts = (*counts, b.extent(dim=length, type=TensorType(I32)))
+        if not counts:
+            return None
+        result: Value = b.lt(turns_of(op), reduce(b.min, counts))
+        return result
 
     def lower_regions(self, k: EntryWriter, op: Operation) -> None:
         """A ``for`` of the entry, or a ``while``."""

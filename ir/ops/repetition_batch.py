@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tapec.ir.batching import batch_operations
 from tapec.ir.core import Block, Region, Value
 from tapec.ir.op import repeated
-from tapec.ir.ops.regions import copied_into, emitted, new_region
+from tapec.ir.ops.regions import copied_into, emitted, new_region, with_guard
 from tapec.ir.ops.repetition_rules import ENDLESS
 from tapec.ir.types import I32, TensorType
 
@@ -89,8 +89,8 @@ def _mapped_regions(
     outside = [i for i in range(len(values)) if i not in rows]
 
     def run(b: Builder, block: Block, args: Sequence[Value], has: Sequence[bool]) -> list[Any]:
-        known = dict(zip(block.args, args, strict=True))
-        marked = {a for a, flag in zip(block.args, has, strict=True) if flag}
+        known = dict(zip(block.args, args, strict=False))
+        marked = {a for a, flag in zip(block.args, has, strict=False) if flag}
         batch_operations(b, block.ops[:-1], known, marked)
         return [(known.get(v, v), v in marked) for v in block.terminator.operands]
 
@@ -100,8 +100,12 @@ def _mapped_regions(
         return result
 
     def body(b: Builder, args: list[Value]) -> list[Value]:
-        found = run(b, regions[0].block, args, flags)
-        alive = holds(b, [args[i] for i in outside]) if own else None
+        alive = None
+        if own:
+            alive = holds(b, [args[i] for i in outside])
+            found = run(b, with_guard(regions[0].block), [*args, alive], [*flags, True])
+        else:
+            found = run(b, regions[0].block, args, flags)
         results = []
         for i, (value, has) in enumerate(found):
             if not has and (i >= carried or flags[i]):
@@ -176,8 +180,9 @@ def _with_own_counts(
 
     def body(inner: Builder, args: list[Value]) -> list[Value]:
         own, (place, count) = args[:-2], args[-2:]
-        yielded = copied_into(inner, old, own)
         counts_here = inner.lt(place, count)
+        block = with_guard(old)
+        yielded = copied_into(inner, block, [*own, counts_here][: len(block.args)])
         results = []
         for i, value in enumerate(yielded):
             kept = own[i] if i < carried else inner.full_like(0, value)

@@ -170,12 +170,15 @@ def _saved(op: Operation, carried: int) -> list[Value]:
 
 def _turns(defn: Loop, op: Operation) -> list[Value]:
     """How many turns there are, as an operand, or nothing if it is the length: a loop with a condition tells."""
-    if len(op.regions) < 2:
-        return list(defn.parts(op)[0])
+    return list(defn.parts(op)[0]) if len(op.regions) < 2 else [turns_of(op)]
+
+
+def turns_of(op: Operation) -> Value:
+    """How many turns a loop made, which it is made to return."""
     if not op.attrs.get("turns"):
         op.attrs["turns"] = True
         op.results = (*op.results, Value(TensorType(I32), op, len(op.results)))
-    return [op.results[-1]]
+    return op.results[-1]
 
 
 def _backward(op: Operation, flow: _Flow, carried: int, stacked: int) -> Any:

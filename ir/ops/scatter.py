@@ -170,7 +170,7 @@ class IndexUpdate(Op):
         """Change a NumPy array in place.
 
         Raises:
-            TapecError: an index is outside of the axis.
+            CheckError: an index is outside of the axis.
         """
         refuse_outside(self.name, indices, out.shape[axis])
         place = numpy_index(out.ndim, out.shape, indices, axis, batch_dims)

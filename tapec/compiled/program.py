@@ -22,10 +22,11 @@ from tapec.compiled.recipes import Recipe, Recorder
 from tapec.compiled.retraces import Change
 from tapec.compiled.scalars import HostNumber, is_number
 from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
-from tapec.effects import Effects
+from tapec.effects import Effects, raised
 from tapec.errors import ResourceExhaustedError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
+from tapec.ir.errors import CheckError
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
 from tapec.structure import flatten, sized, unflatten
@@ -247,7 +248,10 @@ class Program:
             if self._access is None:
                 return self._inspect(inputs, captures)
             return self._held(lambda: self._inspect(inputs, captures))
-        arrays, results = self._call(inputs, captures, lambda *a: (a, self.executable(*a)))
+        try:
+            arrays, results = self._call(inputs, captures, lambda *a: (a, self.executable(*a)))
+        except CheckError as error:  # of a program that NumPy evaluates
+            raise raised(error) from None
         self.effects.settle(arrays, results)
         return results
 

@@ -274,13 +274,9 @@ def _bound(result: Tensor) -> None:
 class _Part:
     """A function traced on its own: ``function`` takes the inputs, then what it captured."""
 
-    def __init__(self, name: str, types: Sequence[TensorType], condition: bool = False) -> None:
-        """``types`` are those of the inputs; the function is still to `run`, and what it yields to be said.
-
-        A loop's ``condition`` tells the program nothing but whether there is another turn, so nothing is checked in it.
-        """
+    def __init__(self, name: str, types: Sequence[TensorType]) -> None:
+        """``types`` are those of the inputs; the function is still to `run`, and what it yields to be said."""
         self.trace = trace = Trace(name, parent=current_trace())
-        trace.can_check = not condition and _current().can_check
         self.function: Function = trace.function
         self.captures: list[Any] = trace.captures
         self._given = [trace.input(t, None) for t in types]
@@ -294,7 +290,7 @@ class _Part:
         cls, name: str, fn: Callable[[list[Tensor]], Leaves], types: Sequence[TensorType]
     ) -> _Part:
         """A function that yields what it returns."""
-        part = cls(name, types, condition=True)
+        part = cls(name, types)
         part.finish(part.run(fn))
         return part
 

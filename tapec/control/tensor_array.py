@@ -11,7 +11,7 @@ from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, Value
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, less
 from tapec.functions.arrays import constant, full
-from tapec.functions.assertions import require_anywhere
+from tapec.functions.assertions import require
 from tapec.functions.indexing import gather
 from tapec.functions.known import dim_tensor
 from tapec.functions.rearrangement import concat, expand_dims, reshape, split, stack, unstack
@@ -490,4 +490,4 @@ def _require_place(at: int | Tensor, size: DimLike) -> None:
         )
     message = f"Tried to write behind the end of a TensorArray, which was made with {size} elements; in a compiled "
     message += "function it grows only where the index comes from a tapec.range of known length"
-    require_anywhere(less(cast(as_tensor(at), I32), dim_tensor(size, I32)), message)
+    require(less(cast(as_tensor(at), I32), dim_tensor(size, I32)), message)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from tapec.derivatives.attachment import attach
-from tapec.frames import origin, resolve
+from tapec.errors import InvalidArgumentError
+from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Operation, Value, clone_operation
+from tapec.ir.errors import CheckError
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Read
@@ -110,7 +112,12 @@ def _with_regions(op: Operation, operands: Sequence[Tensor]) -> list[Tensor]:
     if trace is not None:
         return _traced(trace, op, operands)
     function = _alone(op)
-    arrays = evaluate_function(function, [x.array for x in operands])
+    try:
+        arrays = evaluate_function(function, [x.array for x in operands])
+    except CheckError as error:
+        raise InvalidArgumentError(
+            error.message, location=error.location or here(), hint=error.hint
+        ) from None
     results: list[Tensor] = [
         EagerTensor(a, v.tensor) for a, v in zip(arrays, function.returns, strict=True)
     ]

@@ -101,14 +101,13 @@ def Assert(
 def require_inside(indices: Tensor, extent: DimLike) -> None:
     """In a compiled function: raise InvalidArgumentError unless indices are in ``[0, extent)``.
 
-    Eager operations look at their indices themselves. Nothing is checked inside of what a trace maps, in the condition
-    of a loop, and where the extent is known only at a call: there the nearest entry is taken.
+    Eager operations look at their indices themselves.
     """
     trace = current_trace()
-    if trace is None or not trace.can_check or not isinstance(extent, int):
+    if trace is None:
         return
     known = known_elements(indices)
-    if known is None or known.dtype == object:
+    if known is None or known.dtype == object or not isinstance(extent, int):
         with tracing(trace):
             apply("check_bounds", indices, size=extent)
         return
@@ -120,17 +119,7 @@ def require_inside(indices: Tensor, extent: DimLike) -> None:
 
 
 def require(holds: Tensor, message: str) -> None:
-    """Raise InvalidArgumentError with this message unless a condition holds in every element.
-
-    Nothing is checked inside of what a trace maps or repeats.
-    """
-    trace = current_trace()
-    if trace is None or trace.parent is None:
-        _require(holds, message=message)
-
-
-def require_anywhere(holds: Tensor, message: str) -> None:
-    """Raise InvalidArgumentError with this message unless a condition holds, in every turn of a loop as well."""
+    """Raise InvalidArgumentError with this message unless a condition holds in every element."""
     _require(holds, message=message)
 
 

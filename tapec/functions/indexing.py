@@ -274,8 +274,7 @@ def gather(
     Example: ``gather([10, 20, 30], [2, 0])`` is ``[30, 10]``.
 
     Raises:
-        InvalidArgumentError: an index out of range. A compiled function finds that too, before it changes a Variable;
-            where it maps rows, and in the conditions of loops, it takes the nearest entry.
+        InvalidArgumentError: an index out of range. A compiled function finds that too, before it changes a Variable.
     """
     x = as_tensor(params)
     positions = as_tensor(indices)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tapec import arguments
+from tapec.autograph.conversion import converted
 from tapec.derivatives.subprogram import map_rows
 from tapec.errors import ValueError
 from tapec.frames import here
@@ -53,7 +54,7 @@ def vectorized_map(
         )
 
     def one(inputs: Sequence[Tensor]) -> Any:
-        result, structure = flatten(fn(unflatten(spec, list(inputs))))
+        result, structure = flatten(converted(fn)(unflatten(spec, list(inputs))))
         return unflatten(structure, [None if v is None else as_tensor(v) for v in result])
 
     return map_rows("vectorized_map", one, rows, rows[0].type.shape[0])
