@@ -24,12 +24,19 @@ from tapec.passes.nest import KernelWriter
 from tapec.passes.plan import home
 
 
-def run(module: Module, options: object = None) -> bool:
+@dataclass(frozen=True)
+class Options:
+    """Whether launches tell which kernel of the program they run, by its number in program order."""
+
+    numbered: bool = False
+
+
+def run(module: Module, options: Options) -> bool:
     """Lower every function of the module."""
     lowered = Module()
     kernels: dict[Hashable, Function] = {}
     for function in list(module.functions.values()):
-        lowered.add(_Entry(function, kernels).write())
+        lowered.add(_Entry(function, kernels, numbered=options.numbered).write())
     for kernel in kernels.values():
         lowered.add(kernel)
     module.functions = lowered.functions
@@ -60,9 +67,13 @@ class _Scope:
 class _Entry:
     """The loop-level form of one function."""
 
-    def __init__(self, function: Function, kernels: dict[Hashable, Function]) -> None:
+    def __init__(
+        self, function: Function, kernels: dict[Hashable, Function], *, numbered: bool
+    ) -> None:
         self.source = function
         self.kernels = kernels
+        launched = (op for op in function.walk() if isinstance(op.defn, KernelOp))
+        self._numbers = {op: i for i, op in enumerate(launched)} if numbered else {}
         self._known = symbols_of(function)
         fresh = [i for i in range(len(function.returns)) if i not in function.updates]
         types = [_buffer(a.tensor) for a in function.args]
@@ -145,7 +156,10 @@ class _Entry:
             self.memory(slots[first], arg.type)
             for first, arg in zip(firsts, kernel.args, strict=True)
         ]
-        self.builder.emit("launch", *buffers, kernel=kernel.name)
+        attrs: dict[str, Any] = {"kernel": kernel.name}
+        if self._numbers:
+            attrs["number"] = self._numbers[op]
+        self.builder.emit("launch", *buffers, **attrs)
 
     def _kernel(self, op: Operation, roles: list[int], count: int) -> Function:
         """The loops of a kernel, or those of an equal one that are there already."""

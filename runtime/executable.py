@@ -125,13 +125,21 @@ class Executable:
         call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
             inputs and arrays for all outputs it writes there and returns None. It checks that the arrays are
             exactly of their types, raises TypeError without details, and copies nothing.
+        times: i64[kernels, 2], to which each call adds: for each number that launches of the module have, nanoseconds
+            and runs. Who reads it sets it back to 0. None if no launch has a number.
     """
 
     def __init__(
-        self, signature: Signature, call_raw: Callable[..., Any], *, native: bool = True
+        self,
+        signature: Signature,
+        call_raw: Callable[..., Any],
+        *,
+        native: bool = True,
+        times: Array | None = None,
     ) -> None:
         """``call_raw`` is a program with this signature, ``native`` or a function of Python's."""
         self.native = native
+        self.times = times
         self.call_raw = call_raw
         self.signature = signature
         self.name = signature.name

@@ -80,7 +80,7 @@ ADVICE: dict[str, str] = {
     "AggregationMethod": "gradients are summed; there is nothing to choose",
     "nondifferentiable_batch_function": "use tapec.vectorized_map",
     "get_logger": "tapec logs nothing: use Python's logging",
-    "profiler": "time a step with time.perf_counter; tape.memory() and tapec ir show what it holds and does",
+    "profiler": "f.profile(...) of a compiled function times its kernels; tape.memory() shows what a tape holds",
     "sysconfig": "tapec is not built against: see tapec.__version__",
     "version": "see tapec.__version__",
     "test": "compare with numpy.testing; tapec.debugging.check_gradients replaces compute_gradient",

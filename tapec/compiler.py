@@ -36,6 +36,7 @@ __all__ = [
     "is_mismatch",
     "lowered",
     "native_text",
+    "timed_module",
 ]
 
 #: Held while something is compiled.
@@ -88,6 +89,26 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
 def evaluated_module(module: Module) -> Executable:
     """A tensor-level module as NumPy evaluates it, where no native code is wanted or can be made."""
     return evaluated(lowered(module, observers=_observers(), pipeline="evaluated"))
+
+
+def timed_module(module: Module) -> tuple[Module, Executable]:
+    """The program of kernels, and native code that keeps the time of each, by its number in program order.
+
+    See `Executable.times`. Neither is kept on disk.
+
+    Raises:
+        TargetError: an operation has no native code here.
+    """
+    from tapec.passes.pipeline import parse_pipeline, run_pipeline  # as in `lowered`
+
+    stages = parse_pipeline(_text("default").replace("lower", "lower{numbered=true}"))
+    names = [stage.name for stage in stages]
+    planned = clone_module(module)
+    run_pipeline(planned, stages[: names.index("lower")])
+    loops = clone_module(planned)
+    run_pipeline(loops, stages[names.index("lower") :])
+    with _compiling:
+        return planned, compile_loops(loops, threads=config.threads(), apart=True)
 
 
 def native_text(module: Module, form: str) -> str:

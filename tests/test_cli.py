@@ -201,6 +201,28 @@ def test_ir_says_what_there_is(tmp_path: Path) -> None:
     assert "has no pass 'nonsense'" in fails("ir", f"{path}:step", "--after=nonsense")
 
 
+# ---- profile
+
+
+def test_profile_times_what_the_file_ran(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    result = tapec("profile", f"{path}:step")
+    assert "where the time of step goes" in result.stdout
+    assert f"{path}:" in result.stdout
+    assert "from __main__" in result.stderr
+    assert "was not traced yet" in fails("profile", f"{path}:Trainer.other")
+
+
+def test_profile_with_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    result = tapec("profile", f"{path}:Trainer.other", "--shapes=f64[3,5]")
+    assert "a call, the quicker half of" in result.stdout
+    assert "from train" in result.stderr
+    assert "sizes that are numbers" in fails("profile", f"{path}:step", "--shapes=f32[N]")
+
+
 # ---- run
 
 

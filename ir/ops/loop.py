@@ -20,7 +20,7 @@
                | %v = splat %s {lanes = 16} · %v = lanes : i32x16 · %s = reduce_lanes %v {combine = "add"}
                | %v = shuffle %a, %b {mask = [0, 16, 1, 17]}
                | %s = <any elementwise operation> on scalars or vectors, without promotion
-               | launch %a, %b {kernel = "k"}
+               | launch %a, %b {kernel = "k"}           (… {number = 3}: which of the program it is, for a profile)
                | call_foreign %a, %out {op = "acme.blur", content = "…", inputs = 1}    (a user's kernel of arrays)
 
 An entry takes the function's arguments, then a buffer for each result that updates no argument, then the arena if
@@ -255,8 +255,8 @@ class Launch(LoopOp):
     name = "launch"
     pure = False
 
-    def infer(self, *types: Any, kernel: str) -> tuple[Type, ...]:
-        """No results."""
+    def infer(self, *types: Any, kernel: str, number: int = -1) -> tuple[Type, ...]:
+        """No results; ``number`` is that of the kernel in the tensor-level program, if anybody wants to know."""
         for type in types:
             _buffer(self.name, type)
         return ()

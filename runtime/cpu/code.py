@@ -32,6 +32,8 @@ from tapec.runtime.sources import version_of
 
 #: Exported by every program: what Python calls, and, if it has an arena, what gives that back.
 CALL, RELEASE = "tapec.call", "tapec.release"
+#: Exported by programs that keep the time of their kernels (`tapec.runtime.cpu.clock`): a table, behind so many bytes.
+TIMES, TIMES_HEAD = "tapec.times", 16
 _FASTCALL = 0x80
 
 
@@ -54,10 +56,20 @@ class Code:
         self._mapped = Mapped(image, host) if path is None else Opened(path, host)
         call = self._mapped.address(CALL)
         self._definition = _MethodDef(name.encode(), call, _FASTCALL, None)
+        self._keeps_time = TIMES in image.symbols
         self._release = None
         if RELEASE in image.symbols:
             release = self._mapped.address(RELEASE)
             self._release = ctypes.PYFUNCTYPE(None)(release)
+
+    def times(self) -> np.ndarray[Any, Any] | None:
+        """The table of `tapec.runtime.cpu.clock` itself, i64[kernels, 2], if the program keeps the time."""
+        if not self._keeps_time:
+            return None
+        head = self._mapped.address(TIMES)
+        count = ctypes.c_int64.from_address(head).value
+        table = (ctypes.c_int64 * (2 * count)).from_address(head + TIMES_HEAD)
+        return np.ctypeslib.as_array(table).reshape(count, 2)
 
     def function(self) -> Any:
         """A built-in function of Python that runs the program; it keeps this object alive."""
@@ -137,7 +149,8 @@ def start(
     """Put a program into memory: its image, or the shared object at ``path``, which holds the same."""
     if threads > 1:
         pool.require(cache)  # it provides what the table asks for
-    return Executable(signature, Code(image, host, signature.name, path).function())
+    code = Code(image, host, signature.name, path)
+    return Executable(signature, code.function(), times=code.times())
 
 
 @functools.cache

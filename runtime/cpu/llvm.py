@@ -27,6 +27,7 @@ from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type, VectorTyp
 from tapec.runtime.cpu import (
     branching,
     calling,
+    clock,
     conversion,
     debug_info,
     foreign,
@@ -56,12 +57,15 @@ class ModuleWriter:
         self._globals: dict[str, str] = {}
         self._functions: list[str] = []
         self._bodies = 0
+        #: Whether launches that have numbers keep their time.
+        self.needs_clock = clock.timed_kernels(module) > 0
 
     def write(self) -> str:
         """The whole text; `host` says afterwards what the table ``@tapec.host`` must hold."""
         for function in self.module.functions.values():
             KernelWriter(self, function).write()
         kernels = self.foreign.text()
+        times = clock.text(self) if self.needs_clock else ""
         # At least one slot, so that a loader always finds the table.
         table = f"@tapec.host = hidden global [{max(len(self.host), 1)} x ptr] zeroinitializer"
         return "\n".join(
@@ -71,6 +75,7 @@ class ModuleWriter:
                 *self._functions,
                 kernels,
                 self.math.text(),
+                times,
                 ATTRIBUTES,
                 self.debug.text() if self.debug is not None else "",
             ]
@@ -443,7 +448,10 @@ class KernelWriter(FunctionWriter):
         arguments = [f"ptr {self.name(v)}" for v in op.operands]
         known = bind_symbols(kernel, [v.type for v in op.operands], self.symbols)
         arguments += [f"i64 {self.index(self.dim(dim))}" for dim in known]
+        start = clock.now(self) if "number" in op.attrs else None
         self.line(f"call void {kernel_name(kernel.name)}({', '.join(arguments)})")
+        if start is not None:
+            clock.add(self, op, start)
 
 
 def _is_positive(divisor: Affine) -> bool:

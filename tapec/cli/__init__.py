@@ -25,6 +25,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "tapec.cli.plan:plan",
         "Place the buffers of FILE in as few bytes as can be found.",
     ),
+    "profile": (
+        "tapec.cli.profile:profile",
+        "Show how long each kernel of the compiled FUNCTION takes.",
+    ),
     "run": ("tapec.cli.run:run", "Run the entry of the program in FILE and show its results."),
 }
 

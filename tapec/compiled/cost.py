@@ -5,12 +5,12 @@ Counted is what the program says, not what a machine does: an element that a ker
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tapec.ir.core import Block, Module, Operation
-from tapec.ir.dims import DimLike
+from tapec.ir.dims import DimLike, substitute
 from tapec.ir.location import Location
 from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.control import KernelOp
@@ -49,14 +49,38 @@ class KernelCost:
     bytes_read: DimLike
     bytes_written: DimLike
 
+    def at(self, sizes: Mapping[str, DimLike]) -> KernelCost:
+        """The cost for given values of sizes that are open."""
+        return replace(
+            self,
+            runs=None if self.runs is None else substitute(self.runs, sizes),
+            flops=substitute(self.flops, sizes),
+            transcendentals=substitute(self.transcendentals, sizes),
+            bytes_read=substitute(self.bytes_read, sizes),
+            bytes_written=substitute(self.bytes_written, sizes),
+        )
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return "" if self.location is None else f"{self.location.file}:{self.location.line}"
+
+    @property
+    def source(self) -> str:
+        """The line itself."""
+        return "" if self.location is None else self.location.text
+
+    @property
+    def work(self) -> str:
+        """The names of the operations, shortened."""
+        return _listed(self.ops)
+
     @property
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        place = "" if self.location is None else f"{self.location.file}:{self.location.line}"
-        source = "" if self.location is None else self.location.text
         runs = "?" if self.runs is None else _text(self.runs)
         numbers = (self.flops, self.transcendentals, self.bytes_read, self.bytes_written)
-        return str(self.number), runs, *map(_text, numbers), _listed(self.ops), place, source
+        return str(self.number), runs, *map(_text, numbers), self.work, self.place, self.source
 
 
 @dataclass(frozen=True, repr=False)

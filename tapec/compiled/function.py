@@ -45,6 +45,7 @@ from tapec.tensor import EagerTensor, Tensor
 
 if TYPE_CHECKING:
     from tapec.compiled.lowering import Lowered
+    from tapec.compiled.profile import Profile
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -318,6 +319,22 @@ class CompiledFunction(Generic[P, R]):
         from tapec.compiled.lowering import Lowered  # as above
 
         return Lowered(self.trace(*args, **kwargs))
+
+    def profile(self, *args: P.args, **kwargs: P.kwargs) -> Profile:
+        """How long each kernel of a call with these arguments takes, with the line of yours that it computes.
+
+        The program is compiled again, with a clock around each kernel, and run many times, for about half a second,
+        on copies of its Variables: none changes. What it prints or calls in Python happens at each run.
+
+        Raises:
+            TargetError: there is no native code for the program.
+        """
+        from tapec.compiled.profile import profile_of  # as above
+
+        call = Call(self.parameters, *self._bound(args, kwargs))
+        with self._lock:
+            program, numbers = self._find(call) or self._new(call)
+        return profile_of(program, call.tensors, numbers)
 
     def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
         """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""

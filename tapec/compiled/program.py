@@ -198,11 +198,7 @@ class Program:
 
     def run(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> Any:
         """Run the program on tensors of the traced types and what `admits` gave."""
-        captures = self.captures
-        if numbers:
-            captures = captures.copy()
-            for place, number in zip(self._number_places, numbers, strict=True):
-                captures[place] = number
+        captures = self._with_numbers(numbers) if numbers else self.captures
         tapes = active_tapes()
         if tapes:
             return self._run_on_tape(inputs, captures)
@@ -237,6 +233,28 @@ class Program:
             return arrays
 
         return native(*take()) if self._access is None else self._access.run(take, native)
+
+    def own_arrays(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> list[Array]:
+        """What a call would hand to the program, with copies of Variables: running it then changes none."""
+        captures = self._with_numbers(numbers)
+
+        def take() -> list[Array]:
+            held = [_captured_array(captured, False) for captured in captures]
+            return [
+                a.copy() if isinstance(c, Variable) else a
+                for c, a in zip(captures, held, strict=True)
+            ]
+
+        return [*(x.array for x in inputs), *self._held(take)]
+
+    def _with_numbers(self, numbers: Sequence[Array]) -> list[Any]:
+        """The captures, with what `admits` gave in the places of numbers."""
+        captures = self.captures
+        if numbers:
+            captures = captures.copy()
+            for place, number in zip(self._number_places, numbers, strict=True):
+                captures[place] = number
+        return captures
 
     def _execute(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
         """The program's results as new arrays, if it is to be looked at or has checks.

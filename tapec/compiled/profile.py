@@ -1,0 +1,170 @@
+"""Where the time of a call goes: `CompiledFunction.profile`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tapec import config
+from tapec.compiled.cost import KernelCost, cost_of
+from tapec.compiler import Executable, timed_module
+from tapec.ir.location import Location
+from tapec.tables import Table
+from tapec.tensor import Array, Tensor
+
+if TYPE_CHECKING:
+    from tapec.compiled.program import Program
+
+#: Seconds for which a program is run, and how many runs are enough, or the least.
+_PATIENCE, _ENOUGH, _LEAST = 0.5, 500, 3
+
+
+class KernelTime(NamedTuple):
+    """One kernel of a program.
+
+    Attributes:
+        number: which of the program, in order.
+        seconds: of all its runs in one call; the mean over the quicker half of the calls.
+        share: of the whole call.
+        runs: how often it runs in a call.
+        cost: arithmetic and bytes of one run.
+    """
+
+    number: int
+    seconds: float
+    share: float
+    runs: float
+    cost: KernelCost
+
+    @property
+    def location(self) -> Location | None:
+        """The user's line of what it makes last."""
+        return self.cost.location
+
+    @property
+    def flops_per_second(self) -> float:
+        """Floating-point operations, without functions of many instructions."""
+        return self._rate(self.cost.flops)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Operands and results, each counted once in a run."""
+        return self._rate(self.cost.bytes_read + self.cost.bytes_written)
+
+    def _rate(self, amount: Any) -> float:
+        return float(amount) * self.runs / self.seconds if self.seconds else 0.0
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        return (
+            str(self.number),
+            _time(self.seconds),
+            f"{self.share:.1%}",
+            f"{self.runs:g}",
+            f"{self.flops_per_second / 1e9:.1f}",
+            f"{self.bytes_per_second / 1e9:.1f}",
+            self.cost.work,
+            self.cost.place,
+            self.cost.source,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """Where the time of a call goes.
+
+    Attributes:
+        name: the function's.
+        seconds: of one call of the program, from Python; the mean over the quicker half of the calls, as what is slower
+            was disturbed.
+        calls: how many were timed.
+        threads: that ran it.
+        kernels: in the order in which they run.
+    """
+
+    name: str
+    seconds: float
+    calls: int
+    threads: int
+    kernels: tuple[KernelTime, ...]
+
+    @property
+    def rest(self) -> float:
+        """Seconds of a call outside of kernels: checks of the arguments, arrays for results, loops around kernels."""
+        return max(self.seconds - sum(k.seconds for k in self.kernels), 0.0)
+
+    def _table(self) -> Table:
+        columns = (
+            "kernel", "time", "share", "runs", "Gflop/s", "GB/s", "operations", "line", "source",
+        )  # fmt: skip
+        rows = [k.cells for k in sorted(self.kernels, key=lambda k: -k.seconds)]
+        share = self.rest / self.seconds if self.seconds else 0.0
+        rows.append(("", _time(self.rest), f"{share:.1%}", *[""] * 3, "outside of kernels", "", ""))
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        caption = f"{_time(self.seconds)} a call, the quicker half of {self.calls}, with {threads}"
+        return Table(columns, rows, f"where the time of {self.name} goes", caption)
+
+    def __str__(self) -> str:
+        """A table, the kernel that takes longest first."""
+        return self._table().text()
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self.name}: {self._table().caption}, {len(self.kernels)} kernels>"
+
+    def __rich__(self) -> Any:
+        """A table of the rich library."""
+        return self._table().rich()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+def profile_of(program: Program, inputs: Sequence[Tensor], numbers: Sequence[Array]) -> Profile:
+    """Time the kernels of a program for these arguments; its Variables stay as they are.
+
+    Raises:
+        TargetError: there is no native code for it.
+        InvalidArgumentError: a check failed.
+    """
+    planned, executable = timed_module(program.general.module)
+    arrays = program.own_arrays(inputs, numbers)
+    whole, parts = _samples(program, executable, arrays)
+    quick = np.argsort(whole)[: (len(whole) + 1) // 2]
+    seconds = float(np.mean(whole[quick]))
+    means: list[tuple[float, float]] = np.mean(parts[quick], axis=0).tolist()
+    # Kernels that nobody launches are copies of what is in its place already; the last ones have no row.
+    costs = [k for k in cost_of(planned).kernels if k.number < parts.shape[1]]
+    kernels = [
+        KernelTime(i, taken / 1e9, taken / 1e9 / seconds, runs, cost.at(program.sizes))
+        for i, ((taken, runs), cost) in enumerate(zip(means, costs, strict=True))
+        if runs
+    ]
+    return Profile(executable.name, seconds, len(whole), config.threads(), tuple(kernels))
+
+
+def _samples(program: Program, executable: Executable, arrays: list[Array]) -> tuple[Array, Array]:
+    """Seconds of each call, and of each call the nanoseconds and runs of each kernel, i64[calls, kernels, 2]."""
+    times = executable.times
+    kernels = 0 if times is None else len(times)
+    whole: list[float] = []
+    parts: list[Array] = []
+    program.effects.settle(arrays, executable(*arrays))  # the first meets cold caches and new pages
+    end = time.perf_counter() + _PATIENCE
+    while len(whole) < _LEAST or (len(whole) < _ENOUGH and time.perf_counter() < end):
+        if times is not None:
+            times[:] = 0
+        start = time.perf_counter()
+        results = executable(*arrays)
+        whole.append(time.perf_counter() - start)
+        parts.append(np.zeros((0, 2), np.int64) if times is None else times.copy())
+        program.effects.settle(arrays, results)
+    return np.array(whole), np.stack(parts).reshape(len(whole), kernels, 2)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} µs"

@@ -1,0 +1,98 @@
+"""Where the time of a call goes: every kernel that runs is timed, nothing changes, and the lines are the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapec
+
+
+def test_no_variable_changes_and_lines_are_the_users() -> None:
+    w = tapec.Variable(np.ones([4, 3], np.float32))
+    optimizer = tapec.optimizers.Adam(0.1)
+
+    @tapec.compile
+    def step(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            loss = tapec.reduce_mean(tapec.tanh(x @ w))
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+        return loss
+
+    x = np.ones([5, 4], np.float32)
+    profile = step.profile(x)
+    np.testing.assert_array_equal(w.numpy(), np.ones([4, 3], np.float32))
+    assert int(optimizer.iterations.numpy()) == 0
+    assert [k.cost.number for k in profile.kernels] == [k.number for k in profile.kernels]
+    assert all(k.runs == 1 and k.seconds > 0 for k in profile.kernels)
+    assert all(k.location is None or k.location.file == __file__ for k in profile.kernels)
+    lines = {k.location.text for k in profile.kernels if k.location is not None}
+    assert {line.split("(")[0] for line in lines} >= {"optimizer.apply_gradients"}
+    assert profile.rest + sum(k.seconds for k in profile.kernels) == pytest.approx(profile.seconds)
+    assert sum(k.share for k in profile.kernels) < 1
+    assert len(step.programs) == 1
+    step(x)
+    assert len(step.programs) == 1
+
+
+def test_the_table() -> None:
+    step = tapec.compile(lambda x: tapec.exp(x @ x), name="step")
+    profile = step.profile(np.eye(8))
+    text = str(profile)
+    first, head, *rows, rest, end = text.splitlines()
+    assert first == "where the time of step goes"
+    assert head.split()[:4] == ["kernel", "time", "share", "runs"]
+    assert len(rows) == len(profile.kernels)
+    assert "outside of kernels" in rest
+    assert end.endswith(("1 thread", "threads"))
+    assert "<table>" in profile._repr_html_()
+    assert repr(profile).startswith("<Profile of step: ")
+
+
+def test_runs_are_counted_in_loops_and_branches() -> None:
+    @tapec.compile
+    def loop(x: Any, n: Any) -> Any:
+        for _ in tapec.range(n):
+            x = x @ x
+        if n > 100:
+            x = tapec.exp(x)
+        return x
+
+    profile = loop.profile(np.eye(4), tapec.constant(7))
+    products = [k for k in profile.kernels if "matmul" in k.cost.ops]
+    assert [k.runs for k in products] == [7]
+    assert products[0].flops_per_second > 0
+    assert all("exp" not in k.cost.ops for k in profile.kernels)
+
+
+def test_costs_are_of_the_sizes_of_the_call() -> None:
+    @tapec.compile(dims={"x": ("N", 3)})
+    def double(x: Any) -> Any:
+        return 2.0 * x
+
+    (kernel,) = double.profile(np.ones([5, 3])).kernels
+    assert (kernel.cost.flops, kernel.cost.bytes_written) == (15, 120)
+    (kernel,) = double.profile(np.ones([6, 3])).kernels
+    assert (kernel.cost.flops, kernel.cost.bytes_written) == (18, 144)
+    assert len(double.programs) == 1
+
+
+def test_numbers_and_checks() -> None:
+    @tapec.compile
+    def scaled(x: Any, rate: float) -> Any:
+        tapec.debugging.assert_less(x, 2.0, message="too much")
+        return x * rate
+
+    scaled(np.ones(3), 0.5)
+    assert scaled.profile(np.ones(3), 0.25).kernels
+    with pytest.raises(tapec.errors.InvalidArgumentError, match="too much"):
+        scaled.profile(np.full(3, 9.0), 0.25)
+
+
+def test_a_program_without_kernels() -> None:
+    same = tapec.compile(lambda: tapec.zeros([0]))
+    profile = same.profile()
+    assert profile.seconds > 0
+    assert "outside of kernels" in str(profile)
