@@ -33,7 +33,8 @@ _INLINE = parse_pipeline("inline")
 
 def is_bad(array: Any) -> bool:
     """Whether an array has an element that is NaN or infinite."""
-    array = np.asarray(array)
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
     if array.dtype.char in "fd":
         # One pass and no array of answers; where squares overflow, a second look is needed.
         if math.isfinite(array.item() if array.size == 1 else np.vdot(array, array)):

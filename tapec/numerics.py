@@ -9,7 +9,7 @@ from which the program is run again to find who made the number.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -28,7 +28,8 @@ from tapec.tensor import Array, Tensor
 #: Operations of inner gradients that are remembered: those of one large step.
 _MOST_PLACES = 1 << 16
 
-_paused: ContextVar[bool] = ContextVar("paused", default=False)
+#: Finds who is to blame, while a gradient runs operation by operation; None where the operation itself is blamed.
+_search: ContextVar[Callable[[], None] | None] = ContextVar("search", default=None)
 
 
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
@@ -77,19 +78,21 @@ class _Inspector:
                 break
         else:
             return
-        if _paused.get():
-            return
         defn, results = signature.defn, [y.array for y in outputs]
         operands = [x.array for x in inputs]
         index = made_bad(defn, operands, signature.attrs, results)
         if index >= 0:
+            search = _search.get()
+            if search is not None:
+                search()
+                return
             place = here()
             what = titled(defn.name, "operation", place)
             raise accusation(what, index, operands, results, place, remedy=defn.remedy)
 
     def blames(self, steps: Sequence[Step], values: Sequence[Array]) -> bool:
         """Whether one of several operations, of which these are all the values, made what is bad."""
-        if _paused.get():
+        if _search.get() is not None:
             return False
         for signature, places, result in steps:
             if signature.makes and is_bad(values[result]):
@@ -123,13 +126,13 @@ class _Inspector:
         return self._places.get(result)
 
     @contextmanager
-    def pause(self) -> Iterator[None]:
-        """Do not look at what runs inside: it was looked at before."""
-        token = _paused.set(True)
+    def searching(self, search: Callable[[], None]) -> Iterator[None]:
+        """Call ``search`` where an operation that runs inside would be blamed: it is part of a gradient."""
+        token = _search.set(search)
         try:
             yield
         finally:
-            _paused.reset(token)
+            _search.reset(token)
 
     def program(self, module: Module, effects: Effects) -> AlarmedProgram:
         """A compiled function's program that is looked at whenever it runs."""

@@ -70,8 +70,8 @@ class Inspector(Protocol):
     def place(self, result: int) -> Location | None:
         """The line of an operation that was replayed, by the id of its first result."""
 
-    def pause(self) -> AbstractContextManager[None]:
-        """Do not look at what runs inside."""
+    def searching(self, search: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call ``search`` where an operation that runs inside would be blamed."""
 
     def program(
         self, module: Module, effects: Effects

@@ -27,7 +27,7 @@ from tapec.errors import (
     TypeError,
     ValueError,
 )
-from tapec.frames import here, is_installed, origin, resolve, visit
+from tapec.frames import here, is_installed, nearest, origin, resolve, visit
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
 from tapec.ir.types import I32, DType, TensorType, as_dtype
@@ -142,8 +142,9 @@ class Tensor(Operators):
 
     def numpy(self) -> Any:
         """The elements as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""
-        array = self.array
-        departs(self, ".numpy()")
+        array = self._array if self._array is not None else self.array
+        if active_tapes():
+            departs(self, ".numpy()")
         return array.copy() if array.ndim else array[()]
 
     def item(self) -> Any:
@@ -274,14 +275,15 @@ def departs(thing: Tensor | Variable, how: str) -> None:
     tapes = active_tapes()
     if not tapes:
         return
-    where = origin(3)  # what calls this is a method of ours
+    where = nearest(3)  # what calls this is a method of ours
     if where is not None and is_installed(where[0].co_filename):
         by = visit()
         how, where = by.function or how, by.origin
         if by.function and any(tape.follows(thing) for tape in tapes):
             require_none(by)
+    key = thing.id if isinstance(thing, Tensor) else thing
     for tape in tapes:
-        tape.trail.depart(thing, how, where)
+        tape.trail.depart(key, how, where)
 
 
 class EagerTensor(Tensor):

@@ -152,15 +152,15 @@ def gradient_of_records(
     part = _slice(records, {t.id for t in targets})
     if any(r.pull is not None for r in part):
         return gradient_in_stretches(gradient_of_records, part, targets, sources, seeds, batched)
-    program, numbering = _program(part, targets, sources, seeds, batched)
+    looked_at = bool(inspectors) and current_trace() is None
+    heard = looked_at and bool(active_tapes())
+    program, numbering = _program(part, targets, sources, seeds, batched, plain=heard)
     inputs, weights = _reads(program, part, numbering), seeds or ()
     variables = [v for r in part for v in r.variables]
-    if not inspectors or current_trace() is not None:
+    if heard:
+        return program.run_looked_at(inputs, weights, variables)
+    if not looked_at:
         return program.run(inputs, weights, variables)
-    if active_tapes():
-        plain, numbering = _program(part, targets, sources, seeds, batched, plain=True)
-        reads = _reads(plain, part, numbering)
-        return plain.run_looked_at(reads, weights, variables)
 
     def alarm() -> None:
         _search(part, targets, sources, seeds, batched)
@@ -352,17 +352,9 @@ class GradientProgram:
             InvalidArgumentError: an operation in it made what is NaN or infinite.
         """
         inspector, given = inspectors[0], [*inputs, *seeds]
-        watch = inspector.watch()
-
-        def heard(op: Operation, operands: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-            inspector.replayed(op, results)
-            watch(op, [x.array for x in operands], [y.array for y in results])
-            if watch.alarmed:
-                self.search([x.array for x in given])
-                watch.alarmed = False
-
-        with inspector.pause():
-            return self._spread(replay(self.function.block, given, variables, heard))
+        with inspector.searching(lambda: self.search([x.array for x in given])):
+            results = replay(self.function.block, given, variables, inspector.replayed)
+        return self._spread(results)
 
     def search(self, arrays: Sequence[Array]) -> None:
         """Find who in a plain program made what is NaN or infinite.

@@ -48,7 +48,7 @@ def replay(
     block: Block,
     inputs: Sequence[Tensor],
     variables: Sequence[Variable] = (),
-    heard: Callable[[Operation, Sequence[Tensor], Sequence[Tensor]], None] | None = None,
+    heard: Callable[[Operation, Sequence[Tensor]], None] | None = None,
 ) -> list[Tensor]:
     """Run a block on tensors.
 
@@ -56,7 +56,7 @@ def replay(
         block: what to run, ending in a terminator; what that reads is returned.
         inputs: one for each argument.
         variables: those that its operations `read`, by the number in their attr `VARIABLE`; tapes hear of it.
-        heard: called after each operation with its operands and results.
+        heard: called after each operation with its results.
     """
     known = dict(zip(block.args, inputs, strict=True))
     for op in block.ops[:-1]:
@@ -75,7 +75,7 @@ def replay(
             results = results if isinstance(results, tuple) else (results,)
         known.update(zip(op.results, results, strict=True))
         if heard is not None:
-            heard(op, operands, results)
+            heard(op, results)
     return [known[v] for v in block.terminator.operands]
 
 
