@@ -24,7 +24,14 @@ from typing import Any
 
 _REPEATS, _CALLS = 15, 200
 #: Workloads whose steps are timed with and without checking, with how many steps make a turn.
-_STEPS = (("eager_mlp", 20), ("eager_lstm", 8), ("dispatch", 3000), ("mlp_small", 300))
+_STEPS = (
+    ("eager_mlp", 20),
+    ("eager_lstm", 8),
+    ("dispatch", 3000),
+    ("mlp_small", 300),
+    ("penalty", 20),
+    ("third order", 10),
+)
 
 Call = Callable[[], Any]
 
@@ -99,6 +106,47 @@ def layer_norm(tf: Any, m: Any) -> Any:
     return (m - mean) * tf.math.rsqrt(variance + 1e-6)
 
 
+def penalty(tf: Any) -> Call:
+    """An eager step with the gradient of a gradient's norm, as critics use it."""
+    w, x = tf.Variable(tf.random.normal([8, 8])), tf.random.normal([16, 8])
+
+    def step() -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(tf.tanh(tf.tanh(x @ w) @ w))
+            g = inner.gradient(y, x)
+            norms = tf.sqrt(tf.reduce_sum(g * g, 1) + 1e-6)
+            loss = tf.reduce_mean((norms - 1.0) ** 2)
+        return outer.gradient(loss, w)
+
+    return step
+
+
+def third_order(tf: Any) -> Call:
+    """Three tapes around a function, and a gradient from each."""
+    w, x = tf.Variable(tf.random.normal([8, 8])), tf.random.normal([16, 8])
+
+    def step() -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape(persistent=True) as middle:
+                middle.watch(x)
+                with tf.GradientTape() as inner:
+                    inner.watch(x)
+                    y = tf.reduce_sum(tf.sin(x) * tf.exp(-x * x))
+                g = inner.gradient(y, x)
+                squares = tf.reduce_sum(g * g)
+            h = middle.gradient(squares, x)
+            loss = tf.reduce_mean(h * h) * tf.reduce_sum(w)
+        return outer.gradient(loss, w)
+
+    return step
+
+
+#: Steps with nested tapes.
+_NESTED = {"penalty": penalty, "third order": third_order}
+
+
 def seconds(call: Call, calls: int = _CALLS) -> float:
     """The time of a call, of several in a row."""
     start = time.perf_counter()
@@ -171,7 +219,8 @@ def switches(tf: Any) -> None:
         show(title, *found)
     print("check_numerics       with µs  without   ratio")
     for name, steps in _STEPS:
-        step = workload(name)
+        own = _NESTED.get(name)
+        step = workload(name) if own is None else own(tf)
         tf.debugging.enable_check_numerics()
         seconds(step, 4)
         show(name, *compared(tf, unchecked, lambda step=step, n=steps: seconds(step, n), 9))

@@ -268,6 +268,8 @@ class Elementwise(Op):
     predicate: ClassVar[bool] = False
     #: Where an operand is NaN or infinite the result is so too: it hides neither.
     spreads: ClassVar[bool] = False
+    #: Of finite real operands the result is finite: it makes neither.
+    stays_finite: ClassVar[bool] = False
     levels = frozenset({"tensor", "loop"})
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

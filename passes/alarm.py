@@ -198,7 +198,7 @@ def _spreads(op: Operation) -> bool:
 
 
 def _makes(value: Value) -> bool:
-    """Whether a value may be the first bad one: the result of arithmetic."""
+    """Whether a value may be bad, by itself or by what it was made of, and no other test sees that."""
     op = value.op
     if op is None:
         return False
@@ -208,7 +208,8 @@ def _makes(value: Value) -> bool:
     if isinstance(op.defn, loop.ReduceLanes):
         combine = OPS[op.attrs["combine"]]
         return isinstance(combine, Elementwise) and combine.spreads
-    return isinstance(op.defn, Elementwise) and not isinstance(op.defn, Max | Min)
+    # What an operation hides that stays finite is looked at itself.
+    return isinstance(op.defn, Elementwise) and not (op.defn.stays_finite and not _spreads(op))
 
 
 def _is_known(value: Value) -> bool:
@@ -260,7 +261,9 @@ def _may_make(value: Value) -> bool:
         return not _is_choice(value)
     if isinstance(op.defn, loop.ReduceLanes):
         return not isinstance(OPS[op.attrs["combine"]], Max | Min)
-    return not (_is_known(value) or isinstance(op.defn, loop.Splat | loop.Shuffle | Max | Min))
+    if isinstance(op.defn, Elementwise):
+        return not (_is_known(value) or op.defn.stays_finite)
+    return not (_is_known(value) or isinstance(op.defn, loop.Splat | loop.Shuffle))
 
 
 def _is_choice(value: Value) -> bool:

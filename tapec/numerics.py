@@ -74,7 +74,7 @@ class _Inspector:
             InvalidArgumentError: it made what is bad.
         """
         for output in outputs:
-            if is_bad(output.array):
+            if is_bad(output._array):  # they are eager
                 break
         else:
             return
@@ -117,7 +117,7 @@ class _Inspector:
 
     def replayed(self, op: Operation, results: Sequence[Tensor]) -> None:
         """Remember the line of an operation of a gradient."""
-        self._places[results[0].id] = op.location
+        self._places[results[-1].id] = op.location
         if len(self._places) > _MOST_PLACES:
             self._places.popitem(last=False)
 

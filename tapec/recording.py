@@ -68,7 +68,7 @@ class Inspector(Protocol):
         """Hear what an operation of a gradient became that tapes heard."""
 
     def place(self, result: int) -> Location | None:
-        """The line of an operation that was replayed, by the id of its first result."""
+        """The line of an operation that was replayed, by the id of its last result."""
 
     def searching(self, search: Callable[[], None]) -> AbstractContextManager[None]:
         """Call ``search`` where an operation that runs inside would be blamed."""

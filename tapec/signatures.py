@@ -14,7 +14,7 @@ from tapec.arguments import shown
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.ir.errors import NotDifferentiableError
-from tapec.ir.op import OPS, Op
+from tapec.ir.op import OPS, Elementwise, Op
 from tapec.ir.ops.index import Lookup
 from tapec.ir.ops.movement import Movement
 from tapec.ir.reachability import vjp_reads
@@ -70,8 +70,7 @@ class Signature:
             repeated(defn, inputs, attrs) if defn.repeats_natively else defn.kernel(**attrs)
         )
         self.looks_up = isinstance(defn, Lookup)
-        floats = any(t.dtype.is_floating or t.dtype.is_complex for t in self.outputs)
-        self.makes = floats and not isinstance(defn, Movement)
+        self.makes = _makes(defn, self.inputs, self.outputs)
         carrying = [i for i, t in enumerate(self.outputs) if t.dtype.is_differentiable]
         self.flows = tuple(carrying) if defn.differentiable else ()
         self._saving: dict[tuple[bool, ...], Saving] = {}
@@ -82,6 +81,18 @@ class Signature:
         if found is None:
             found = self._saving[followed] = Saving(self, followed)
         return found
+
+
+def _makes(defn: Op, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
+    """Whether a result may hold NaN or an infinity that no operand holds."""
+    if isinstance(defn, Movement) or not any(_may_be_bad(t) for t in outputs):
+        return False
+    real = not any(t.dtype.is_complex for t in (*inputs, *outputs))
+    return not (real and isinstance(defn, Elementwise) and defn.stays_finite)
+
+
+def _may_be_bad(type: TensorType) -> bool:
+    return type.dtype.is_floating or type.dtype.is_complex
 
 
 class Saving:

@@ -15,7 +15,7 @@ from tapec.ir.composed import ARRAYS
 from tapec.ir.core import Function
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.evaluator import evaluate_function
-from tapec.ir.op import OPS
+from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops.random import philox, philox_blocks
 from tapec.ir.types import (
     BF16,
@@ -294,3 +294,15 @@ def test_overflow_is_silent_as_in_hardware() -> None:
         OPS["scatter_add"].evaluate(indices, x[0, 0], shape=(1,), axis=0),
     ):
         assert np.isinf(found).any()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, d in OPS.items() if isinstance(d, Elementwise) and d.stays_finite]
+)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_stays_finite(name: str, dtype: DType) -> None:
+    limits = np.finfo(dtype.numpy)
+    numbers = [0.0, -0.0, 1.0, -2.5, limits.tiny, limits.max, limits.min]
+    given = np.array(np.meshgrid(numbers, numbers), dtype.numpy).reshape(2, -1)
+    operands = [given[0] > 0, *given] if name == "where" else list(given[: OPS[name].arity])  # type: ignore[attr-defined]
+    assert np.isfinite(OPS[name].evaluate(*operands)).all()

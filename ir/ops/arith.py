@@ -182,6 +182,7 @@ class Neg(Elementwise):
     name = "neg"
     scalar = primitives.NEG
     spreads = True
+    stays_finite = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -195,6 +196,7 @@ class Abs(Elementwise):
     name = "abs"
     scalar = primitives.ABS
     spreads = True
+    stays_finite = True
     cheap = True
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
@@ -219,6 +221,7 @@ class Sign(Elementwise):
 
     name = "sign"
     scalar = primitives.SIGN
+    stays_finite = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -244,6 +247,7 @@ class Floor(Elementwise):
     name = "floor"
     scalar = primitives.FLOOR
     spreads = True
+    stays_finite = True
     differentiable = False
     cheap = True
 
@@ -254,6 +258,7 @@ class Ceil(Elementwise):
     name = "ceil"
     scalar = primitives.CEIL
     spreads = True
+    stays_finite = True
     differentiable = False
     cheap = True
 
@@ -264,6 +269,7 @@ class Round(Elementwise):
     name = "round"
     scalar = primitives.ROUND
     spreads = True
+    stays_finite = True
     differentiable = False
     cheap = True
 
@@ -273,6 +279,7 @@ class Max(Elementwise):
 
     name = "max"
     scalar = primitives.MAX
+    stays_finite = True
     commutative = True
     cheap = True
 
@@ -286,6 +293,7 @@ class Min(Elementwise):
 
     name = "min"
     scalar = primitives.MIN
+    stays_finite = True
     commutative = True
     cheap = True
 
@@ -298,6 +306,7 @@ class Flat(Composed):
     """0, as a function of ``x``: whoever asks for its derivative gets 0, and not that there is none."""
 
     name = "flat"
+    stays_finite = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -317,6 +326,7 @@ class Relu(Composed):
     """``max(x, 0)``; NaN for NaN."""
 
     name = "relu"
+    stays_finite = True
     cheap = True
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:

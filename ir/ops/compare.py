@@ -153,6 +153,7 @@ class Where(Elementwise):
 
     name = "where"
     scalar = primitives.WHERE
+    stays_finite = True
     cheap = True
 
     def infer(self, *types: Any, **attrs: Any) -> Any:

@@ -132,6 +132,7 @@ class Sin(Smooth):
     name = "sin"
     scalar = primitives.SIN
     spreads = True
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -145,6 +146,7 @@ class Cos(Smooth):
     name = "cos"
     scalar = primitives.COS
     spreads = True
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -195,6 +197,7 @@ class Atan(Smooth):
 
     name = "atan"
     scalar = primitives.ATAN
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -231,6 +234,7 @@ class Tanh(Smooth):
 
     name = "tanh"
     scalar = primitives.TANH
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -281,6 +285,7 @@ class Sigmoid(Smooth):
 
     name = "sigmoid"
     scalar = primitives.SIGMOID
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -293,6 +298,7 @@ class Erf(Smooth):
 
     name = "erf"
     scalar = primitives.ERF
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
@@ -305,6 +311,7 @@ class Erfc(Smooth):
 
     name = "erfc"
     scalar = primitives.ERFC
+    stays_finite = True
     domain = (-2.0, 2.0)
 
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:

@@ -17,15 +17,14 @@ import numpy as np
 
 from tapec import config
 from tapec.compiler import Executable, compile_module
+from tapec.derivatives.places import mark, mark_of_entry, place_of
 from tapec.derivatives.replay import VARIABLE, replay
 from tapec.derivatives.stretches import gradient_in_stretches
 from tapec.effects import Effects, raised
-from tapec.frames import resolve
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, clone_function
 from tapec.ir.errors import CheckError, TargetError
 from tapec.ir.evaluator import evaluate_function
-from tapec.ir.location import Location
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import expand, reachable
 from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
@@ -70,12 +69,16 @@ def eager_gradient(
 
     ``batched`` seeds have a leading axis more than the targets, and so have the gradients then.
     """
-    if not recording.plain or (inspectors and active_tapes()):
+    if not recording.plain:
         return gradient_of_records(recording.records, targets, sources, seeds, batched)
+    heard = _is_heard()
     question = _question(recording, targets, sources, seeds, batched)
+    if heard:
+        question = (question, tuple(map(mark_of_entry, recording.entries)))
     known = _known.get(question)
     if known is None:
-        known = _known[question] = _find(recording, targets, sources, seeds, batched)
+        known = _find(recording, targets, sources, seeds, batched, plain=heard)
+        _known[question] = known
         if len(_known) > _CAPACITY:
             _known.popitem(last=False)
     else:
@@ -83,6 +86,8 @@ def eager_gradient(
     saved, entries = recording.saved, recording.entries
     inputs = [saved[i][j] for i, j in known.places]
     variables = [v for i in known.calls for v in entries[i].variables]  # type: ignore[union-attr]
+    if heard:
+        return known.program.run_looked_at(inputs, seeds or (), variables)
     if not inspectors or current_trace() is not None:
         return known.program.run(inputs, seeds or (), variables)
 
@@ -92,6 +97,11 @@ def eager_gradient(
         )
 
     return known.program.run(inputs, seeds or (), variables, alarm)
+
+
+def _is_heard() -> bool:
+    """Whether each operation of a gradient is looked at, and outer tapes hear of it."""
+    return bool(inspectors) and current_trace() is None and bool(active_tapes())
 
 
 def _question(
@@ -126,10 +136,12 @@ def _find(
     sources: Sequence[tuple[int, TensorType]],
     seeds: Sequence[Tensor] | None,
     batched: bool,
+    *,
+    plain: bool,
 ) -> _Known:
     """Find or make the program, and where the recording has its inputs."""
     part = _slice(recording.records, {t.id for t in targets})
-    program, numbering = _program(part, targets, sources, seeds, batched)
+    program, numbering = _program(part, targets, sources, seeds, batched, plain=plain)
     ids = list(numbering)
     places = {x.id: (i, j) for i, kept in enumerate(recording.saved) for j, x in enumerate(kept)}
     used = {r.outputs for r in part}
@@ -152,14 +164,13 @@ def gradient_of_records(
     part = _slice(records, {t.id for t in targets})
     if any(r.pull is not None for r in part):
         return gradient_in_stretches(gradient_of_records, part, targets, sources, seeds, batched)
-    looked_at = bool(inspectors) and current_trace() is None
-    heard = looked_at and bool(active_tapes())
+    heard = _is_heard()
     program, numbering = _program(part, targets, sources, seeds, batched, plain=heard)
     inputs, weights = _reads(program, part, numbering), seeds or ()
     variables = [v for r in part for v in r.variables]
     if heard:
         return program.run_looked_at(inputs, weights, variables)
-    if not looked_at:
+    if not inspectors or current_trace() is not None:
         return program.run(inputs, weights, variables)
 
     def alarm() -> None:
@@ -227,7 +238,7 @@ def _program(
         seeds[0].type.shape[0] if batched and seeds else None,
     )
     if plain:
-        structure = (structure, tuple(map(_place, part)))
+        structure = (structure, tuple([mark(r.outputs[-1], r.origin) for r in part]))
     program = _programs.get(structure)
     if program is None:
         program = _programs[structure] = GradientProgram(
@@ -244,12 +255,6 @@ def _touch(kept: OrderedDict[Any, Any], key: Any) -> None:
     """Make an entry the youngest, unless another thread has removed it."""
     with suppress(KeyError):
         kept.move_to_end(key)
-
-
-def _place(record: Record) -> Location | None:
-    """The user's line from which a record is; of what an inner gradient ran, that of the operation behind it."""
-    place = inspectors[0].place(record.outputs[0]) if inspectors else None
-    return place or resolve(record.origin)
 
 
 def _slice(records: Sequence[Record], wanted: set[int]) -> list[Record]:
@@ -431,7 +436,7 @@ def _emit(
         values.update(zip(record.outputs, results, strict=True))
         return
     builder = Builder(function.block)
-    with builder.at(_place(record)):
+    with builder.at(place_of(record)):
         builder.emit(record.defn, *operands, **record.attrs)
     op = function.block.ops[-1]
     forward.append(op)
