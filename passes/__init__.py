@@ -28,6 +28,7 @@ _TABLE = (
     Pass("fuse", "tensor", "tensor", "Group operations into kernels."),
     Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
+    Pass("poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
     Pass("poll", "loop", "loop", "Mark the loops between whose turns a program may stop."),
     Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
@@ -63,6 +64,7 @@ ORDER = (
     Constraint("fuse", "schedule", "what is scheduled are kernels"),
     Constraint("dce", "schedule", "a schedule is made for the results that a kernel has"),
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
+    Constraint("plan", "poison", "which bytes are free follows from where values are"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
     Constraint("lower", "poll", "whether a loop may be left depends on what is written before it"),
 )

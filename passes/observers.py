@@ -20,6 +20,7 @@ from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, TensorType
 from tapec.ir.verifier import verify
 from tapec.passes import adjoint
+from tapec.passes.arena.check import check_plan
 from tapec.passes.pipeline import Observer, Stage
 
 Array = Any
@@ -110,8 +111,8 @@ class Times(Observer):
 class Check(Observer):
     """Holds every pass to its promise.
 
-    Level 1: the program verifies, and its text parses back to it. Level 2: also, it computes what it
-    computed before the pass, by the evaluator.
+    Level 1: the program verifies, its text parses back to it, and its plan, if it has one, writes over nothing that is
+    needed. Level 2: also, it computes what it computed before the pass, by the evaluator.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class Check(Observer):
     def _whole(self, module: Module, place: str) -> None:
         try:
             verify(module)
+            check_plan(module)
             text = print_module(module, full_constants=True)
             differs = difference(module, parse_module(text))
         except Exception as error:

@@ -37,6 +37,14 @@ from tapec.passes.arena.buffers import Buffer, most_alive
 from tapec.passes.arena.first_fit import first_fit
 from tapec.passes.ownership import writers
 
+
+@dataclass(frozen=True)
+class Options:
+    """``reuse=false``: no two values share bytes and nothing is written over, for comparisons."""
+
+    reuse: bool = True
+
+
 #: Orders that are tried beside the usual ones where these waste any bytes; a plan of 60 values takes 2 ms.
 _TRIES = 10
 
@@ -65,15 +73,16 @@ class Interval:
 _Inner = list[tuple[Operation, tuple[Place, ...]]]
 
 
-def run(module: Module, options: object = None) -> bool:
+def run(module: Module, options: Options) -> bool:
     """Plan every function of kernels."""
     changed = False
     for function in module.functions.values():
         if any(isinstance(op.defn, KernelOp) for op in function.walk()):
             found: _Inner = []
-            total, least = _plan(function, _results(function), found)
-            for op, places in found:
-                op.attrs["place"] = tuple(map(str, places))
+            places = _results(function, options.reuse)
+            total, least = _plan(function, places, found, options.reuse)
+            for op, made in found:
+                op.attrs["place"] = tuple(map(str, made))
             function.attrs["arena"] = total
             function.attrs["lower_bound"] = least
             changed = True
@@ -81,7 +90,7 @@ def run(module: Module, options: object = None) -> bool:
 
 
 def _plan(
-    body: Function | Body, places: dict[Value, Place], found: _Inner
+    body: Function | Body, places: dict[Value, Place], found: _Inner, reuse: bool
 ) -> tuple[DimLike, DimLike]:
     """Place what a function or region makes; return the bytes of arena that it takes, and how many are alive at once.
 
@@ -93,14 +102,17 @@ def _plan(
     for op in body.block.ops:
         if isinstance(op.defn, RegionOp):
             inner[op] = []
-            scratch[op] = _regions(op, inner[op])
+            scratch[op] = _regions(op, inner[op], reuse)
     _propagate(places)
-    intervals = _intervals(body, places)
+    intervals = _intervals(body, places, reuse)
     regions = {}
     for i, op in enumerate(body.block.ops):
         if op in scratch:
             regions[op] = Interval.of([], scratch[op], i, i)
             intervals.append(regions[op])
+    if not reuse:
+        for interval in intervals:
+            interval.first, interval.last = 0, len(body.block.ops)
     offsets, total = _place_by_unit(intervals)
     for interval, offset in offsets.items():
         for value in interval.values:
@@ -114,13 +126,13 @@ def _plan(
     return total, _sum(lower_bound(group) * u for u, group in _by_unit(intervals).items())
 
 
-def _regions(op: Operation, found: _Inner) -> DimLike:
+def _regions(op: Operation, found: _Inner, reuse: bool) -> DimLike:
     """Plan the regions of an operation, of which one runs at a time; return the bytes of arena that they take."""
     assert isinstance(op.defn, RegionOp)
     sizes = []
     for k, body in enumerate(op.defn.bodies(op)):
-        places = _results(body) if op.defn.yields_results(k) else {}
-        sizes.append(_plan(body, places, found)[0])
+        places = _results(body, reuse) if op.defn.yields_results(k) else {}
+        sizes.append(_plan(body, places, found, reuse)[0])
     return most(sizes)
 
 
@@ -153,7 +165,7 @@ def home(value: Value) -> Value:
     return value
 
 
-def _results(function: Function | Body) -> dict[Value, Place]:
+def _results(function: Function | Body, reuse: bool) -> dict[Value, Place]:
     """Places of values that leave the function; copies are appended where one cannot be made in its place."""
     terminator = function.block.terminator
     position = {op: i for i, op in enumerate(function.block.ops)}
@@ -165,7 +177,7 @@ def _results(function: Function | Body) -> dict[Value, Place]:
             continue  # an argument that replaces itself: fuse copies any other
         if i not in function.updates:
             places[value] = Place("result", i)
-        elif _may_update(function.args[function.updates[i]], returned, position, long):
+        elif reuse and _may_update(function.args[function.updates[i]], returned, position, long):
             places[value] = Place("arg", function.updates[i])
         else:
             copy = _copy(function, returned)
@@ -269,7 +281,9 @@ def _copy(function: Function | Body, returned: Value) -> Value:
     return copy
 
 
-def _intervals(function: Function | Body, places: dict[Value, Place]) -> list[Interval]:
+def _intervals(
+    function: Function | Body, places: dict[Value, Place], reuse: bool
+) -> list[Interval]:
     """What has to go into the arena."""
     last: dict[Value, int] = {}
     made: dict[Value, int] = {}
@@ -283,7 +297,7 @@ def _intervals(function: Function | Body, places: dict[Value, Place]) -> list[In
         if value in places:
             continue
         end = last.get(value, first)
-        dying = _replaced(value, first, intervals)
+        dying = _replaced(value, first, intervals, reuse)
         if dying is None:
             intervals[value] = Interval.of([value], value.tensor.bytes, first, end)
         else:
@@ -293,14 +307,16 @@ def _intervals(function: Function | Body, places: dict[Value, Place]) -> list[In
     return list(dict.fromkeys(intervals.values()))
 
 
-def _replaced(value: Value, at: int, intervals: dict[Value, Interval]) -> Interval | None:
+def _replaced(
+    value: Value, at: int, intervals: dict[Value, Interval], reuse: bool
+) -> Interval | None:
     """The interval of an operand that dies in the kernel that makes a value, and that the value may replace."""
     kernel = value.op
     assert kernel is not None
     if isinstance(kernel.defn, RegionOp):
         number = kernel.defn.overwritten(kernel).get(value.index)
         return None if number is None else intervals[home(kernel.operands[number])]
-    if any(op.defn.form != "index" for op in kernel.regions[0].block.ops[:-1]):
+    if not reuse or any(op.defn.form != "index" for op in kernel.regions[0].block.ops[:-1]):
         return None
     for operand in kernel.operands:
         interval = intervals.get(operand)

@@ -132,7 +132,7 @@ def lowered(
     from tapec.passes.pipeline import run_pipeline  # who finds a program needs no passes
 
     copy = clone_module(module)
-    run_pipeline(copy, _stages(after, pipeline), observers)
+    run_pipeline(copy, _stages(after, pipeline, _text(pipeline)), observers)
     return copy
 
 
@@ -140,15 +140,16 @@ def _text(pipeline: str) -> str:
     """A pipeline for this machine."""
     unit = TARGETS["cpu"].vectors()
     options = f"schedule{{vector-bytes={unit.bytes},masked={str(unit.masked).lower()}}}"
-    return PIPELINES[pipeline].replace("schedule", options)
+    text = PIPELINES[pipeline].replace("schedule", options)
+    return text.replace("plan,", "plan, poison,") if config.poison() else text
 
 
 @functools.cache
-def _stages(after: str | None, pipeline: str) -> tuple[Stage, ...]:
-    """A pipeline for this machine, as far as the pass named ``after``."""
+def _stages(after: str | None, pipeline: str, text: str) -> tuple[Stage, ...]:
+    """The pipeline that ``text`` is, as far as the pass named ``after``."""
     from tapec.passes.pipeline import parse_pipeline  # as in `lowered`
 
-    stages = parse_pipeline(_text(pipeline))
+    stages = parse_pipeline(text)
     if after is None:
         return stages
     names = [stage.name for stage in stages]

@@ -26,6 +26,7 @@ from tapec.effects import Effects, raised
 from tapec.errors import ResourceExhaustedError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
+from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
@@ -211,10 +212,6 @@ class Program:
                 if not is_mismatch(error):
                     raise
                 results = self._call(inputs, captures, self.executable)
-            except MemoryError as error:
-                raise ResourceExhaustedError(
-                    f"no memory for the results of a compiled function: {error}", location=here()
-                ) from None
         if self._is_single:
             return EagerTensor(results[0], self._output_types[0])
         return self._wrap(
@@ -224,7 +221,11 @@ class Program:
     def _call(
         self, inputs: Sequence[Tensor], captures: Sequence[Any], native: Callable[..., R]
     ) -> R:
-        """Call with the arrays of inputs and captures, by the rules of `tapec.claims`."""
+        """Call with the arrays of inputs and captures, by the rules of `tapec.claims`.
+
+        Raises:
+            ResourceExhaustedError: there is no memory for scratch or results; no Variable was changed.
+        """
 
         def take() -> list[Array]:
             arrays = [x.array for x in inputs]
@@ -232,7 +233,26 @@ class Program:
                 arrays += map(_captured_array, captures, self._updates)
             return arrays
 
-        return native(*take()) if self._access is None else self._access.run(take, native)
+        try:
+            return native(*take()) if self._access is None else self._access.run(take, native)
+        except MemoryError as error:
+            raise self._exhausted(inputs, error) from None
+
+    def _exhausted(self, inputs: Sequence[Tensor], error: MemoryError) -> ResourceExhaustedError:
+        """What to say when there is no memory, which native code asks for before it writes anything."""
+        arena: Any = self.executable.arena_bytes
+        for pattern, given in zip(self.pattern, inputs, strict=True):
+            for dim, size in zip(pattern.shape, given.type.shape, strict=True):
+                name = plain_symbol(dim)
+                if name is not None:
+                    arena = substitute(arena, {name: size})
+        needed = f"{arena:,}" if isinstance(arena, int) else str(arena)
+        return ResourceExhaustedError(
+            f"no memory for a call of {self.module.entry.name}, which takes {needed} bytes beside its results "
+            f"({str(error) or 'none was given'}); no Variable was changed",
+            location=here(),
+            hint="f.memory(...) shows the lines that own them; tapec.compile(memory_budget=...) computes some again",
+        )
 
     def own_arrays(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> list[Array]:
         """What a call would hand to the program, with copies of Variables: running it then changes none."""

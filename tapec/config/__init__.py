@@ -48,6 +48,11 @@ _CACHE = Setting(
 )
 _CACHE_SIZE = Setting("TAPEC_CACHE_SIZE", "512", "MiB that the folder of compiled code may take")
 _CHECK = Setting("TAPEC_CHECK", "0", "0 off, 1 verify after each pass, 2 also evaluate and compare")
+_POISON = Setting(
+    "TAPEC_POISON",
+    "0",
+    "1: compiled code fills memory that it is done with with NaN patterns; so it does if TAPEC_CHECK is 2",
+)
 _DUMP = Setting("TAPEC_DUMP", "", "folder that gets the program after each pass")
 _NATIVE = Setting(
     "TAPEC_EAGER_NATIVE",
@@ -67,7 +72,7 @@ _DEBUG = Setting(
     "1: compiled code has the lines of its source, for gdb and perf; else a folder for it",
 )
 
-settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _DUMP, _NATIVE, _EAGER, _DEBUG)
+settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _POISON, _DUMP, _NATIVE, _EAGER, _DEBUG)
 
 if _EAGER.value not in ("", "0"):
     run_functions_eagerly(True)
@@ -108,6 +113,11 @@ def cache_bytes() -> int:
 def check_level() -> int:
     """How much is checked after each pass: 0, 1 or 2."""
     return int(_CHECK.value)
+
+
+def poison() -> bool:
+    """Whether compiled code fills memory that it is done with."""
+    return _POISON.value not in ("", "0") or check_level() >= 2
 
 
 def dump_folder() -> Path | None:
