@@ -41,6 +41,10 @@ _missing: ContextVar[tuple[str, ...]] = ContextVar("missing", default=())
 active_tapes = _tapes.get
 #: The trace that is being made, or None in eager code.
 current_trace = _trace.get
+#: Told of each program that a compiled function makes for a call, before it runs: the function, the call, the program.
+program_listeners: list[Callable[[Any, Any, Any], None]] = []
+#: Told of the explanations of gradients that are None, when a tape gives them.
+missing_listeners: list[Callable[[Sequence[Any]], None]] = []
 #: Takes explanations of the gradients that the latest call gave as None.
 note_missing = _missing.set
 

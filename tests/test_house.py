@@ -45,6 +45,7 @@ HEAVY = {
     "numba": [
         "tapec/kernels/numba_code.py",
         "passes/arena/search.py",
+        "tapec/cli/doctor.py",  # whether there is a CUDA device
     ],  # compiles users' kernels, and a search
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place

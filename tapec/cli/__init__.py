@@ -1,5 +1,8 @@
 """The command line: look inside a program, run it, transform it.
 
+A command ends with 0 if all is well, with 1 if what it was to check does not hold, and with 2 if there is no such file,
+function, pass or value, or a program is not valid.
+
 Commands are imported when they run, so that ``tapec --help`` is fast.
 """
 
@@ -15,21 +18,36 @@ from tapec.ir.errors import TapecError
 
 #: Command → where it is, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "bench": ("tapec.cli.bench:bench", "Time the compiled FUNCTION in FILE"),
     "cache": ("tapec.cli.cache:cache", "Look at the folder of compiled programs, or empty it."),
     "config": ("tapec.cli.tables:config", "List the settings."),
+    "diff": ("tapec.cli.diff:diff", "Show what changed between two programs, by value."),
+    "doctor": ("tapec.cli.doctor:doctor", "Try tapec out on this machine"),
+    "flops": ("tapec.cli.flops:flops", "Count what the compiled FUNCTION in FILE computes"),
     "ir": ("tapec.cli.ir:ir", "Show the program of the compiled FUNCTION that FILE defines."),
+    "lint": ("tapec.cli.lint:lint", "Find what the compiled FUNCTION in FILE hardly means"),
+    "nan": (
+        "tapec.cli.scripts:nan",
+        "Run the script FILE until an operation makes a NaN or an infinity",
+    ),
     "ops": ("tapec.cli.tables:ops", "List the operations, or describe those named."),
     "opt": ("tapec.cli.opt:opt", "Run passes over the program in FILE and print it."),
     "passes": ("tapec.cli.tables:passes", "List the passes, their options and their order."),
-    "plan": (
-        "tapec.cli.plan:plan",
-        "Place the buffers of FILE in as few bytes as can be found.",
+    "plan": ("tapec.cli.plan:plan", "Place the buffers of FILE in as few bytes as can be found."),
+    "retrace": (
+        "tapec.cli.scripts:retrace",
+        "Run the script FILE and list why its compiled functions were traced again",
     ),
     "profile": (
         "tapec.cli.profile:profile",
         "Show how long each kernel of the compiled FUNCTION takes.",
     ),
     "run": ("tapec.cli.run:run", "Run the entry of the program in FILE and show its results."),
+    "verify": (
+        "tapec.cli.verify:verify",
+        "Check the program of the compiled FUNCTION in FILE, and what becomes of it.",
+    ),
+    "why": ("tapec.cli.scripts:why", "Explain the gradients that are None in a script"),
 }
 
 
@@ -59,7 +77,7 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except TapecError as error:
             click.echo(f"{type(error).__name__}: {error}", err=True)
-            ctx.exit(1)
+            ctx.exit(2)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,64 +1,150 @@
-"""``tapec ir``: the program of a compiled function in a user's file."""
+"""``tapec ir``: the program of a compiled function, at any stage."""
 
 from __future__ import annotations
 
-import click
-import numpy as np
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from tapec.cli.functions import loaded, types_of
-from tapec.cli.programs import print_options, show
+import click
+
+from tapec.cli.programs import print_options
+from tapec.cli.target import Target, WrongTarget, target_argument
 from tapec.compiled.lowering import Lowered
 from tapec.compiler import lowered
+from tapec.inspection.lines import Line, around, lines_of, with_margin
+from tapec.inspection.stages import Snapshot, snapshots
 from tapec.passes.observers import Times
-from tapec.tensor import Tensor
+
+#: Levels of `Lowered.text` that are no stage of a program any more.
+_NATIVE = ("llvm", "assembly")
+#: The other levels, with the pass after which each is there; as traced if None.
+_LEVELS = {"tensor": None, "kernels": "plan", "loops": "lower"}
 
 
 @click.command()
-@click.argument("where", metavar="FILE:FUNCTION")
+@target_argument
+@click.option("--after", metavar="PASS", help="After the last run of this pass.")
+@click.option("--level", type=click.Choice([*_LEVELS, *_NATIVE]), help="At this level.")
 @click.option(
-    "--after", metavar="PASS", help="After the last run of this pass; default: as traced."
+    "--all", "every", is_flag=True, help="As traced, and after each pass that changed it."
 )
-@click.option(
-    "--shapes",
-    metavar="TYPES",
-    help="Call it once with ones of these types, 'f32[32,784] i32[32]', instead of running FILE "
-    "as a program; or, for sizes left open, 'f32[N,784] i32[N]', only trace it.",
-)
+@click.option("--unchanged", is_flag=True, help="With --all: also after those that did not.")
+@click.option("--grep", metavar="REGEX", help="Only lines in which this is found.")
+@click.option("--around", metavar="VALUE", help="Only what a value is made of, and who reads it.")
+@click.option("--source", is_flag=True, help="Show your line at the right margin.")
+@click.option("--costs", is_flag=True, help="Show bytes and flops at the right margin.")
 @click.option("--cost", is_flag=True, help="Show its arithmetic and memory traffic, by kernel.")
 @click.option("--memory", is_flag=True, help="Show the memory of a call, and what is in it.")
 @click.option("--time", "timed", is_flag=True, help="Show how long each pass takes for it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: stages with their lines.")
 @print_options
 def ir(
-    where: str,
+    target: Target,
     after: str | None,
-    shapes: str | None,
+    level: str | None,
+    every: bool,
+    unchanged: bool,
+    grep: str | None,
+    around: str | None,
+    source: bool,
+    costs: bool,
     cost: bool,
     memory: bool,
     timed: bool,
+    as_json: bool,
     locs: bool,
     full_constants: bool,
 ) -> None:
     """Show the program of the compiled FUNCTION that FILE defines, or what it costs.
 
-    FILE is run as a program, with what it prints on the standard error, and must call the
-    function; or, with --shapes, it is only imported and the function is called here. FUNCTION may
-    be a path, such as trainer.step.
+    FILE is run as a program, with what it prints on the standard error, until it calls the function; or, with
+    --shapes or --arg, it is only imported and the function is traced for these types. FUNCTION may be a path, such
+    as trainer.step. A .tir file is shown as it is, or as passes make it. What stands at the right margin is a
+    comment: every dump can be read back, by tapec opt and tapec run.
     """
-    with loaded(where, as_main=shapes is None) as function:
-        types = [] if shapes is None else types_of(shapes)
-        if all(t.is_static for t in types):
-            if shapes is not None:
-                function(*(np.ones(t.static_shape, t.dtype.numpy) for t in types))
-            module = function.ir()
-        else:
-            module = function.trace(*(Tensor(None, t) for t in types))
-        program = Lowered(module)
+    program = Lowered(target.module)
+    if level in _NATIVE:
+        click.echo(program.text(level))
+        return
     if timed:
         times = Times()
-        lowered(module, observers=[times])
+        lowered(target.module, observers=[times])
         click.echo(str(times))
-    if not (cost or memory or timed):
-        module = module if after is None else lowered(module, after)
-        show(module, locs=locs, full_constants=full_constants)
     for report in [program.memory] * memory + [program.cost] * cost:
         click.echo(str(report()))
+    if cost or memory or timed:
+        return
+    if every:
+        stages = [s for s in snapshots(target.module, locs=locs) if s.changed or unchanged]
+    else:
+        stages = [_stage(target, after or _LEVELS.get(level or ""), locs, full_constants)]
+    shown = [(stage, _chosen(stage, grep, around)) for stage in stages]
+    if as_json:
+        click.echo(json.dumps([_as_json(stage, lines) for stage, lines in shown], indent=1))
+        return
+    for stage, lines in shown:
+        if every:
+            state = (
+                f"{stage.ops} ops, {stage.seconds * 1e3:.1f} ms" if stage.changed else "unchanged"
+            )
+            click.echo(f"// ----- {stage.stage}: {state}")
+        if stage.changed:
+            click.echo("\n".join(with_margin(lines, source=source, costs=costs)))
+
+
+def _stage(target: Target, after: str | None, locs: bool, full_constants: bool) -> Snapshot:
+    module = target.module if after is None else lowered(target.module, after)
+    lines = tuple(lines_of(module, locs=locs, full_constants=full_constants))
+    return Snapshot(after or "input", True, 0.0, sum(1 for _ in module.walk()), lines)
+
+
+def _chosen(stage: Snapshot, grep: str | None, name: str | None) -> Sequence[Line]:
+    """The lines of a stage that are asked for."""
+    lines: Sequence[Line] = stage.lines
+    if name is not None:
+        try:
+            lines = around(lines, name.removeprefix("%"))
+        except KeyError:
+            if stage.stage == "input":
+                raise WrongTarget(_no_value(lines, name)) from None
+            lines = []
+    if grep is not None:
+        try:
+            pattern = re.compile(grep)
+        except re.error as error:
+            raise WrongTarget(f"--grep: {grep!r} is no regular expression: {error}") from None
+        lines = [line for line in lines if pattern.search(line.text)]
+    return lines
+
+
+def _no_value(lines: Sequence[Line], name: str) -> str:
+    known = [f"%{value}" for line in lines for value in line.defines]
+    shown = ", ".join(known if len(known) <= 12 else [*known[:6], "…", *known[-5:]])
+    return f"the program has no value {name}: it has {shown}"
+
+
+def _as_json(stage: Snapshot, lines: Sequence[Line]) -> dict[str, Any]:
+    return {
+        "stage": stage.stage,
+        "changed": stage.changed,
+        "milliseconds": round(stage.seconds * 1e3, 3),
+        "operations": stage.ops,
+        "lines": [dict(_line_json(line)) for line in lines],
+    }
+
+
+def _line_json(line: Line) -> Iterator[tuple[str, Any]]:
+    yield "text", line.text
+    if line.op is not None:
+        yield "operation", line.op
+    yield "defines", list(line.defines)
+    yield "reads", list(line.reads)
+    yield "values", list(line.values)
+    if line.location is not None:
+        yield "file", line.location.file
+        yield "line", line.location.line
+    for name, number in (("bytes", line.bytes), ("flops", line.flops)):
+        if number is not None:
+            yield name, number if isinstance(number, int) else str(number)

@@ -159,7 +159,7 @@ def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
     names: dict[str, None] = {}
     location = kernel.location
     for op in kernel.regions[0].block.ops[:-1]:
-        one, many = _arithmetic(op)
+        one, many = arithmetic(op)
         if (one, many) != (0, 0):
             names[op.name] = None
             location = op.location or location
@@ -169,8 +169,8 @@ def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
     return KernelCost(number, tuple(names), location, runs, flops, transcendentals, read, written)
 
 
-def _arithmetic(op: Operation) -> tuple[DimLike, DimLike]:
-    """Floating-point operations of one, and values of functions of many instructions."""
+def arithmetic(op: Operation) -> tuple[DimLike, DimLike]:
+    """Floating-point operations of one operation, and values of functions of many instructions."""
     if not op.results[0].tensor.dtype.is_floating:
         return 0, 0
     if isinstance(op.defn, Elementwise):

@@ -40,7 +40,7 @@ from tapec.compiler import lowered
 from tapec.errors import RuntimeError, TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
-from tapec.recording import current_trace, plain_calls
+from tapec.recording import current_trace, plain_calls, program_listeners
 from tapec.tensor import EagerTensor, Tensor
 
 if TYPE_CHECKING:
@@ -259,6 +259,8 @@ class CompiledFunction(Generic[P, R]):
         )
         variants.add(program)
         forget(self._programs)
+        for hear in program_listeners:
+            hear(self, call, program)
         if 0 < before < self._traces:
             spent = 1000 * (time.perf_counter() - start)
             self._retraces.append(Retrace(self.name, here(), why, spent))
@@ -295,6 +297,12 @@ class CompiledFunction(Generic[P, R]):
         call = Call(self.parameters, *self._bound(*specified(self._dimensions, args, kwargs)))
         declared = self._dimensions.declared(call.args, call.kwargs)
         return call, self._dimensions.opened(call.leaves, declared)
+
+    @property
+    def input_signature(self) -> Any:
+        """The option of that name: a TensorSpec for each positional argument; None if it was not given."""
+        declared = self._dimensions.signature
+        return None if declared is None else declared.specs
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The function for arguments like these only, compiled; see `trace` for what they may be.

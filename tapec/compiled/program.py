@@ -218,6 +218,14 @@ class Program:
             [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         )
 
+    def arrays(self, inputs: Sequence[Tensor]) -> list[Array]:
+        """Copies of the arrays that the first call passed to the program: of its tensors, and of what it captured."""
+        captures = list(self.captures)
+        for place, number in zip(self._number_places, self.first_numbers(), strict=True):
+            captures[place] = number
+        arrays = [x.array for x in inputs] + [_captured_array(c, False) for c in captures]
+        return [np.array(array) for array in arrays]
+
     def _call(
         self, inputs: Sequence[Tensor], captures: Sequence[Any], native: Callable[..., R]
     ) -> R:

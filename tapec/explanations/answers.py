@@ -18,7 +18,7 @@ from tapec.explanations.names import Names
 from tapec.explanations.report import Report, row_of
 from tapec.explanations.trail import Trail, Value
 from tapec.frames import origin
-from tapec.recording import note_missing
+from tapec.recording import missing_listeners, note_missing
 from tapec.records import Recording
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -115,3 +115,5 @@ def explain_missing(
         if isinstance(source, Variable):
             source.missing = found
     note_missing(tuple([str(explanation) for explanation in missing]))
+    for hear in missing_listeners:
+        hear(missing)

@@ -1,0 +1,116 @@
+"""``tapec verify``: hold a program, and every pass over it, to what they promise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+
+from tapec.cli.target import Target, target_argument
+from tapec.compiler import compile_module, lowered
+from tapec.errors import TapecError
+from tapec.ir.compare import difference
+from tapec.ir.core import Module
+from tapec.ir.evaluator import evaluate_module
+from tapec.ir.parser import parse_module
+from tapec.ir.printer import print_module
+from tapec.ir.verifier import verify as verify_program
+from tapec.passes.observers import Check
+
+#: Relative difference that native code may have from NumPy's evaluation, by the size of the dtype in bytes:
+#: sums are taken in another order.
+_TOLERANCE = {1: 1e-1, 2: 2e-2, 4: 2e-4, 8: 1e-9, 16: 1e-9}
+
+
+@click.command()
+@target_argument
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def verify(context: click.Context, target: Target, as_json: bool) -> None:
+    """Check the program of the compiled FUNCTION in FILE, and what becomes of it.
+
+    That its text can be read back; that it is valid and computes the same after each pass, as NumPy evaluates it on
+    the arrays of the call; that native code gives the same results. Ends with 1 if one of these does not hold.
+    """
+    module, arrays = target.module, target.arrays()
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("text can be read back", lambda: _read_back(module)),
+        (
+            "each pass leaves a valid program that computes the same",
+            lambda: _passes(module, arrays),
+        ),
+        ("native code computes what NumPy evaluates", lambda: _native(module, arrays)),
+    ]
+    answers = []
+    for what, check in checks:
+        try:
+            answers.append((what, True, check()))
+        except TapecError as error:
+            answers.append((what, False, str(error)))
+    if as_json:
+        rows = [{"check": w, "holds": holds, "detail": d} for w, holds, d in answers]
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        for what, holds, detail in answers:
+            click.echo(f"{'ok  ' if holds else 'FAIL'}  {what}: {detail}")
+    context.exit(0 if all(holds for _, holds, _ in answers) else 1)
+
+
+def _read_back(module: Module) -> str:
+    verify_program(module)
+    text = print_module(module, full_constants=True)
+    differs = difference(module, parse_module(text))
+    if differs is not None:
+        raise TapecError(f"the text is another program: {differs}")
+    return f"{len(text.splitlines())} lines"
+
+
+def _passes(module: Module, arrays: list[Any]) -> str:
+    check = Check(2, inputs=lambda _: [np.array(a) for a in arrays])
+    lowered(module, observers=[check])
+    return "all passes of the default pipeline"
+
+
+def _native(module: Module, arrays: list[Any]) -> str:
+    meant = lowered(module, pipeline="evaluated")
+    expected = evaluate_module(meant, [np.array(a) for a in arrays])
+    program = compile_module(module)
+    given = [np.array(a) for a in arrays]
+    fresh = iter(program(*given))
+    updates, worst = program.updates, 0.0
+    for i, right in enumerate(expected):
+        got = given[updates[i]] if i in updates else next(fresh)
+        worst = max(worst, _distance(i, np.asarray(right), np.asarray(got)))
+    return f"{len(expected)} results, largest relative difference {worst:.1e}"
+
+
+def _distance(index: int, right: Any, got: Any) -> float:
+    """The largest difference, relative to the largest number.
+
+    Raises:
+        TapecError: it is larger than rounding explains.
+    """
+    if right.shape != got.shape or right.dtype != got.dtype:
+        raise TapecError(f"result {index}: {got.dtype}{got.shape} for {right.dtype}{right.shape}")
+    if right.dtype.kind in "biu":
+        if not np.array_equal(right, got):
+            raise TapecError(f"result {index}: {np.sum(right != got)} elements differ")
+        return 0.0
+    wide = [
+        np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in (right, got)
+    ]
+    finite = np.isfinite(wide[0])
+    if not np.array_equal(wide[0][~finite], wide[1][~finite], equal_nan=True):
+        raise TapecError(f"result {index}: numbers that are not finite differ")
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.max(np.abs(wide[0][finite]))), float(np.finfo(np.float32).tiny))
+    distance = float(np.max(np.abs(wide[0][finite] - wide[1][finite]))) / scale
+    if distance > _TOLERANCE[right.dtype.itemsize]:
+        raise TapecError(
+            f"result {index} differs by {distance:.1e}, relative to its largest number"
+        )
+    return distance

@@ -1,0 +1,163 @@
+"""What a train step spends on its value, on the way back, and on updates; by line of the user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tapec.compiled.cost import arithmetic
+from tapec.compiler import lowered
+from tapec.inspection.stages import Named, values
+from tapec.ir.core import Block, Module, Operation
+from tapec.ir.location import Location
+from tapec.ir.ops.control import Gradient
+from tapec.passes.pipeline import Stage
+from tapec.tables import Table
+
+
+class Part(StrEnum):
+    """What an operation is for; each equals its text."""
+
+    VALUE = "value"  # the user's own computation
+    ADJOINT = "adjoint"  # what a gradient asked for
+    UPDATE = "update"  # what is computed of gradients: clipping, optimizers
+
+
+@dataclass(frozen=True)
+class LineCost:
+    """What one line of the user's code costs in one part of the program.
+
+    Attributes:
+        part: value, adjoint or update.
+        location: the line; None for what no line is known of.
+        flops: floating-point operations, functions of many instructions counted as one.
+        bytes: of the results.
+        ops: how many operations.
+    """
+
+    part: Part
+    location: Location | None
+    flops: Any
+    bytes: Any
+    ops: int
+
+
+@dataclass(frozen=True, repr=False)
+class Spending:
+    """Static costs of a program before fusion, by part and line.
+
+    Attributes:
+        lines: one entry for each line in each part, in program order.
+    """
+
+    lines: tuple[LineCost, ...]
+
+    def flops(self, part: Part) -> Any:
+        """Floating-point operations of a part."""
+        return sum(line.flops for line in self.lines if line.part is part)
+
+    def bytes(self, part: Part) -> Any:
+        """Bytes of the results of a part."""
+        return sum(line.bytes for line in self.lines if line.part is part)
+
+    @property
+    def ratio(self) -> Any:
+        """(value + adjoint) / value, in floating-point operations; None if the value needs none or sizes are open."""
+        value, adjoint = self.flops(Part.VALUE), self.flops(Part.ADJOINT)
+        if not isinstance(value, int) or not isinstance(adjoint, int) or not value:
+            return None
+        return (value + adjoint) / value
+
+    def __str__(self) -> str:
+        """A table, the sums below it."""
+        rows = [
+            (
+                line.part.value,
+                _text(line.flops),
+                _text(line.bytes),
+                str(line.ops),
+                "" if line.location is None else f"{line.location.file}:{line.location.line}",
+                "" if line.location is None else line.location.text,
+            )
+            for line in self.lines
+        ]
+        sums = [
+            f"{p.value}: {_text(self.flops(p))} flops, {_text(self.bytes(p))} bytes" for p in Part
+        ]
+        if self.ratio is not None:
+            sums.append(f"(value + adjoint) / value: {self.ratio:.2f}")
+        return Table(
+            ("part", "flops", "bytes", "ops", "line", "source"), rows, "", "\n".join(sums)
+        ).text()
+
+
+def spending(module: Module) -> Spending:
+    """What the parts of a program cost, as it is before operations are fused; the module is left alone."""
+    asked = _Asked()
+    program = lowered(module, "dce", observers=[asked])
+    costs: dict[tuple[Part, Any], list[Any]] = {}
+    places: dict[tuple[Part, Any], Location | None] = {}
+    for op, part in _parts(program.entry.block, asked.names).items():
+        place = op.location
+        key = part, None if place is None else (place.file, place.line)
+        places.setdefault(key, place)
+        one, many = arithmetic(op) if op.results and not op.regions else (0, 0)
+        size = sum((r.tensor.bytes for r in op.results), 0)
+        sums = costs.setdefault(key, [0, 0, 0])
+        sums[0], sums[1], sums[2] = sums[0] + one + many, sums[1] + size, sums[2] + 1
+    order = sorted(costs, key=lambda key: list(Part).index(key[0]))
+    return Spending(tuple(LineCost(key[0], places[key], *costs[key]) for key in order))
+
+
+class _Asked(Named):
+    """Remembers which values there are besides those of the adjoint: of the last program that only asks for gradients.
+
+    Attributes:
+        names: of these values.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str | None] = set()
+
+    def begin(self, module: Module, stages: Sequence[Stage]) -> None:
+        """Note the values of the input."""
+        super().begin(module, stages)
+        self.names = {value.name for value in values(module)}
+
+    def after(
+        self, module: Module, index: int, stages: Sequence[Stage], changed: bool, seconds: float
+    ) -> None:
+        """Note the values while gradients are only asked for."""
+        super().after(module, index, stages, changed, seconds)
+        if any(isinstance(op.defn, Gradient) for op in module.walk()):
+            self.names = {value.name for value in values(module)}
+
+
+def _parts(block: Block, asked: set[str | None]) -> dict[Operation, Part]:
+    """The part of each operation: what the adjoint pass made, what is only there for updates, and the rest."""
+    parts: dict[Operation, Part] = {}
+    for op in block.ops:
+        if op.defn.terminator:
+            continue
+        made = bool(op.results) and op.results[0].name not in asked
+        derived = any(v.op is not None and parts[v.op] is not Part.VALUE for v in op.operands)
+        parts[op] = Part.ADJOINT if made else Part.UPDATE if derived else Part.VALUE
+    for op in reversed(block.ops):
+        users = [parts.get(user) for r in op.results for user in r.users]
+        if parts.get(op) is Part.VALUE and users and set(users) == {Part.UPDATE}:
+            parts[op] = Part.UPDATE
+    for op in list(parts):
+        for region in op.regions:
+            inner = _parts(region.block, asked)
+            # All that a part's branch or loop does belongs to it.
+            parts |= {
+                o: part if parts[op] is Part.VALUE else parts[op] for o, part in inner.items()
+            }
+    return parts
+
+
+def _text(number: Any) -> str:
+    return f"{number:,}" if isinstance(number, int) else str(number)

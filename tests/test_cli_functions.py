@@ -1,0 +1,353 @@
+"""The commands that look at a compiled function in a user's file."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tapec.cli import main
+from tapec.ir.core import Module
+from tapec.ir.parser import parse_module
+from tapec.passes import cse
+
+TRAINING = """
+import sys
+import tapec
+
+print("from", __name__, sys.argv)
+w = tapec.Variable([1.0, 2.0])
+
+class Trainer:
+    @tapec.compile
+    def other(x):
+        return x + 1.0
+
+@tapec.compile
+def step(x):
+    with tapec.GradientTape() as tape:
+        loss = tapec.reduce_sum(tapec.tanh(x * w) * 2.0)
+    gradient = tape.gradient(loss, w)
+    w.assign_sub(gradient * tapec.constant(0.1))
+    return loss
+
+@tapec.compile(input_signature=[tapec.TensorSpec([None, 5])])
+def declared(x):
+    return tapec.exp(x)
+
+if __name__ == "__main__":
+    step(tapec.constant([1.0, 2.0]))
+    print("never reached")
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING)
+    return path
+
+
+def tapec(*argv: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in argv], catch_exceptions=False)
+
+
+def works(*argv: object, code: int = 0) -> str:
+    """What a command prints that must end with this code."""
+    result = tapec(*argv)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def refused(*argv: object) -> str:
+    """The one line by which a command says what there is instead."""
+    result = tapec(*argv)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    message = result.stderr.splitlines()[-1]
+    assert message.startswith("Error: "), result.stderr
+    return message
+
+
+# ---- which function
+
+
+def test_the_file_runs_until_it_calls_the_function(file: Path) -> None:
+    result = tapec("ir", f"{file}:step")
+    assert (
+        "func @step(%x: f32[2], %Variable: f32[2]) -> (f32, f32[2] into %Variable)" in result.stdout
+    )
+    assert "from __main__" in result.stderr
+    assert "never reached" not in result.stderr
+
+
+def test_with_types_it_is_only_imported(file: Path) -> None:
+    for types in (["--shapes=f64[3,5]"], ["--arg", "x=f64[3,5]"]):
+        result = tapec("ir", f"{file}:Trainer.other", *types)
+        assert "(%x: f64[3,5]) -> f64[3,5] {" in result.stdout
+        assert "from train" in result.stderr
+    planned = works("ir", f"{file}:Trainer.other", "--shapes=f64[N,5]", "--after=plan")
+    assert "<N in 1..>(%x: f64[N,5]) -> f64[N,5]" in planned
+
+
+def test_a_function_that_nobody_calls_has_its_own_signature(file: Path) -> None:
+    assert re.search(r"@declared<.* in 1\.\.>\(%x: f32\[.*,5\]\)", works("ir", f"{file}:declared"))
+
+
+@pytest.mark.parametrize(
+    ("where", "options", "says"),
+    [
+        ("{}:stop", [], "has no compiled function stop: it has declared, step"),
+        ("{}:Trainer.other", [], "does not call Trainer.other: give the types"),
+        ("{}", [], "expected FILE:FUNCTION"),
+        ("nowhere.py:step", [], "there is no file nowhere.py"),
+        ("{}:step", ["--shapes=&f32[3]"], "expected types such as f32[32,784], got &f32[3]"),
+        ("{}:step", ["--shapes=f33"], "expected a type, got 'f33'"),
+        ("{}:step", ["--arg=3=f32"], "expected NAME=TYPE"),
+        (
+            "{}:step",
+            ["--around=%nothing"],
+            "the program has no value %nothing: it has %x, %Variable",
+        ),
+        ("{}:step", ["--grep=("], "is no regular expression"),
+    ],
+)
+def test_what_there_is_not(file: Path, where: str, options: list[str], says: str) -> None:
+    assert says in refused("ir", where.format(file), *options)
+
+
+def test_a_pass_that_there_is_not(file: Path) -> None:
+    result = tapec("ir", f"{file}:step", "--after=nonsense")
+    assert result.exit_code == 2
+    assert "has no pass 'nonsense'" in result.stderr
+
+
+# ---- ir
+
+
+def test_ir_at_levels_and_stages(file: Path) -> None:
+    assert f'loc("{file}"' in works("ir", f"{file}:step", "--locs")
+    assert "kernel @" in works("ir", f"{file}:step", "--after=lower")
+    assert "place = [" in works("ir", f"{file}:step", "--level=kernels")
+    assert "define " in works("ir", f"{file}:step", "--level=llvm")
+    costs = works("ir", f"{file}:step", "--cost", "--memory")
+    assert re.search(r"\d flops, .* bytes in \d+ kernels", costs)
+    assert "are alive at one time" in costs
+    assert "func @step" not in costs
+
+
+def test_ir_tells_how_long_passes_take(file: Path) -> None:
+    lines = works("ir", f"{file}:step", "--time").splitlines()
+    assert [line.split()[-1] for line in lines[-2:]] == ["poll", "total"]
+    assert all(" ms " in line for line in lines)
+
+
+def test_the_margin_is_a_comment(file: Path) -> None:
+    plain = parse_module(works("ir", f"{file}:step", "--after=prune"))
+    text = works("ir", f"{file}:step", "--after=prune", "--source", "--costs")
+    assert re.search(r"%\w+ = mul .* // +8B +2F  :16  loss = tapec.reduce_sum", text)
+    assert re.search(r"%\w+ = tanh .* // +8B +2F  :16$", text, re.MULTILINE)
+    assert len(list(parse_module(text).walk())) == len(list(plain.walk()))
+
+
+def test_every_stage_can_be_read_back(file: Path) -> None:
+    text = works("ir", f"{file}:step", "--all")
+    heads = re.findall(r"^// ----- ([\w-]+).*: \d+ ops", text, re.MULTILINE)
+    assert heads[0] == "input"
+    assert heads[-1] == "lower"
+    assert "commit" not in heads  # it changes nothing here
+    for stage in re.split(r"^// -----.*\n", text, flags=re.MULTILINE)[1:]:
+        parse_module(stage)
+    assert "// ----- commit: unchanged" in works("ir", f"{file}:step", "--all", "--unchanged")
+
+
+def test_a_value_keeps_its_name_from_pass_to_pass(file: Path) -> None:
+    stages = json.loads(works("ir", f"{file}:step", "--all", "--json"))
+    found = {}
+    for stage in stages:
+        for line in stage["lines"] if stage["stage"] != "lower" else ():
+            if line.get("operation") == "tanh":
+                found[stage["stage"]] = line["values"]
+                assert line["line"] == 16
+    assert len(found) > 4
+    assert len({tuple(names) for names in found.values()}) == 1
+
+
+def test_lines_that_are_asked_for(file: Path) -> None:
+    assert works("ir", f"{file}:step", "--grep=tanh").count("\n") == 1
+    lines = works("ir", f"{file}:step", "--around=%2").splitlines()
+    assert ["%2" in line or "%0" in line or "%1" in line for line in lines] == [True] * len(lines)
+    assert 2 <= len(lines) <= 5
+
+
+# ---- diff, flops, verify, bench
+
+
+def test_diff_shows_what_a_pass_did(file: Path) -> None:
+    same = works("diff", f"{file}:step@prune", f"{file}:step@prune")
+    assert re.fullmatch(r"the programs are the same: \d+ lines\n", same)
+    text = works("diff", f"{file}:step", f"{file}:step@adjoint", code=1)
+    assert re.search(r"^-  .* = gradient ", text, re.MULTILINE)
+    assert not re.search(r"^[-+]  .* = tanh ", text, re.MULTILINE)
+    found = json.loads(works("diff", f"{file}:step", f"{file}:step@adjoint", "--json", code=1))
+    assert any("gradient" in line for line in found["removed"])
+
+
+def test_diff_goes_by_what_is_computed(tmp_path: Path) -> None:
+    head = "// tapec-ir 1\nfunc @f(%x: f32[4], %y: f32[4]) -> f32[4] {\n"
+    one, other = tmp_path / "one.tir", tmp_path / "other.tir"
+    one.write_text(
+        head
+        + "  %a = add %x, %y : f32[4]\n  %b = exp %x : f32[4]\n  %c = mul %a, %b : f32[4]\n  return %c\n}\n"
+    )
+    other.write_text(
+        head
+        + "  %p = exp %x : f32[4]\n  %q = sub %x, %y : f32[4]\n  %r = mul %q, %p : f32[4]\n  return %r\n}\n"
+    )
+    text = works("diff", one, other, code=1)
+    assert "-  %a = add %x, %y" in text
+    assert "= sub %x, %y" in text
+    # The product is of the same kind, so it keeps its name; whose names are gone is one that is new.
+    assert "-  %c = mul %a, %b" in text
+    assert re.search(r"^\+  %c = mul %new\d+, %b", text, re.MULTILINE)
+
+
+def test_flops_by_part(file: Path) -> None:
+    text = works("flops", f"{file}:step")
+    assert re.search(r"^value +\d+ +\d+ +\d+ +.*train.py:16 ", text, re.MULTILINE)
+    assert re.search(r"^update .*assign_sub", text, re.MULTILINE)
+    found = json.loads(works("flops", f"{file}:step", "--json"))
+    # tanh, two products, one sum on two elements; back: 1 - t * t, three products
+    assert found["flops"]["value"] == "8"
+    assert found["ratio"] > 1
+    assert {line["part"] for line in found["lines"]} == {"value", "adjoint", "update"}
+
+
+def test_verify(file: Path) -> None:
+    lines = works("verify", f"{file}:step").splitlines()
+    assert [line.split()[0] for line in lines] == ["ok"] * 3
+    assert "2 results" in lines[-1]
+    assert [row["holds"] for row in json.loads(works("verify", f"{file}:step", "--json"))] == [
+        True
+    ] * 3
+
+
+def test_verify_finds_a_pass_that_is_wrong(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget_tanh(module: Module, options: object) -> bool:
+        for op in module.walk():
+            if op.name == "tanh":
+                op.result.replace_all_uses(op.operands[0])
+        return True
+
+    monkeypatch.setattr(cse, "run", forget_tanh)
+    text = works("verify", f"{file}:step", code=1)
+    assert "FAIL  each pass leaves a valid program" in text
+
+
+def test_bench(file: Path) -> None:
+    found = json.loads(works("bench", f"{file}:step", "--seconds=0.01", "--json"))
+    assert list(found["seconds"]) == [
+        "trace",
+        "passes",
+        "machine code",
+        "first call",
+        "steady call",
+    ]
+    assert found["kernels"] > 0
+    assert "the steady call is the median of" in works("bench", f"{file}:step", "--seconds=0.01")
+
+
+def test_profile_times_what_the_file_called(file: Path) -> None:
+    result = tapec("profile", f"{file}:step")
+    assert "where the time of step goes" in result.stdout
+    assert f"{file}:" in result.stdout
+    assert "from __main__" in result.stderr
+
+
+def test_profile_with_types(file: Path) -> None:
+    result = tapec("profile", f"{file}:Trainer.other", "--shapes=f64[3,5]")
+    assert "a call, the quicker half of" in result.stdout
+    assert "from train" in result.stderr
+    assert "give sizes that are numbers" in refused("profile", f"{file}:step", "--shapes=f32[N]")
+
+
+# ---- lint
+
+
+PITFALLS = """
+import tapec
+
+w = tapec.Variable([2.0, 1.0])
+
+def model(x, training=False):
+    return x * w
+
+def loss_of(y, p, from_logits=False):
+    return (y - p) ** 2
+
+@tapec.compile
+def step(x, y):
+    with tapec.GradientTape(persistent=True) as tape:
+        p = model(x)
+        loss = loss_of(y, p)
+        g = tape.gradient(loss, w)
+    return g
+
+@tapec.compile
+def loop(x):
+    tape = tapec.GradientTape(persistent=True)
+    for _ in range(2):
+        with tape:
+            y = tapec.reduce_sum(x * w)
+        g = tape.gradient(y, w)
+    return g
+
+@tapec.compile
+def good(x, y):
+    with tapec.GradientTape() as tape:
+        p = model(x, training=True)
+        loss = tapec.reduce_mean(loss_of(y, p, from_logits=True))
+    return tape.gradient(loss, w)
+
+if __name__ == "__main__":
+    x = tapec.ones([2])
+    good(x, x)
+    loop(x)
+    step(x, x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "rules"),
+    [
+        (
+            "step",
+            {
+                ("needless persistent=True", 14),
+                ("training is not said", 15),
+                ("from_logits is not said", 16),
+                ("gradient inside a persistent block", 17),
+                ("vector loss", 17),
+            },
+        ),
+        ("loop", {("one tape, many steps", 24)}),
+        ("good", set()),
+    ],
+)
+def test_lint(tmp_path: Path, function: str, rules: set[tuple[str, int]]) -> None:
+    path = tmp_path / "pitfalls.py"
+    path.write_text(PITFALLS)
+    code = 1 if rules else 0
+    found = json.loads(works("lint", f"{path}:{function}", "--json", code=code))
+    assert {(f["rule"], f["line"]) for f in found} == rules
+    text = works("lint", f"{path}:{function}", code=code)
+    assert text.count("remedy:") == len(rules)
+
+
+def test_lint_reads_python(tmp_path: Path) -> None:
+    path = tmp_path / "f.tir"
+    path.write_text("func @f(%x: f32[4]) -> f32[4] {\n  return %x\n}\n")
+    assert "a .tir file has no Python" in refused("lint", path)
