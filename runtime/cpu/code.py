@@ -24,6 +24,7 @@ import numpy as np
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache, key_of
+from tapec.runtime.cpu import blocks
 from tapec.runtime.cpu import threads as pool
 from tapec.runtime.cpu.host import Mapped, Opened
 from tapec.runtime.cpu.image import Image
@@ -149,6 +150,8 @@ def start(
     """Put a program into memory: its image, or the shared object at ``path``, which holds the same."""
     if threads > 1:
         pool.require(cache)  # it provides what the table asks for
+    if blocks.are_wanted(host):
+        blocks.require(cache)
     code = Code(image, host, signature.name, path)
     return Executable(signature, code.function(), times=code.times())
 

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapec.ir.core import Function
-from tapec.ir.dims import plain_symbol
+from tapec.ir.dims import bounds, plain_symbol
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Type
-from tapec.runtime.cpu import array_table, polling
+from tapec.runtime.cpu import array_table, blocks, polling
 from tapec.runtime.cpu.array_layout import array_layout
 from tapec.runtime.cpu.code import CALL, RELEASE
 from tapec.runtime.cpu.function import Affine, FunctionWriter
@@ -83,7 +83,7 @@ class EntryWriter(FunctionWriter):
         if self.polls:
             self.writer.add_function(polling.functions(self.writer))
         if self.has_arena:
-            self.writer.add_function(_arena_functions(self.writer))
+            self.writer.add_function(_arena_functions(self.writer, self.function.args[-1].type))
 
     def _run(self, data: Sequence[str], results: str) -> None:
         """Call the program between taking the arena and putting it back."""
@@ -112,7 +112,7 @@ class EntryWriter(FunctionWriter):
     def _results(self, table: str) -> str:
         """Fill the table with the arrays for results; return what the function will: their list, or None."""
         for kind in self.types[self.inputs :]:
-            for dim in kind.shape:
+            for dim in (*kind.shape, kind.tensor.bytes):
                 self.index(self.dim(dim))  # here, so that both ways see it
         make, take, go = (self.fresh(stem) for stem in ("make", "take", "go"))
         self.line(f"br i1 {self.make}, label %{make}, label %{take}")
@@ -152,15 +152,18 @@ class EntryWriter(FunctionWriter):
         return self.emit(f"phi ptr [ {listed}, %{made_in} ], [ {none}, %{taken_in} ]")
 
     def _new_array(self, kind: BufferType) -> str:
-        """An array of a type, uninitialised, or null."""
+        """An array of a type, uninitialised, or null; its memory is used again if it may be much."""
         shape = self.alloca(8 * max(len(kind.shape), 1))
         for axis, dim in enumerate(kind.shape):
             place = f"getelementptr i8, ptr {shape}, i64 {8 * axis}"
             self.line(f"store i64 {self.index(self.dim(dim))}, ptr {self.emit(place)}")
         dtype = self._host(f"dtype:{kind.dtype}")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {dtype}"))  # which is taken
-        arguments = (f"i32 {len(kind.shape)}", f"ptr {shape}", f"ptr {dtype}", "i32 0")
-        return self.emit(self._outside("ptr", "numpy:PyArray_Empty", *arguments))
+        arguments = (f"i32 {len(kind.shape)}", f"ptr {shape}", f"ptr {dtype}")
+        if _is_less(kind, blocks.LEAST):
+            return self.emit(self._outside("ptr", "numpy:PyArray_Empty", *arguments, "i32 0"))
+        size = self.index(self.dim(kind.tensor.bytes))
+        return self.emit(self._outside("ptr", "blocks:array", *arguments, f"i64 {size}"))
 
     def _put(self, table: str, i: int, obj: str) -> None:
         place = self.emit(f"getelementptr i8, ptr {table}, i64 {8 * i}")
@@ -308,9 +311,18 @@ def buffer_type(kind: Type) -> BufferType:
     return kind
 
 
-def _arena_functions(writer: ModuleWriter) -> str:
+def _is_less(kind: BufferType, bytes: int) -> bool:
+    """Whether a buffer surely has less bytes."""
+    most = bounds(kind.tensor.bytes)[1]
+    return most is not None and most < bytes
+
+
+def _arena_functions(writer: ModuleWriter, kind: Type) -> str:
     """Take the arena or make one, put it back, give it up."""
-    allocate, free = (writer.host_slot(f"python:PyMem_Raw{n}") for n in ("Malloc", "Free"))
+    names = ("python:PyMem_RawMalloc", "python:PyMem_RawFree")
+    if not _is_less(buffer_type(kind), blocks.LARGE):
+        names = ("blocks:allocate", "blocks:drop")
+    allocate, free = map(writer.host_slot, names)
     return _ARENA.format(
         allocate=allocate,
         free=free,

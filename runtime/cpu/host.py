@@ -26,7 +26,7 @@ from tapec.ir.types import BY_CODE
 from tapec.runtime.cpu.image import Image
 from tapec.runtime.interrupts import handling
 
-#: Where more names come from: other parts of the runtime that are native code (the thread pool).
+#: Where more names come from: other parts of the runtime that are native code (the thread pool, `blocks`).
 PROVIDERS: dict[str, Callable[[str], int]] = {}
 
 
@@ -62,7 +62,7 @@ def libc() -> ctypes.CDLL:
 
 
 #: Where the C interface of NumPy has a function, which its headers promise to keep.
-_NUMPY_TABLE = {"PyArray_Empty": 184}
+_NUMPY_TABLE = {"PyArray_Empty": 184, "PyDataMem_SetHandler": 304}
 
 
 def _numpy_function(name: str) -> int:

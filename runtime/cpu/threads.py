@@ -23,9 +23,10 @@ import platform
 import sys
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cache import Cache, key_of
+from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import host
-from tapec.runtime.cpu.image import Image, link
+from tapec.runtime.cpu.image import Image
+from tapec.runtime.cpu.parts import part
 
 MOST = 64
 SPINS = 2000
@@ -92,17 +93,7 @@ def require(cache: Cache | None = None) -> Pool:
 def _make(cache: Cache | None) -> Pool:
     if not is_available():
         raise TargetError(f"there is no thread pool for {sys.platform} on {platform.machine()}")
-    text = pool_text()
-    key = key_of(text, platform.machine())
-    kept = cache.get(key) if cache is not None else None
-    if kept is not None:
-        return Pool(Image.from_bytes(kept))
-    from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
-
-    image = link(host_compiler(1).compile(text))
-    if cache is not None:
-        cache.put(key, image.to_bytes())
-    return Pool(image)
+    return Pool(part(pool_text(), cache))
 
 
 @functools.cache
