@@ -8,7 +8,7 @@ the second cannot be misled by (Boldo and Melquiond, "Emulation of FMA and corre
 
 from __future__ import annotations
 
-from tapec.ir.types import DType
+from tapec.ir.types import INDEX, DType
 from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.function import FunctionWriter
 
@@ -23,9 +23,10 @@ def convert(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int)
         return _float_to_int(f, x, source, target, lanes)
     if target.is_floating:
         return _int_to_float(f, x, source, target, lanes)
-    if source.bits == target.bits:
+    given, wanted = _bits(f, source), _bits(f, target)
+    if given == wanted:
         return x
-    if source.bits > target.bits:
+    if given > wanted:
         return _one(f, "trunc", x, _register(source, lanes), _register(target, lanes))
     signed = source.kind in ("int", "index")
     word = "sext" if signed else "zext"
@@ -138,6 +139,10 @@ def _to_bool(f: FunctionWriter, x: str, source: DType, lanes: int) -> str:
 
 def _one(f: FunctionWriter, word: str, x: str, given: str, wanted: str) -> str:
     return f.pure(f"{word} {given} {x} to {wanted}", x)
+
+
+def _bits(f: FunctionWriter, dtype: DType) -> int:
+    return f.index_bits if dtype == INDEX else dtype.bits
 
 
 def _register(dtype: DType, lanes: int) -> str:

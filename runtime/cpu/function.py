@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from tapec.ir.dims import Atom, DimLike, Symbol
 from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.spelling import WORD
 
 
 class Affine(NamedTuple):
-    """``sum of factor * variable + constant``; variables are names of ``i64`` registers."""
+    """``sum of factor * variable + constant``; variables are names of registers of type `spelling.WORD`."""
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: int = 0
@@ -50,6 +51,9 @@ class Scope:
 
 class FunctionWriter:
     """The lines of one function; operands and results are names (``%v3``) or constants (``7``)."""
+
+    #: How wide an index is on the target.
+    index_bits = 64
 
     def __init__(self) -> None:
         """Start in the entry block."""
@@ -128,21 +132,23 @@ class FunctionWriter:
             return body(low, init)
         start, stop = self.index(low), self.index(high)
         outside = self.scopes[-1]
-        guard = "" if known is not None else self.pure(f"icmp slt i64 {start}, {stop}", start, stop)
+        guard = (
+            "" if known is not None else self.pure(f"icmp slt {WORD} {start}, {stop}", start, stop)
+        )
         head, done = self.fresh("loop"), self.fresh("done")
         self._enter(head, branch=bool(guard))
         i = self._variable("i")
         carried = [self._variable("c") for _ in init]
         results = body(Affine(((i, 1),)), carried)
-        following = self.emit(f"add nsw i64 {i}, {step}")
-        again = self.emit(f"icmp slt i64 {following}, {stop}")
+        following = self.emit(f"add nsw {WORD} {i}, {step}")
+        again = self.emit(f"icmp slt {WORD} {following}, {stop}")
         inside = self.scopes.pop()
         before, lines = outside.label, outside.lines
         lines.append(
             f"br i1 {guard}, label %{head}, label %{done}" if guard else f"br label %{head}"
         )
         lines.append(f"{head}:")
-        lines.append(f"{i} = phi i64 [ {start}, %{before} ], [ {following}, %{inside.label} ]")
+        lines.append(f"{i} = phi {WORD} [ {start}, %{before} ], [ {following}, %{inside.label} ]")
         for name, kind, first, last in zip(carried, types, init, results, strict=True):
             lines.append(f"{name} = phi {kind} [ {first}, %{before} ], [ {last}, %{inside.label} ]")
         lines += inside.lines
@@ -172,14 +178,14 @@ class FunctionWriter:
         asked = self.scopes[-1]
         self._enter(turn, branch=True)
         body(Affine(((i, 1),)))
-        following = self.emit(f"add nsw i64 {i}, 1")
+        following = self.emit(f"add nsw {WORD} {i}, 1")
         turned = self.scopes.pop()
         self.scopes.pop()
         outside.lines += [
             f"br label %{head}",
             f"{head}:",
-            f"{i} = phi i64 [ {start}, %{outside.label} ], [ {following}, %{turned.label} ]",
-            f"%{head}.more = icmp slt i64 {i}, {stop}",
+            f"{i} = phi {WORD} [ {start}, %{outside.label} ], [ {following}, %{turned.label} ]",
+            f"%{head}.more = icmp slt {WORD} {i}, {stop}",
             f"br i1 %{head}.more, label %{ask}, label %{done}",
             f"{ask}:",
             *asked.lines,
@@ -233,15 +239,15 @@ class FunctionWriter:
     # ---- indices and addresses
 
     def index(self, value: Affine) -> str:
-        """An ``i64`` register or constant with this value."""
+        """An index register or constant with this value."""
         total = ""
         for name, factor in self._outermost_first(value):
-            part = name if factor == 1 else self.pure(f"mul i64 {name}, {factor}", name)
-            total = self.pure(f"add i64 {total}, {part}", total, part) if total else part
+            part = name if factor == 1 else self.pure(f"mul {WORD} {name}, {factor}", name)
+            total = self.pure(f"add {WORD} {total}, {part}", total, part) if total else part
         if not total:
             return str(value.constant)
         if value.constant:
-            total = self.pure(f"add i64 {total}, {value.constant}", total)
+            total = self.pure(f"add {WORD} {total}, {value.constant}", total)
         return total
 
     def dim(self, dim: DimLike) -> Affine:
@@ -269,7 +275,7 @@ class FunctionWriter:
         if not y.terms:
             return x.times(y.constant)
         a, b = self.index(x), self.index(y)
-        return Affine(((self.pure(f"mul i64 {a}, {b}", a, b), 1),))
+        return Affine(((self.pure(f"mul {WORD} {a}, {b}", a, b), 1),))
 
     def divide(self, x: Affine, y: Affine, *, remainder: bool) -> Affine:
         """Floor quotient or remainder of two index values; the divisor is positive.
@@ -278,15 +284,16 @@ class FunctionWriter:
         """
         a, b = self.index(x), self.index(y)
         if y.terms:
-            b = self.pure(f"call i64 @llvm.smax.i64(i64 {b}, i64 1)", b)
-        quotient = self.pure(f"sdiv i64 {a}, {b}", a, b, cheap=not y.terms)
-        product = self.pure(f"mul i64 {quotient}, {b}", quotient, b)
-        rest = self.pure(f"sub i64 {a}, {product}", a, product)
-        sign = self.pure(f"ashr i64 {rest}, 63", rest)
+            b = self.pure(f"call {WORD} @llvm.smax.{WORD}({WORD} {b}, {WORD} 1)", b)
+        quotient = self.pure(f"sdiv {WORD} {a}, {b}", a, b, cheap=not y.terms)
+        product = self.pure(f"mul {WORD} {quotient}, {b}", quotient, b)
+        rest = self.pure(f"sub {WORD} {a}, {product}", a, product)
+        below = self.pure(f"icmp slt {WORD} {rest}, 0", rest)
+        sign = self.pure(f"sext i1 {below} to {WORD}", below)
         if remainder:
-            correction = self.pure(f"and i64 {sign}, {b}", sign, b)
-            return Affine(((self.pure(f"add i64 {rest}, {correction}", rest, correction), 1),))
-        return Affine(((self.pure(f"add i64 {quotient}, {sign}", quotient, sign), 1),))
+            correction = self.pure(f"and {WORD} {sign}, {b}", sign, b)
+            return Affine(((self.pure(f"add {WORD} {rest}, {correction}", rest, correction), 1),))
+        return Affine(((self.pure(f"add {WORD} {quotient}, {sign}", quotient, sign), 1),))
 
     def offset(self, indices: Sequence[Affine], strides: Sequence[DimLike]) -> Affine:
         """The element number of a position."""
@@ -305,10 +312,12 @@ class FunctionWriter:
             levels.setdefault(self._depth.get(name, 0), []).append((name, factor))
         for terms in levels.values():
             step = self.index(Affine(tuple(terms)))
-            pointer = self.pure(f"getelementptr {kind}, ptr {pointer}, i64 {step}", pointer, step)
+            pointer = self.pure(
+                f"getelementptr {kind}, ptr {pointer}, {WORD} {step}", pointer, step
+            )
         if offset.constant:
             distance = offset.constant * size
-            pointer = self.pure(f"getelementptr i8, ptr {pointer}, i64 {distance}", pointer)
+            pointer = self.pure(f"getelementptr i8, ptr {pointer}, {WORD} {distance}", pointer)
         return pointer
 
     def _outermost_first(self, value: Affine) -> list[tuple[str, int]]:

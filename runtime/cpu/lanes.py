@@ -11,6 +11,7 @@ from tapec.ir.op import OPS
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import VectorType
 from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.spelling import WORD
 
 if TYPE_CHECKING:
     from tapec.runtime.cpu.llvm import KernelWriter
@@ -55,6 +56,28 @@ def reduce_lanes(k: KernelWriter, op: Operation) -> None:
         name, lanes = k.scalar(record, [low, high], types), half
     text = f"extractelement {spelling.wide(element, 1)} {name}, i64 0"
     k.define(op.result, k.pure(text, name))
+
+
+def load_at(k: KernelWriter, op: Operation) -> None:
+    """A lane from each offset; the target decides whether it has an instruction for that."""
+    buffer, offsets = op.operands
+    kind = op.result.type
+    assert isinstance(kind, VectorType)
+    lanes, dtype = kind.lanes, kind.dtype
+    memory = spelling.memory(dtype)
+    at = k.name(offsets)
+    pointers = k.pure(
+        f"getelementptr {memory}, ptr {k.name(buffer)}, <{lanes} x {WORD}> {at}",
+        k.name(buffer),
+        at,
+    )
+    whole = spelling.memory(dtype, lanes)
+    name = k.emit(
+        f"call {whole} @llvm.masked.gather.{spelling.suffix(memory, lanes)}.v{lanes}p0("
+        f"<{lanes} x ptr> {pointers}, i32 {dtype.bytes}, <{lanes} x i1> splat (i1 true), "
+        f"{whole} zeroinitializer)"
+    )
+    k.define(op.result, k.from_memory(name, dtype, lanes))
 
 
 def _pick(k: KernelWriter, kind: str, a: str, b: str, mask: Sequence[int]) -> str:

@@ -23,7 +23,7 @@ from tapec.ir.ops import compare, loop, source
 from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.ops.host import Invoke
 from tapec.ir.scalar import Scalar
-from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type, VectorType
+from tapec.ir.types import I32, INDEX, BufferType, DType, TensorType, Type, VectorType
 from tapec.runtime.cpu import (
     branching,
     calling,
@@ -36,7 +36,9 @@ from tapec.runtime.cpu import (
     polling,
     spelling,
 )
+from tapec.runtime.cpu.dialect import HOST, Dialect
 from tapec.runtime.cpu.function import Affine, FunctionWriter
+from tapec.runtime.cpu.spelling import WORD
 from tapec.runtime.cpu.vectormath import MathLibrary
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
@@ -46,9 +48,17 @@ _OWN = re.compile(r"@tapec\.(\w+)\.")
 class ModuleWriter:
     """The text of one module: functions, constants in memory, mathematical functions, and names from outside."""
 
-    def __init__(self, module: Module, *, threads: int = 1, lines: bool = False) -> None:
+    def __init__(
+        self,
+        module: Module,
+        *,
+        threads: int = 1,
+        lines: bool = False,
+        dialect: Dialect = HOST,
+    ) -> None:
         """``threads`` other than 1 makes parallel loops into calls of the thread pool; ``lines``: with a line table."""
         self.module = module
+        self.dialect = dialect
         self.debug = debug_info.DebugInfo(module.entry.name) if lines else None
         self.threads = threads
         self.math = MathLibrary()
@@ -64,22 +74,34 @@ class ModuleWriter:
         """The whole text; `host` says afterwards what the table ``@tapec.host`` must hold."""
         for function in self.module.functions.values():
             KernelWriter(self, function).write()
+        return self.finish()
+
+    def finish(self) -> str:
+        """What was written so far, as one text."""
         kernels = self.foreign.text()
         times = clock.text(self) if self.needs_clock else ""
-        # At least one slot, so that a loader always finds the table.
-        table = f"@tapec.host = hidden global [{max(len(self.host), 1)} x ptr] zeroinitializer"
-        return "\n".join(
+        text = "\n".join(
             [
-                table,
+                self.table(),
                 *self._globals.values(),
                 *self._functions,
                 kernels,
                 self.math.text(),
                 times,
-                ATTRIBUTES,
+                f"attributes #0 = {{ {self.dialect.attributes} }}",
+                f"attributes #1 = {{ alwaysinline {self.dialect.attributes} }}",
                 self.debug.text() if self.debug is not None else "",
             ]
         )
+        return text.replace(WORD, f"i{self.dialect.index_bits}")
+
+    def table(self) -> str:
+        """Where the loader puts what comes from outside; it has at least one slot, so that it is always there."""
+        return f"@tapec.host = hidden global [{max(len(self.host), 1)} x ptr] zeroinitializer"
+
+    def entry_name(self, function: Function) -> str:
+        """The LLVM name of a function that is no kernel."""
+        return ENTRY
 
     def add_function(self, text: str) -> None:
         """Append a finished function."""
@@ -107,15 +129,6 @@ class ModuleWriter:
         return f"getelementptr (ptr, ptr @tapec.host, i64 {self.host.index(name)})"
 
 
-#: No exceptions, hence no unwind tables; no calls of memset and memcpy where loops look like them.
-ATTRIBUTES = (
-    'attributes #0 = { nounwind "no-builtins" "prefer-vector-width"="512" '
-    '"no-trapping-math"="true" }\n'
-    'attributes #1 = { alwaysinline nounwind "no-builtins" "prefer-vector-width"="512" '
-    '"no-trapping-math"="true" }'
-)
-
-
 def kernel_name(name: str) -> str:
     """The LLVM name of a kernel."""
     return f'@"kernel.{name}"'
@@ -131,6 +144,7 @@ class KernelWriter(FunctionWriter):
         """Give every argument its name."""
         super().__init__()
         self.writer = writer
+        self.index_bits = writer.dialect.index_bits
         self.function = function
         self.names: dict[Value, str] = {}
         self.affine: dict[Value, Affine] = {}
@@ -150,12 +164,16 @@ class KernelWriter(FunctionWriter):
         self.line("ret void" if is_kernel else "ret i1 false")
         pointer = "ptr noalias" if is_kernel else "ptr"
         arguments = [f"{pointer} {self.names[a]}" for a in self.function.args]
-        arguments += [f"i64 %dim.{name}" for name in symbols_of(self.function)]
+        arguments += [f"{WORD} %dim.{name}" for name in symbols_of(self.function)]
         if polling.is_wanted(self.function):
             arguments.append("ptr %signals")
             polling.way_out(self)
-        name = f"void {kernel_name(self.function.name)}" if is_kernel else f"i1 {ENTRY}"
-        header = f"define internal {name}({', '.join(arguments)}) noinline #0"
+        name = (
+            f"void {kernel_name(self.function.name)}"
+            if is_kernel
+            else f"i1 {self.writer.entry_name(self.function)}"
+        )
+        header = f"define internal {name}({', '.join(arguments)}) {self.writer.dialect.inlining} #0"
         self.writer.add_function(self.text(header))
 
     def block(self, block: Block) -> list[Value]:
@@ -247,6 +265,7 @@ class KernelWriter(FunctionWriter):
         """Fill a spelling in and write it."""
         own = _OWN.search(spelled)
         if own is not None:
+            kind = f"i{self.index_bits}" if kind == WORD else kind
             self.writer.math.need(own[1], kind, lanes)
         ones = "true" if kind == "i1" else "-1"
         text = spelled.format(
@@ -314,27 +333,6 @@ class KernelWriter(FunctionWriter):
             text = f"load {kind}, ptr {self.place(buffer, indices)}, align {dtype.bytes}"
         self.define(op.result, self.from_memory(self.emit(text), dtype, lanes))
 
-    def load_at(self, op: Operation) -> None:
-        """A lane from each offset; the target decides whether it has an instruction for that."""
-        buffer, offsets = op.operands
-        kind = op.result.type
-        assert isinstance(kind, VectorType)
-        lanes, dtype = kind.lanes, kind.dtype
-        memory = spelling.memory(dtype)
-        at = self.name(offsets)
-        pointers = self.pure(
-            f"getelementptr {memory}, ptr {self.name(buffer)}, <{lanes} x i64> {at}",
-            self.name(buffer),
-            at,
-        )
-        whole = spelling.memory(dtype, lanes)
-        name = self.emit(
-            f"call {whole} @llvm.masked.gather.{spelling.suffix(memory, lanes)}.v{lanes}p0("
-            f"<{lanes} x ptr> {pointers}, i32 {dtype.bytes}, <{lanes} x i1> splat (i1 true), "
-            f"{whole} zeroinitializer)"
-        )
-        self.define(op.result, self.from_memory(name, dtype, lanes))
-
     def store(self, op: Operation) -> None:
         """One element, several, or the first few of several."""
         value, buffer, *indices = op.operands
@@ -368,9 +366,15 @@ class KernelWriter(FunctionWriter):
             bits = ", ".join(f"i1 {str(i < position.constant).lower()}" for i in range(lanes))
             return f"<{bits}>"
         name = self.index(position)
-        low = self.pure(f"call i64 @llvm.smax.i64(i64 {name}, i64 0)", name)
-        few = self.pure(f"call i64 @llvm.umin.i64(i64 {low}, i64 {lanes})", low)
-        short = self.pure(f"trunc i64 {few} to i32", few)
+        low = self.pure(
+            f"call {WORD} @llvm.smax.{WORD}({WORD} {name}, {WORD} 0)",
+            name,
+        )
+        few = self.pure(
+            f"call {WORD} @llvm.umin.{WORD}({WORD} {low}, {WORD} {lanes})",
+            low,
+        )
+        short = conversion.convert(self, few, INDEX, I32, 0)
         many = self.splat(short, "i32", lanes)
         numbers = ", ".join(f"i32 {i}" for i in range(lanes))
         return self.pure(f"icmp ult <{lanes} x i32> <{numbers}>, {many}", many)
@@ -439,7 +443,10 @@ class KernelWriter(FunctionWriter):
         if not trips.terms:
             return Affine((), max(trips.constant // size, 0))
         groups = self.index(self.divide(trips, Affine((), size), remainder=False))
-        name = self.pure(f"call i64 @llvm.smax.i64(i64 {groups}, i64 0)", groups)
+        name = self.pure(
+            f"call {WORD} @llvm.smax.{WORD}({WORD} {groups}, {WORD} 0)",
+            groups,
+        )
         return Affine(((name, 1),))
 
     def launch(self, op: Operation) -> None:
@@ -447,7 +454,7 @@ class KernelWriter(FunctionWriter):
         kernel = self.writer.module.functions[op.attrs["kernel"]]
         arguments = [f"ptr {self.name(v)}" for v in op.operands]
         known = bind_symbols(kernel, [v.type for v in op.operands], self.symbols)
-        arguments += [f"i64 {self.index(self.dim(dim))}" for dim in known]
+        arguments += [f"{WORD} {self.index(self.dim(dim))}" for dim in known]
         start = clock.now(self) if "number" in op.attrs else None
         self.line(f"call void {kernel_name(kernel.name)}({', '.join(arguments)})")
         if start is not None:
@@ -465,7 +472,7 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     loop.While: branching.while_op,
     loop.If: branching.if_op,
     loop.Load: KernelWriter.load,
-    loop.LoadAt: KernelWriter.load_at,
+    loop.LoadAt: lanes.load_at,
     loop.Store: KernelWriter.store,
     loop.Alloc: KernelWriter.alloc,
     loop.View: KernelWriter.view,

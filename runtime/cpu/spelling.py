@@ -14,13 +14,16 @@ import numpy as np
 from tapec.ir.errors import TargetError
 from tapec.ir.types import F32, F64, DType, TensorType, Type, VectorType
 
+#: The type of an index: of the width that addresses have on the target, which is put in when a text is finished.
+WORD = "isize"
+
 _REGISTER = {
     "f16": "i16",
     "bf16": "i16",
     "f32": "float",
     "f64": "double",
     "bool": "i1",
-    "index": "i64",
+    "index": WORD,
 }
 #: The part of an intrinsic's name that tells its type.
 _SUFFIX = {"float": "f32", "double": "f64"}

@@ -95,7 +95,7 @@ _MOST_COPIES = 64
 _BINARY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
 
 
-#: How a function's header ends (`tapec.runtime.cpu.llvm.ATTRIBUTES`): put into its callers, or not.
+#: How a function's header ends (`tapec.runtime.cpu.dialect`): put into its callers, or not.
 _INLINED, _CALLED = " #1 {", " #0 {"
 
 

@@ -1,0 +1,25 @@
+"""What differs between the texts for two targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a text has of its target, and what is wanted of its functions.
+
+    Attributes:
+        index_bits: the width of an address.
+        attributes: of all functions. No exceptions, hence no unwind tables; no calls of memset and memcpy where loops
+            look like them.
+        inlining: whether kernels, and what launches them, may become part of their callers.
+    """
+
+    index_bits: int = 64
+    attributes: str = 'nounwind "no-builtins" "prefer-vector-width"="512" "no-trapping-math"="true"'
+    inlining: str = "noinline"
+
+
+#: What the JIT writes.
+HOST = Dialect()
