@@ -17,25 +17,21 @@ from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueEr
 from tapec.frames import here, origin, resolve
 from tapec.initial_values import CallValues
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Operation, Region, Value
+from tapec.ir.core import Function, Region, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.guards import recording_guards
 from tapec.ir.location import Location
-from tapec.ir.op import OPS, Op, require_at_least
-from tapec.ir.ops.control import Gradient
+from tapec.ir.op import Op, require_at_least
 from tapec.ir.ops.regions import emitted
-from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.open_size import GuessedShape, SizeRead, guessing
-from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes, bystanders, overhear, unheard
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import TensorShape, shape_of
 from tapec.texts import refuse_texts
 
 if TYPE_CHECKING:
-    from tapec.records import Record
     from tapec.tape import GradientTape
     from tapec.variable import Variable
 
@@ -114,12 +110,13 @@ class Trace:
         self.numbers: Recorder | None = None
         self._number_tensors: dict[int, TracedTensor] = {}
         self._captured: dict[int, Value] = {}
+        self._things: dict[Value, Any] = {}
         #: What each captured array (by ``id``) held when it was captured.
         self._contents: dict[int, Array] = {}
         #: Where user code handed each captured array (by ``id``) to an operation: code object and instruction.
         self.array_sites: dict[int, set[Any]] = {} if parent is None else parent.array_sites
-        #: Values that a `watch` operation stands for from now on: see `_mark`.
-        self._marked: dict[Value, Value] = {}
+        #: Values that a `watch` operation stands for from now on: see `tapec.derivatives.traced_gradient`.
+        self.marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.
         self._reads: dict[int, list[Value]] = {}
         #: The user's line behind each assumption about sizes.
@@ -141,7 +138,7 @@ class Trace:
         if isinstance(tensor, TracedTensor) and not self._is_inside(tensor.trace):
             if tensor.trace is not self:
                 raise tensor.trace.left_by(tensor)
-            return self._marked.get(tensor.value, tensor.value)
+            return self.marked.get(tensor.value, tensor.value)
         return self._capture(tensor, tensor.type, None)
 
     def left_by(self, tensor: TracedTensor) -> TapecError:
@@ -188,6 +185,7 @@ class Trace:
         if value is None:
             refuse_texts(type)
             value = self._captured[id(thing)] = self.function.block.add_arg(type, name)
+            self._things[value] = thing
             self.captures.append(thing)  # also keeps the id from being used again
         return value
 
@@ -235,9 +233,18 @@ class Trace:
 
     def number_behind(self, value: Value) -> HostNumber | None:
         """The number that an argument of the program is, if it is one."""
-        found = (c for c in self.captures if self._captured[id(c)] is value)
-        number = next(found, None) if self._number_tensors else None
+        number = self._things.get(value) if self._number_tensors else None
         return number if type(number) is HostNumber else None
+
+    def tensor_behind(self, value: Value) -> TracedTensor | None:
+        """The tensor of the program around it that an argument is, here or in what goes on around this."""
+        trace: Trace | None = self
+        while trace is not None:
+            thing = trace._things.get(value)
+            if thing is not None:
+                return thing if isinstance(thing, TracedTensor) else None
+            trace = trace.parent
+        return None
 
     def number(self, number: HostNumber, dtype: DType | None) -> Tensor:
         """A tensor of a number that is an input: converted as Python numbers are; see `tapec.tensor.as_tensor`."""
@@ -349,149 +356,8 @@ class Trace:
             if held is not None and held.tobytes() != captured.tobytes():
                 self.captures[i] = EagerTensor(held, type_of(held))  # the function changed it since
 
-    # -- tapes
-
-    @unheard
-    def gradient(
-        self,
-        records: Sequence[Record],
-        targets: Sequence[Tensor],
-        sources: Sequence[tuple[int, TensorType]],
-        seeds: Sequence[Tensor] | None,
-        batched: bool = False,
-    ) -> list[Tensor | None]:
-        """Append a ``gradient`` operation for what a tape recorded; None where there is no path."""
-        recorded = {r.operation for r in records if r.operation is not None}
-        starts = self._source_values(records, targets, sources)
-        known = [v for v in starts if v is not None]
-        stops = _boundary([self.value_of(t) for t in targets], known, recorded)
-        return self.walk_back(targets, starts, stops, seeds, batched)
-
     def values_behind(self, source: Tensor | Variable) -> list[Value]:
         """The values that a source of gradients stands for: a Variable's are all its reads so far."""
         if isinstance(source, Tensor):
             return [self.value_of(source)]
         return list(self._reads.get(id(source), ()))
-
-    def walk_back(
-        self,
-        targets: Sequence[Tensor],
-        starts: Sequence[Value | None],
-        stops: Sequence[Value],
-        seeds: Sequence[Tensor] | None,
-        batched: bool = False,
-    ) -> list[Tensor | None]:
-        """Append a ``gradient`` operation from targets to starts and stops; None where there is no path."""
-        ends = [self.value_of(t) for t in targets]
-        known = [v for v in starts if v is not None]
-        flows = iter(reachable(ends, known, stops))
-        reached = [v is not None and next(flows) for v in starts]
-        wanted = [v for v, has in zip(starts, reached, strict=True) if has and v is not None]
-        if not wanted:
-            return [None] * len(starts)
-        wanted = [self._mark(v) for v in wanted]
-        stops = [self._mark(v) for v in stops]
-        ends = [self._marked.get(v, v) for v in ends]
-        weights = [self.value_of(s) for s in seeds or ()]
-        operands = [*ends, *weights, *wanted, *stops]
-        attrs: dict[str, Any] = {
-            "segments": (len(ends), len(weights), len(wanted), len(stops)),
-            **({"batched": True} if batched else {}),
-        }
-        where = origin()
-        with self.builder.at(resolve(where)):
-            self.builder.emit("gradient", *operands, **attrs)
-        operation = self.builder.block.ops[-1]
-        outputs = [TracedTensor(v, self) for v in operation.results]
-        # The gradient depends on whatever its targets and seeds depend on.
-        heard = [*targets, *(seeds or ())]
-        for tape in active_tapes():
-            tape.record_operation(operation, heard, outputs, where)
-        left = iter(outputs)
-        return [next(left) if has else None for has in reached]
-
-    def _source_values(
-        self,
-        records: Sequence[Record],
-        targets: Sequence[Tensor],
-        sources: Sequence[tuple[int, TensorType]],
-    ) -> list[Value | None]:
-        """The values behind the ids that a tape knows; None for one that the tape's operations never used."""
-        values: dict[int, Value] = {}
-        for record in records:
-            if record.operation is None:
-                continue
-            operands = record.operation.operands
-            if isinstance(record.defn, Gradient):
-                operands = operands[: len(record.inputs)]
-            values.update(zip(record.inputs, operands, strict=True))
-            values.update(zip(record.outputs, record.operation.results, strict=True))
-        values.update((t.id, self.value_of(t)) for t in targets)
-        found = [values.get(id) for id, _ in sources]
-        return [None if v is None else self._marked.get(v, v) for v in found]
-
-    def _mark(self, value: Value) -> Value:
-        """Put a `watch` behind a value that a gradient names, so that simplification keeps it apart.
-
-        All readers, and all operations to come, read the watch instead. Arguments and reads of Variables are
-        apart already.
-        """
-        value = self._marked.get(value, value)
-        op = value.op
-        if op is None or op.defn.marks_path:
-            return value
-        block = op.block
-        assert isinstance(block, Block)
-        readers = list(value.users)
-        position = block.ops.index(op)
-        watch = Operation(OPS["watch"], [value], [value.type], location=op.location)
-        watch.block = block
-        block.ops.insert(position + 1, watch)
-        for reader in readers:
-            for i, operand in enumerate(reader.operands):
-                if operand is value:
-                    reader.set_operand(i, watch.result)
-        self._marked[value] = watch.result
-        for state, current in self.states.items():
-            if current is value:
-                self.states[state] = watch.result
-        return watch.result
-
-
-def _boundary(
-    targets: Sequence[Value], sources: Sequence[Value], recorded: set[Operation]
-) -> list[Value]:
-    """Where the way back from the targets meets an operation that the tape did not record, yet depends on a source.
-
-    A source may be such a value itself: it gets its cotangent, and the walk ends there.
-    """
-    dependent = _dependents(sources)
-    stops: dict[Value, None] = {}
-    seen: set[Value] = set()
-    stack = list(targets)
-    while stack:
-        value = stack.pop()
-        if value in seen or value not in dependent:
-            continue
-        seen.add(value)
-        op = value.op
-        if op is None:
-            continue
-        if op in recorded or op.defn.marks_path:
-            stack.extend(op.operands)
-        else:
-            stops[value] = None
-    return list(stops)
-
-
-def _dependents(sources: Sequence[Value]) -> set[Value]:
-    """All values that carry gradients and depend on one of the sources."""
-    found: set[Value] = set()
-    stack = list(sources)
-    while stack:
-        value = stack.pop()
-        if value not in found:
-            found.add(value)
-            for user in value.users:
-                stack.extend(r for r in user.results if carries_gradient(r))
-    return found

@@ -191,13 +191,13 @@ class Assert(Check):
 
 
 class CheckBounds(Check):
-    """All elements must be in ``[0, size)``, whose end a call may tell."""
+    """All elements must be in ``[0, size)``, whose end a call may tell; ``message`` says what they are."""
 
     name = "check_bounds"
     form = "structural"
     differentiable = False
 
-    def infer(self, *types: Any, size: DimLike) -> tuple[Type, ...]:
+    def infer(self, *types: Any, size: DimLike, message: str = "") -> tuple[Type, ...]:
         """No results."""
         (indices,) = types
         if not indices.dtype.is_integer:
@@ -244,7 +244,8 @@ class CheckBounds(Check):
             return None
         place = tuple(int(i) for i in wrong[0])
         where = f"[{','.join(map(str, place))}]" if place else ""
-        return f"indices{where} = {indices[place]} is not in [0, {attrs['size']})"
+        what = attrs.get("message") or "indices"
+        return f"{what}{where} = {indices[place]} is not in [0, {attrs['size']})"
 
 
 def _type(array: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,10 @@ def _gradients(
     records: Sequence[Record] = recording.records if late or recording.looks_up or home else ()
     ask: Ask
     if trace is not None and home is not None:
-        ask = trace.gradient
+        # Whoever compiles nothing need not load it.
+        from tapec.derivatives.traced_gradient import gradient
+
+        ask = functools.partial(gradient, trace)
     else:
         ask, records = _eager_ask(recording, records, late)
     found = gradients_by_slices(ask, records, target_tensors, types, seeds, batched)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapec.derivatives.arguments import checked
 from tapec.derivatives.cotangents import given_cotangents, total
+from tapec.derivatives.traced_gradient import walk_back
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError
 from tapec.frames import here
@@ -61,7 +62,7 @@ def gradients(
     groups = [trace.values_behind(s) for s in sources]
     starts = [v for group in groups for v in group]
     walls = [v for stop in stops for v in trace.values_behind(stop)]
-    flat = iter(trace.walk_back(ends, starts, walls, seeds))
+    flat = iter(walk_back(trace, ends, starts, walls, seeds))
     results: list[Tensor | None] = []
     for source, group in zip(sources, groups, strict=True):
         gradient = total([next(flat) for _ in group])

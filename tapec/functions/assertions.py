@@ -98,22 +98,23 @@ def Assert(
     _require(holds, *shown, texts=tuple(texts))
 
 
-def require_inside(indices: Tensor, extent: DimLike) -> None:
-    """In a compiled function: raise InvalidArgumentError unless indices are in ``[0, extent)``.
+def require_inside(indices: Tensor, extent: DimLike, what: str = "") -> None:
+    """In a compiled function: raise InvalidArgumentError unless indices are in ``[0, extent)``; ``what`` they are.
 
     Eager operations look at their indices themselves.
     """
     trace = current_trace()
     if trace is None:
         return
+    attrs = {"message": what} if what else {}
     known = known_elements(indices)
     if known is None or known.dtype == object or not isinstance(extent, int):
         with tracing(trace):
-            apply("check_bounds", indices, size=extent)
+            apply("check_bounds", indices, size=extent, **attrs)
         return
     definition = OPS["check_bounds"]
     assert isinstance(definition, Check)
-    wrong = definition.failure(known, size=extent)
+    wrong = definition.failure(known, size=extent, **attrs)
     if wrong is not None:
         raise InvalidArgumentError(wrong, location=here())
 

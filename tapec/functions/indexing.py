@@ -44,6 +44,7 @@ from tapec.functions.known import (
 )
 from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import (
+    bounds_of,
     expand_dims,
     part,
     reshape,
@@ -52,6 +53,7 @@ from tapec.functions.rearrangement import (
     unstack,
 )
 from tapec.functions.reductions import reduce_all
+from tapec.functions.sliding import bound_of, slid
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -65,10 +67,11 @@ def getitem(x: TensorLike, key: Any) -> Tensor:
         key: integers, slices, ``...``, ``tapec.newaxis``, scalar integer tensors, or a tuple of
             these; or a mask of bools for the leading axes (eager only).
 
-    A slice past the end is cut off, as in Python.
+    A slice past the end is cut off, as in Python. In a compiled function, bounds of slices may be tensors where it is
+    known how far they are apart, ``x[i:i + 2]``; such a slice is not cut off.
 
     Raises:
-        InvalidArgumentError: an integer out of range, or more indices than axes (ValueError while a
+        InvalidArgumentError: an index out of range, or more indices than axes (ValueError while a
             function is compiled).
         TypeError: an index of another kind.
     """
@@ -150,12 +153,12 @@ def _entry_at(x: Tensor, axis: int, index: Tensor) -> Tensor:
 
 
 def _sliced(x: Tensor, axis: int, key: builtins.slice) -> Tensor:
-    start, stop, step = (
-        None if v is None else static_integer(v, "a bound of a slice")
-        for v in (key.start, key.stop, key.step)
-    )
+    start, stop = (bound_of(v, "a bound of a slice") for v in (key.start, key.stop))
+    step = None if key.step is None else static_integer(key.step, "the step of a slice")
     if start is stop is None and step in (None, 1):
         return x
+    if isinstance(start, Tensor) or isinstance(stop, Tensor):
+        return slid(x, axis, start, stop, step)
     extent = x.type.shape[axis]
     if isinstance(extent, Dim) or isinstance(start, Dim) or isinstance(stop, Dim):
         return _sliced_symbolic(x, axis, (start, stop, step))
@@ -217,7 +220,7 @@ def strided_slice(
         shrink_axis_mask: where the item is the index ``begin``, whose axis disappears.
         var: not used; a Variable's slices are assigned with ``v[begin:end].assign``.
     """
-    starts, stops = (static_values(bounds) for bounds in (begin, end))
+    starts, stops = (bounds_of(bounds) for bounds in (begin, end))
     steps = [1] * len(starts) if strides is None else static_values(strides)
     items: list[Any] = []
     if not len(starts) == len(stops) == len(steps):

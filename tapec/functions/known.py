@@ -138,7 +138,10 @@ def _elements(value: Value, numbers: list[HostNumber]) -> Array | None:
     if number is not None and type.dtype.is_integer:
         numbers.append(number)
         return np.asarray(number.value)
-    if op is None or not op.defn.pure or op.regions or len(op.results) != 1:
+    if op is None:
+        around = None if trace is None else trace.tensor_behind(value)
+        return None if around is None else _elements(around.value, numbers)
+    if not op.defn.pure or op.regions or len(op.results) != 1:
         return None
     attrs, defn = op.attrs, op.defn
     if isinstance(defn, Constant):

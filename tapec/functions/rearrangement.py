@@ -31,7 +31,15 @@ from tapec.functions.broadcasting import (
     misfit,
     shape_text,
 )
-from tapec.functions.known import as_dim, as_shape, is_less, static_integer, static_value
+from tapec.functions.known import (
+    as_dim,
+    as_shape,
+    is_less,
+    known_elements,
+    static_integer,
+    static_value,
+)
+from tapec.functions.sliding import bound_of, entries_from, unknown_size
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import STRING, Shape
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -269,15 +277,36 @@ def _cut(x: Tensor, place: int, sizes: Sequence[DimLike]) -> list[Tensor]:
 
 
 def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """``size`` entries from ``begin`` on, for each axis; a size of -1 means up to the end."""
+    """``size`` entries from ``begin`` on, for each axis; a size of -1 means up to the end.
+
+    Raises:
+        InvalidArgumentError: these are not inside of an axis.
+        NotImplementedError: while a function is compiled, a size is -1 where ``begin`` is known to the run alone.
+    """
     x = as_tensor(input_)
-    starts, sizes = as_shape(begin), as_shape(size)
+    starts, sizes = bounds_of(begin), as_shape(size)
     if not len(starts) == len(sizes) == x.type.rank:
-        raise misfit(f"slice: begin {list(starts)} and size {list(sizes)} do not fit {x.type}")
+        raise misfit(f"slice: begin {starts} and size {list(sizes)} do not fit {x.type}")
+    for axis, start in enumerate(starts):
+        if isinstance(start, Tensor):
+            if sizes[axis] == -1:
+                raise unknown_size()
+            x, starts[axis] = entries_from(x, axis, start, sizes[axis]), 0
     whole = zip(starts, sizes, x.type.shape, strict=True)
     sizes = tuple(n - start if length == -1 else length for start, length, n in whole)
-    result: Tensor = apply("slice", x, starts=starts, sizes=sizes, strides=(1,) * len(sizes))
+    result: Tensor = apply("slice", x, starts=tuple(starts), sizes=sizes, strides=(1,) * len(sizes))
     return result
+
+
+def bounds_of(values: Any) -> list[Any]:
+    """Bounds of slices, from a number, sequence or vector: numbers, and Tensors that only the run knows."""
+    if isinstance(values, Tensor) or hasattr(values, "read_value"):
+        tensor = as_tensor(values)
+        known = known_elements(tensor) is not None
+        values = as_shape(tensor) if known or tensor.type.rank != 1 else unstack(tensor)
+    if isinstance(values, builtins.int):
+        values = (values,)
+    return [bound_of(v, "a bound of a slice") for v in arguments.items(values, "bounds")]
 
 
 # -- repeating, padding, turning round
