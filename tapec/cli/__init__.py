@@ -34,13 +34,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "opt": ("tapec.cli.opt:opt", "Run passes over the program in FILE and print it."),
     "passes": ("tapec.cli.tables:passes", "List the passes, their options and their order."),
     "plan": ("tapec.cli.plan:plan", "Place the buffers of FILE in as few bytes as can be found."),
-    "retrace": (
-        "tapec.cli.scripts:retrace",
-        "Run the script FILE and list why its compiled functions were traced again",
-    ),
     "profile": (
         "tapec.cli.profile:profile",
         "Show how long each kernel of the compiled FUNCTION takes.",
+    ),
+    "reduce": ("tapec.cli.reduce:reduce", "Shrink the program in FILE while CMD still fails."),
+    "retrace": (
+        "tapec.cli.scripts:retrace",
+        "Run the script FILE and list why its compiled functions were traced again",
     ),
     "run": ("tapec.cli.run:run", "Run the entry of the program in FILE and show its results."),
     "verify": (
