@@ -125,6 +125,9 @@ class Executable:
         call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
             inputs and arrays for all outputs it writes there and returns None. It checks that the arrays are
             exactly of their types, raises TypeError without details, and copies nothing.
+        call_boxed: the same for boxes (`tapec.runtime.boxes`), where it was compiled for them and is small: with boxes
+            or arrays for all inputs it returns the only output in a box, or a list of boxes; NotImplemented where
+            `call_raw` would raise TypeError.
         times: i64[kernels, 2], to which each call adds: for each number that launches of the module have, nanoseconds
             and runs. Who reads it sets it back to 0. None if no launch has a number.
     """
@@ -135,12 +138,14 @@ class Executable:
         call_raw: Callable[..., Any],
         *,
         native: bool = True,
+        call_boxed: Callable[..., Any] | None = None,
         times: Array | None = None,
     ) -> None:
         """``call_raw`` is a program with this signature, ``native`` or a function of Python's."""
         self.native = native
         self.times = times
         self.call_raw = call_raw
+        self.call_boxed = call_boxed
         self.signature = signature
         self.name = signature.name
         self.names = signature.names

@@ -63,8 +63,10 @@ os.register_at_fork(
 )
 
 
-def compile_module(module: Module, pipeline: str = "default") -> Executable:
+def compile_module(module: Module, pipeline: str = "default", *, boxed: bool = False) -> Executable:
     """Compile a tensor-level module for this machine by one of `PIPELINES`; the module is left as it is.
+
+    ``boxed``: it will be called with Tensors; see `tapec.runtime.boxes`.
 
     Raises:
         TargetError: an operation has no native code here.
@@ -72,12 +74,12 @@ def compile_module(module: Module, pipeline: str = "default") -> Executable:
     kept, threads = cache(), config.threads()
     observers = _observers()
     debug = config.debug_folder()
-    options: dict[str, Any] = {} if debug is None else {"debug": debug}
+    options: dict[str, Any] = {"boxed": boxed} if debug is None else {"debug": debug}
     with _compiling:
         key = None
         if kept is not None and not observers and debug is None:
             text = print_module(module, full_constants=True)
-            key = "\n".join([text, _text(pipeline), _version()])
+            key = "\n".join([text, _text(pipeline), f"boxed={boxed}", _version()])
             found = find_program(key, threads=threads, cache=kept)
             if found is not None:
                 return found

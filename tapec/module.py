@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tapec import arguments
 from tapec.autograph.conversion import converted
+from tapec.compiled.shelves import ENTRY
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.scopes import current_name_scope, name_scope
@@ -146,7 +147,7 @@ def _walk(
     below: list[tuple[Path, Module]] = []
     attributes = vars(module)
     for name in sorted(attributes, key=key):
-        if name in module._TF_MODULE_IGNORED_PROPERTIES:
+        if name == ENTRY or name in module._TF_MODULE_IGNORED_PROPERTIES:
             continue
         for place, leaf in _leaves(attributes[name], (*path, name)):
             if id(leaf) in seen:

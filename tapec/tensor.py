@@ -40,6 +40,7 @@ from tapec.recording import (
     inspectors,
     overhear,
 )
+from tapec.runtime.boxes import Boxes
 from tapec.signatures import Signature, signature_of
 from tapec.tensor_shape import TensorShape, shape_of
 
@@ -52,7 +53,8 @@ else:
     )
 
 #: Numbers that tell tensors apart on tapes; never used twice, unlike ``id``.
-next_id = count().__next__
+_numbers = count()
+next_id = _numbers.__next__
 
 TensorLike = Any
 
@@ -290,6 +292,11 @@ class EagerTensor(Tensor):
     """A Tensor that has its elements; `tapec.tracing.TracedTensor` stands for a value of a compiled function."""
 
     __slots__ = ()
+
+
+def tensor_boxes() -> Boxes:
+    """Tensors as compiled programs take and make them."""
+    return Boxes.of(EagerTensor, _numbers, lambda of: _tensor_type(of.dtype.numpy, of.static_shape))
 
 
 def _rebuilt(array: Array) -> Tensor:

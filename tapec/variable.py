@@ -84,6 +84,7 @@ class Variable(VariableUpdates, Operators):
         "copied",
         "missing",
         "number",
+        "programs",
         "synchronization",
         "type",
     )
@@ -144,6 +145,8 @@ class Variable(VariableUpdates, Operators):
         self._in_place: Access | None = None
         #: Why the latest gradient for it is None, where it is.
         self.missing: Explanation | None = None
+        #: What `tapec.compiled.shelves` hangs on it.
+        self.programs: Any = None
 
     # -- description
 

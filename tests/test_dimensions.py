@@ -284,7 +284,7 @@ def test_many_sizes_take_little_memory() -> None:
     f = tapec.compile(lambda x: x * 2.0, dims={"x": ("N",)})
     for n in range(1, 1500):
         assert f(np.ones(n, np.float32)).shape == (n,)
-    assert len(f._programs) < 1100
+    assert len(f._shelves.own.programs) < 1100
     assert len(f.programs) == 1
 
 

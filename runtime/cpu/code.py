@@ -31,8 +31,9 @@ from tapec.runtime.cpu.image import Image
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.sources import version_of
 
-#: Exported by every program: what Python calls, and, if it has an arena, what gives that back.
-CALL, RELEASE = "tapec.call", "tapec.release"
+#: Exported by every program: what Python calls, and, if it has an arena, what gives that back. Some can be called with
+#: boxes, too.
+CALL, RELEASE, BOXED = "tapec.call", "tapec.release", "tapec.boxed"
 #: Exported by programs that keep the time of their kernels (`tapec.runtime.cpu.clock`): a table, behind so many bytes.
 TIMES, TIMES_HEAD = "tapec.times", 16
 _FASTCALL = 0x80
@@ -55,8 +56,11 @@ class Code:
     def __init__(self, image: Image, host: list[str], name: str, path: Path | None = None) -> None:
         """Map the image, or load the shared object that holds it."""
         self._mapped = Mapped(image, host) if path is None else Opened(path, host)
-        call = self._mapped.address(CALL)
-        self._definition = _MethodDef(name.encode(), call, _FASTCALL, None)
+        self._definitions = {
+            symbol: _MethodDef(name.encode(), self._mapped.address(symbol), _FASTCALL, None)
+            for symbol in (CALL, BOXED)
+            if symbol in image.symbols
+        }
         self._keeps_time = TIMES in image.symbols
         self._release = None
         if RELEASE in image.symbols:
@@ -72,12 +76,15 @@ class Code:
         table = (ctypes.c_int64 * (2 * count)).from_address(head + TIMES_HEAD)
         return np.ctypeslib.as_array(table).reshape(count, 2)
 
-    def function(self) -> Any:
-        """A built-in function of Python that runs the program; it keeps this object alive."""
+    def function(self, symbol: str) -> Any:
+        """A built-in function of Python that runs the program; it keeps this object alive. None if there is none."""
+        definition = self._definitions.get(symbol)
+        if definition is None:
+            return None
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        return make(ctypes.addressof(self._definition), self, None)
+        return make(ctypes.addressof(definition), self, None)
 
     def __del__(self) -> None:
         if getattr(self, "_release", None) is not None:
@@ -153,7 +160,8 @@ def start(
     if blocks.are_wanted(host):
         blocks.require(cache)
     code = Code(image, host, signature.name, path)
-    return Executable(signature, code.function(), times=code.times())
+    call, boxed = code.function(CALL), code.function(BOXED)
+    return Executable(signature, call, call_boxed=boxed, times=code.times())
 
 
 @functools.cache

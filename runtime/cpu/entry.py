@@ -34,7 +34,13 @@ _HEADER = 16
 
 
 class EntryWriter(FunctionWriter):
-    """The text of the function that Python calls."""
+    """The text of the function that Python calls.
+
+    Attributes:
+        symbol: its name.
+    """
+
+    symbol = CALL
 
     def __init__(
         self, writer: ModuleWriter, function: Function, *, release_gil: bool, apart: bool = False
@@ -54,17 +60,12 @@ class EntryWriter(FunctionWriter):
         self.written = {*self.updated, *range(self.inputs, count)}
 
     def write(self) -> None:
-        """Add the function, and those that keep the arena."""
-        total, outputs = len(self.types), len(self.types) - self.inputs
+        """Add the function."""
+        total = len(self.types)
         # All objects, and the results that are made here: a list, or null where the caller brought them.
         table = self.alloca(8 * max(total, 1))
-        self.make = self.emit(f"icmp eq i64 %count, {self.inputs}")
-        if outputs:
-            brought = self.emit(f"icmp eq i64 %count, {total}")
-            self._require(f"or i1 {self.make}, {brought}")
-        else:
-            self._require(f"and i1 {self.make}, true")
-        given = [self._field("ptr", "%args", 8 * i) for i in range(self.inputs)]
+        self._require_count()
+        given = self._given()
         self._check_arrays(given, 0)
         self._check_sizes()
         results = self._results(table)
@@ -73,17 +74,38 @@ class EntryWriter(FunctionWriter):
         if not self.apart:
             self._check_apart(data)
         self._run(data, results)
-        self.line(f"ret ptr {results}")
+        self._finish(results, made)
         self._write_failures(results)
-        header = f"define hidden ptr @{CALL}(ptr %self, ptr %args, i64 %count) #0"
+        header = f"define hidden ptr @{self.symbol}(ptr %self, ptr %args, i64 %count) #0"
         self.writer.add_function(self.text(header))
+
+    def write_support(self) -> None:
+        """Add what the function calls: what checks many arrays, what looks for signals, what keeps the arena."""
         if array_table.is_wanted(self.types):
-            flags = [self._wanted_flags(i) for i in range(total)]
+            flags = [self._wanted_flags(i) for i in range(len(self.types))]
             self.writer.add_function(array_table.function(self.types, flags, self.writer))
         if self.polls:
             self.writer.add_function(polling.functions(self.writer))
         if self.has_arena:
             self.writer.add_function(_arena_functions(self.writer, self.function.args[-1].type))
+
+    def _require_count(self) -> None:
+        """Hold the number of arguments to that of the inputs, or of all arrays; tell the two apart."""
+        total, outputs = len(self.types), len(self.types) - self.inputs
+        self.make = self.emit(f"icmp eq i64 %count, {self.inputs}")
+        if outputs:
+            brought = self.emit(f"icmp eq i64 %count, {total}")
+            self._require(f"or i1 {self.make}, {brought}")
+        else:
+            self._require(f"and i1 {self.make}, true")
+
+    def _given(self) -> list[str]:
+        """The objects of the inputs."""
+        return [self._field("ptr", "%args", 8 * i) for i in range(self.inputs)]
+
+    def _finish(self, results: str, made: list[str]) -> None:
+        """Return the results; ``made`` are their arrays."""
+        self.line(f"ret ptr {results}")
 
     def _run(self, data: Sequence[str], results: str) -> None:
         """Call the program between taking the arena and putting it back."""
@@ -118,7 +140,27 @@ class EntryWriter(FunctionWriter):
         self.line(f"br i1 {self.make}, label %{make}, label %{take}")
         self.label(make)
         outputs = range(self.inputs, len(self.types))
-        listed = self.emit(self._outside("ptr", "python:PyList_New", f"i64 {len(outputs)}"))
+        listed = self._new_list(table)
+        made_in = self.scopes[-1].label
+        self.line(f"br label %{go}")
+        self.label(take)
+        if outputs:
+            brought = [self._field("ptr", "%args", 8 * i) for i in outputs]
+            self._check_arrays(brought, self.inputs)
+            for i, obj in zip(outputs, brought, strict=True):
+                self._put(table, i, obj)
+        none = self._host("none:")
+        self.line(self._outside("void", "python:Py_IncRef", f"ptr {none}"))
+        taken_in = self.scopes[-1].label
+        self.line(f"br label %{go}")
+        self.label(go)
+        return self.emit(f"phi ptr [ {listed}, %{made_in} ], [ {none}, %{taken_in} ]")
+
+    def _new_list(self, table: str) -> str:
+        """A list of new arrays for the results, which also stand in the table."""
+        outputs = range(self.inputs, len(self.types))
+        new = self._outside("ptr", "python:PyList_New", f"i64 {len(outputs)}")
+        listed = self._listed = self.emit(new)
         self._require(f"icmp ne ptr {listed}, null", "failed")
         for i in outputs:
             array = self._new_array(self.types[i])
@@ -135,21 +177,7 @@ class EntryWriter(FunctionWriter):
                 )
             )
             self._require(f"icmp ne ptr {array}, null", "drop")
-        made_in = self.scopes[-1].label
-        self.line(f"br label %{go}")
-        self.label(take)
-        if outputs:
-            brought = [self._field("ptr", "%args", 8 * i) for i in outputs]
-            self._check_arrays(brought, self.inputs)
-            for i, obj in zip(outputs, brought, strict=True):
-                self._put(table, i, obj)
-        none = self._host("none:")
-        self.line(self._outside("void", "python:Py_IncRef", f"ptr {none}"))
-        taken_in = self.scopes[-1].label
-        self.line(f"br label %{go}")
-        self.label(go)
-        self._listed = listed
-        return self.emit(f"phi ptr [ {listed}, %{made_in} ], [ {none}, %{taken_in} ]")
+        return listed
 
     def _new_array(self, kind: BufferType) -> str:
         """An array of a type, uninitialised, or null; its memory is used again if it may be much."""
@@ -171,10 +199,7 @@ class EntryWriter(FunctionWriter):
 
     def _write_failures(self, results: str) -> None:
         self.label("mismatch")
-        text = self.writer.constant(np.frombuffer(MISMATCH.encode() + b"\0", np.uint8))
-        error = self._host("error:TypeError")
-        self.line(self._outside("void", "python:PyErr_SetString", f"ptr {error}", f"ptr {text}"))
-        self.line("br label %failed")
+        self._write_mismatch()
         self.label("drop")
         self.line(self._outside("void", "python:Py_DecRef", f"ptr {self._listed}"))
         self.line("br label %failed")
@@ -187,12 +212,18 @@ class EntryWriter(FunctionWriter):
             self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
             self.emit(self._outside("ptr", "python:PyErr_NoMemory"))
             self.line("br label %failed")
-        if self.polls:  # the error is there already
-            self.label("stopped")
-            self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
-            self.line("br label %failed")
+        self.label("stopped")  # the error is there already
+        self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+        self.line("br label %failed")
         self.label("failed")
         self.line("ret ptr null")
+
+    def _write_mismatch(self) -> None:
+        """Raise TypeError."""
+        text = self.writer.constant(np.frombuffer(MISMATCH.encode() + b"\0", np.uint8))
+        error = self._host("error:TypeError")
+        self.line(self._outside("void", "python:PyErr_SetString", f"ptr {error}", f"ptr {text}"))
+        self.line("br label %failed")
 
     # ---- pieces
 

@@ -2,8 +2,8 @@
 
 A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall`` one
 of the C library's, ``numpy:PyArray_Empty`` one of NumPy's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32`` and
-``none:`` objects, ``interrupts:`` a word of `tapec.runtime.interrupts`, ``foreign:NAME:HASH:SYMBOL`` what a
-user's kernel calls or is.
+``none:`` and ``notimplemented:`` objects, ``box:`` something of `tapec.runtime.boxes`, ``interrupts:`` a word of
+`tapec.runtime.interrupts`, ``foreign:NAME:HASH:SYMBOL`` what a user's kernel calls or is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from tapec.ir.errors import TargetError
 from tapec.ir.op import OPS
 from tapec.ir.types import BY_CODE
+from tapec.runtime import boxes
 from tapec.runtime.cpu.image import Image
 from tapec.runtime.interrupts import handling
 
@@ -95,6 +96,8 @@ PROVIDERS |= {
     "type": lambda name: id(getattr(np, name)),
     "dtype": lambda code: id(BY_CODE[code].numpy),
     "none": lambda _: id(None),
+    "notimplemented": lambda _: id(NotImplemented),
+    "box": boxes.address,
     "interrupts": lambda _: ctypes.addressof(handling),
 }
 

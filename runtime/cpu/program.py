@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tapec.ir.core import Module
 from tapec.runtime.cache import Cache
+from tapec.runtime.cpu import boxed_entry
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.image import link
@@ -22,20 +23,21 @@ def compile_program(
     cache: Cache | None = None,
     key: str | None = None,
     apart: bool = False,
+    boxed: bool = False,
     opt: int = 1,
     debug: Path | None = None,
 ) -> Executable:
     """Compile a module for this process.
 
-    ``apart`` is a promise of every caller: no array overlaps one that is updated. It saves a comparison of each with
-    each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool
-    (`threads.is_available`) parallel loops run on the calling thread. With ``debug``, a folder, the program is a shared
-    object there, with the user's lines for gdb and perf.
+    ``boxed``: callers deal in boxes, so a small program gets an entry for them. ``apart`` is a promise of every caller:
+    no array overlaps one that is updated. It saves a comparison of each with each, in code and at every call. ``opt``
+    is LLVM's level, 0 to 3. On systems without a thread pool (`threads.is_available`) parallel loops run on the calling
+    thread. With ``debug``, a folder, the program is a shared object there, with the user's lines for gdb and perf.
     """
     threads = usable_threads(threads)
     if debug is not None:
         return _compile_with_lines(module, debug, threads, cache, apart=apart, opt=opt)
-    text, host = write_text(module, threads=threads, apart=apart)
+    text, host = write_text(module, threads=threads, apart=apart, boxed=boxed)
     signature = Signature.of(module)
     # The text alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
     source = "\n".join([text, *host, signature.to_json()]) if key is None else key
@@ -71,11 +73,21 @@ def _compile_with_lines(
 
 
 def write_text(
-    module: Module, *, threads: int = 1, apart: bool = False, lines: bool = False
+    module: Module,
+    *,
+    threads: int = 1,
+    apart: bool = False,
+    boxed: bool = False,
+    lines: bool = False,
 ) -> tuple[str, list[str]]:
     """The LLVM text of a module, and what it needs from this process; ``lines``: with a line table."""
     writer = ModuleWriter(module, threads=threads, lines=lines)
-    EntryWriter(writer, module.entry, release_gil=takes_long(module), apart=apart).write()
+    long = takes_long(module)
+    entry = EntryWriter(writer, module.entry, release_gil=long, apart=apart)
+    entry.write()
+    entry.write_support()
+    if boxed and not long and boxed_entry.is_possible(module.entry):
+        boxed_entry.BoxedEntryWriter(writer, module.entry, release_gil=False, apart=apart).write()
     return writer.write(), writer.host
 
 

@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from tapec.compiled.comparison import Description, describe_call
-from tapec.compiled.keys import as_input, flat_key, leaf_key, learn
+from tapec.compiled.keys import as_input, flat_key, leaf_key, learn, objects_among
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import is_number
 from tapec.structure import flatten, key_orders
@@ -47,10 +47,15 @@ class Call:
         if self._is_flat:
             for leaf in self.leaves:
                 learn(leaf)
-            key, _ = flat_key(self.leaves)
+            key, _, _ = flat_key(self.leaves)
             if key is not None:
                 return key
         return self.form, tuple(map(leaf_key, self.leaves))
+
+    @cached_property
+    def objects(self) -> list[Any]:
+        """What programs for this call may hang on; see `tapec.compiled.shelves`."""
+        return objects_among(self.leaves)
 
     @cached_property
     def tensors(self) -> list[Tensor]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.compiled.call import Call
-from tapec.compiled.comparison import changes
+from tapec.compiled.comparison import Description, changes
 from tapec.compiled.dimensions import match, unmet
 from tapec.compiled.retraces import Cause, Change
 from tapec.compiled.scalars import identical
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program
+
+#: How many calls are remembered whose programs are gone.
+_MOST_GONE = 32
 
 
 def numbers_that_vary(call: Call, made: Sequence[Program]) -> list[bool]:
@@ -32,15 +36,42 @@ def numbers_that_vary(call: Call, made: Sequence[Program]) -> list[bool]:
     ]
 
 
-def nearest_changes(programs: Sequence[Program], call: Call) -> tuple[Change, ...]:
-    """How a call differs from that earlier one, traced as one of these programs, that is most like it."""
-    candidates = [tuple(_changes(program, call)) for program in reversed(programs)]
-    return min((found for found in candidates if found), key=len, default=())
+class History:
+    """The programs that a function was traced as, the oldest first, and the calls that they were traced for.
+
+    It keeps none of them alive: programs end with the object that they are for. Their calls are compared on.
+    """
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._made: list[tuple[weakref.ref[Program], Description]] = []
+
+    def add(self, program: Program) -> None:
+        """Take note of a new one."""
+        self._made.append((weakref.ref(program), program.description))
+        gone = [entry for entry in self._made if entry[0]() is None]
+        if len(gone) > _MOST_GONE:
+            self._made.remove(gone[0])
+
+    def programs(self) -> list[Program]:
+        """Those that there are."""
+        return [program for made, _ in self._made if (program := made()) is not None]
+
+    def drop(self, program: Program) -> None:
+        """Compare nothing with a program, nor its call, any more."""
+        self._made = [entry for entry in self._made if entry[0]() is not program]
+
+    def nearest_changes(self, call: Call) -> tuple[Change, ...]:
+        """How a call differs from that earlier one that is most like it."""
+        candidates = [
+            tuple(_changes(description, made(), call)) for made, description in reversed(self._made)
+        ]
+        return min((found for found in candidates if found), key=len, default=())
 
 
-def _changes(program: Program, call: Call) -> Iterator[Change]:
-    yield from (differences := changes(program.description, call.description))
-    if not differences:
+def _changes(description: Description, program: Program | None, call: Call) -> Iterator[Change]:
+    yield from (differences := changes(description, call.description))
+    if not differences and program is not None:
         yield from (refused := program.refusal(call.numbers))
         if not refused:
             yield from _misfits(program, call)

@@ -48,7 +48,7 @@ _MOST = 32
 
 
 @dataclass(eq=False)
-class _Family:
+class Family:
     """Calls that differ in sizes at most."""
 
     programs: list[Program] = field(default_factory=list)
@@ -93,7 +93,6 @@ class Dimensions:
         )
         self._named = None if dims is None else NamedDims(function, dims)
         self._dynamic = dynamic
-        self._families: dict[Any, _Family] = {}
 
     # ---- a call
 
@@ -116,7 +115,7 @@ class Dimensions:
     def program(
         self,
         inputs: Sequence[Any],
-        form: Any,
+        family: Family,
         declared: list[Any] | None,
         trace: Tracer,
         admits: Callable[[Program], bool],
@@ -125,7 +124,7 @@ class Dimensions:
 
         Args:
             inputs: the leaves of the arguments; tensors have their types.
-            form: the structure around them, as a key.
+            family: the calls that differ from this one in sizes at most.
             declared: what `declared` said of the leaves.
             trace: makes a program for inputs like these.
             admits: whether a program, apart from sizes, is for the call.
@@ -135,7 +134,6 @@ class Dimensions:
             InvalidArgumentError: sizes do not fit together in a way that only a call shows.
         """
         types = tuple(i.type for i in inputs if isinstance(i, Tensor))
-        family = self._families.setdefault(_family_key(inputs, form), _Family())
         wanted = self._wanted(inputs, declared)
         hold_to(types, wanted)
         broken: list[tuple[Program, dict[str, int]]] = []
@@ -162,10 +160,6 @@ class Dimensions:
         hold_to(types, wanted)
         return with_types(inputs, _opened(types, wanted))
 
-    def keep(self, inputs: Sequence[Any], form: Any, program: Program) -> None:
-        """Share a program that was made for leaves like these without a call."""
-        self._families.setdefault(_family_key(inputs, form), _Family()).keep(program)
-
     def _wanted(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Declared | None]:
         """What is declared of each tensor."""
         tensors = [i for i, leaf in enumerate(inputs) if isinstance(leaf, Tensor)]
@@ -185,7 +179,7 @@ class Dimensions:
     def _open(
         self,
         inputs: Sequence[Any],
-        family: _Family,
+        family: Family,
         pattern: Pattern,
         wanted: Sequence[Declared | None],
         trace: Tracer,
@@ -206,7 +200,7 @@ class Dimensions:
     def _exact(
         self,
         inputs: Sequence[Any],
-        family: _Family,
+        family: Family,
         types: Pattern,
         wanted: Sequence[Declared | None],
         trace: Tracer,
@@ -226,7 +220,7 @@ class Dimensions:
 
 
 def _guessed(
-    inputs: Sequence[Any], family: _Family, types: Pattern, trace: Tracer
+    inputs: Sequence[Any], family: Family, types: Pattern, trace: Tracer
 ) -> Program | None:
     """A program with open dims that nobody asked for; None if the function needs their sizes."""
     shapes = [list(t.shape) for t in types]
@@ -248,7 +242,8 @@ def _guessed(
     return program.at(sizes)
 
 
-def _family_key(inputs: Sequence[Any], form: Any) -> Any:
+def family_key(inputs: Sequence[Any], form: Any) -> Any:
+    """What calls share that differ in sizes at most: leaves of these kinds, and the structure around them, as a key."""
     leaves = [(i.type.dtype, i.type.rank) if isinstance(i, Tensor) else leaf_key(i) for i in inputs]
     return form, tuple(leaves)
 

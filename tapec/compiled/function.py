@@ -20,28 +20,34 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    cast,
     overload,
 )
 
 from tapec.autograph import conversion
 from tapec.claims import survive_fork
 from tapec.compiled.call import Call
-from tapec.compiled.choice import nearest_changes, numbers_that_vary
+from tapec.compiled.choice import History, numbers_that_vary
 from tapec.compiled.concrete import BoundFunction, ConcreteFunction
-from tapec.compiled.dimensions import Dimensions, Dynamic, forget
+from tapec.compiled.dimensions import Dimensions, Dynamic, Family, family_key, forget
 from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
 from tapec.compiled.keys import flat_key
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
-from tapec.compiled.retraces import Retrace, announce
+from tapec.compiled.retraces import Cause, Change, Retrace, announce
+from tapec.compiled.shelves import Shelf, Shelves
 from tapec.compiled.variants import Found, Variants
 from tapec.compiler import lowered
 from tapec.errors import RuntimeError, TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
-from tapec.recording import current_trace, plain_calls, program_listeners
-from tapec.tensor import EagerTensor, Tensor
+from tapec.recording import (
+    active_tapes,
+    current_trace,
+    inspectors,
+    plain_calls,
+    program_listeners,
+)
+from tapec.tensor import EagerTensor
 
 if TYPE_CHECKING:
     from tapec.compiled.lowering import Lowered
@@ -186,39 +192,46 @@ class CompiledFunction(Generic[P, R]):
         self.jit = jit
         self._dimensions = dimensions or Dimensions(function)
         self.parameters = Parameters(function)
-        self._programs: dict[Any, Variants] = {}
-        self._made: list[Program] = []
+        self._shelves = Shelves()
+        self._history = History()
         self._traces = 0
         self._retraces: list[Retrace] = []
         #: Places of Python's state whose numbers change from call to call.
         self.varying: set[PlaceKey] = set()
+        self._is_method = False
+        #: What a call of tensors tries first; see `Program.quick`.
+        self._quick: Callable[..., Any] | None = None
         self._lock = threading.RLock()
         survive_fork(self, "_lock")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is not None or plain_calls:
             # Part of the outer program, or for debugging.
-            return cast(R, conversion.call(self.python_function, self.autograph, args, kwargs))
+            return conversion.call(self.python_function, self.autograph, args, kwargs)  # type: ignore[no-any-return]
         if not kwargs:
-            # The common case, fast: all arguments are tensors.
-            key: Any = tuple([a.type if type(a) is EagerTensor else None for a in args])
-            if None not in key:
-                variants = self._programs.get(key)
-                found = None if variants is None else variants.find(())
-                if found is not None:
-                    program, numbers = found
-                    return cast(R, program.run(cast("tuple[Tensor, ...]", args), numbers))
+            quick = self._quick
+            if quick is not None and not active_tapes() and not inspectors:
+                result = quick(*args)
+                if result is not NotImplemented:
+                    return result  # type: ignore[no-any-return]
             found = self._find_quickly(args)
             if found is not None:
                 program, numbers = found
-                return cast(R, program.run([a for a in args if type(a) is EagerTensor], numbers))
-        return cast(R, self._call(args, kwargs))
+                return program.run([a for a in args if type(a) is EagerTensor], numbers)  # type: ignore[no-any-return]
+        return self._call(args, kwargs)  # type: ignore[no-any-return]
 
     def _find_quickly(self, args: Sequence[Any]) -> Found | None:
         """The program for arguments of which none has parts: tensors, numbers, flags, texts."""
-        key, numbers = flat_key(self.parameters.completed(args))
-        variants = None if key is None else self._programs.get(key)
-        return None if variants is None else variants.find(numbers)
+        key, numbers, objects = flat_key(self.parameters.completed(args))
+        if key is None:
+            return None
+        variants = self._shelves.find(key, objects)
+        found = None if variants is None else variants.find(numbers)
+        if found is not None and len(found[0].pattern) == len(args) == len(key):
+            self._quick = found[
+                0
+            ].quick  # all arguments are tensors: the next ones may be like these
+        return found
 
     def _call(self, args: Any, kwargs: Any) -> Any:
         call = Call(self.parameters, *self._bound(args, kwargs))
@@ -237,42 +250,58 @@ class CompiledFunction(Generic[P, R]):
 
     def _find(self, call: Call) -> Found | None:
         """The program for a call, by its key."""
-        variants = self._programs.get(call.key)
+        variants = self._shelves.find(call.key, call.objects)
         return None if variants is None else variants.find(call.numbers)
 
     def _new(self, call: Call) -> Found:
         """A program for a call for which none was found by its key: one of other sizes, or a new one."""
-        variants = self._programs.setdefault(call.key, Variants())
+        shelf, family = self._place_of(call, call.leaves)
+        variants = shelf.programs.setdefault(call.key, Variants(call.objects))
         if (forgiven := variants.forgiven(call.numbers)) is not None:
             return forgiven
         start, before = time.perf_counter(), self._traces
-        why = nearest_changes(self._made, call)
-        for made in self._made:
+        why = self._history.nearest_changes(call)
+        for made in self._history.programs():
             self.varying.update(numbers_that_changed(made.state.places))
         # A trace may change the state that it reads: the call is for what was there before.
         program = self._dimensions.program(
             call.leaves,
-            call.form,
+            family,
             self._dimensions.declared(call.args, call.kwargs),
             lambda leaves: self._kept(self._trace(call, leaves)),
             lambda program: program.admits(call.numbers) is not None,
         )
         variants.add(program)
-        forget(self._programs)
+        forget(shelf.programs)
         for hear in program_listeners:
             hear(self, call, program)
-        if 0 < before < self._traces:
+        if 0 < before < self._traces and not self._is_for_new_instance(why):
             spent = 1000 * (time.perf_counter() - start)
             self._retraces.append(Retrace(self.name, here(), why, spent))
             announce(self._retraces)
         traced = before < self._traces
         return program, program.first_numbers() if traced else program.admits(call.numbers) or ()
 
+    def _is_for_new_instance(self, why: Sequence[Change]) -> bool:
+        """Whether a method was traced for one more instance: each has its programs, so none was in vain."""
+        return self._is_method and [c.cause for c in why if c.path == self.parameters.names[0]] == [
+            Cause.OBJECT
+        ]
+
+    def _place_of(self, call: Call, leaves: Sequence[Any]) -> tuple[Shelf, Family]:
+        """Where programs for leaves like these are kept, and what they share."""
+        key = family_key(leaves, call.form)
+        shelf = self._shelves.home(call.objects, key)
+        return shelf, shelf.families.setdefault(key, Family())
+
     def __getattr__(self, name: str) -> Any:
         """Attributes of the function."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.python_function, name)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._is_method = bool(self.parameters.names)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Compiled methods: the instance is one of the Python values of the signature."""
@@ -315,9 +344,10 @@ class CompiledFunction(Generic[P, R]):
             found = self._find(call)
             if found is None:
                 program = self._kept(self._trace(call, leaves))
-                self._programs.setdefault(call.key, Variants()).add(program)
+                shelf, family = self._place_of(call, leaves)
+                shelf.programs.setdefault(call.key, Variants(call.objects)).add(program)
                 if not all(t.is_static for t in program.pattern):
-                    self._dimensions.keep(leaves, call.form, program)
+                    family.keep(program)
             else:
                 program = found[0]
         return ConcreteFunction(self, call, leaves, program)
@@ -346,7 +376,7 @@ class CompiledFunction(Generic[P, R]):
 
     def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
         """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""
-        varying = numbers_that_vary(call, self._made)
+        varying = numbers_that_vary(call, self._history.programs())
         try:
             return self._traced(call, leaves, varying, compiled)
         except builtins.TypeError as error:
@@ -367,8 +397,11 @@ class CompiledFunction(Generic[P, R]):
         return program
 
     def _kept(self, program: Program) -> Program:
-        used = {p.general for variants in self._programs.values() for p in variants.programs}
-        self._made = [*(p for p in self._made if p in used), program]
+        used = self._used()
+        for made in self._history.programs():
+            if made not in used:
+                self._history.drop(made)
+        self._history.add(program)
         self._traces += 1
         return program
 
@@ -379,8 +412,13 @@ class CompiledFunction(Generic[P, R]):
     @property
     def programs(self) -> list[Program]:
         """One for each signature met so far, and for each Python state; open sizes make no difference."""
-        used = {p.general for variants in self._programs.values() for p in variants.programs}
-        return [program for program in self._made if program in used]
+        used = self._used()
+        return [program for program in self._history.programs() if program in used]
+
+    def _used(self) -> set[Program]:
+        """The programs that calls may find."""
+        kept = (variants for shelf in self._shelves for variants in shelf.programs.values())
+        return {program.general for variants in kept for program in variants.programs}
 
     def ir(self, after: str | None = None) -> Module:
         """The program of the latest signature, as traced or after a pass of the default pipeline.
@@ -388,7 +426,7 @@ class CompiledFunction(Generic[P, R]):
         Raises:
             RuntimeError: the function was not called yet.
         """
-        if not self._made:
+        if not self.programs:
             raise RuntimeError(
                 f"{self.name} was not traced yet", location=here(), hint="call it once"
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from numbers import Number
 from types import MethodType
 from typing import Any
@@ -36,7 +37,9 @@ def leaf_key(leaf: Any) -> Any:
         return kind  # whether its value matters, the program itself says
     if isinstance(leaf, float | complex):
         return kind, repr(leaf)  # -0.0 and 0.0 are equal, NaN is not equal to itself
-    if isinstance(leaf, Number | str | bytes | range | np.generic | np.dtype | TensorShape):
+    if leaf is None or isinstance(
+        leaf, Number | str | bytes | range | np.generic | np.dtype | TensorShape
+    ):
         return kind, leaf
     parts = _parts(leaf)
     return _Identity(leaf) if parts is None else (kind, parts)
@@ -48,10 +51,14 @@ _themselves: set[type] = set()
 _PLAIN = frozenset({bool, str, type(None)})
 
 
-def flat_key(args: Sequence[Any]) -> tuple[tuple[Any, ...] | None, list[Any]]:
-    """The key of arguments of which none has parts, and the numbers among them; None if there are others."""
+def flat_key(args: Sequence[Any]) -> tuple[tuple[Any, ...] | None, list[Any], list[Any]]:
+    """The key of arguments of which none has parts, the numbers among them, the objects that are keys by themselves.
+
+    The key is None if there are others. Objects stand in it by their ``id``: whoever keeps it keeps them.
+    """
     key: list[Any] = []
     numbers: list[Any] = []
+    objects: list[Any] = []
     for value in args:
         kind = type(value)
         if kind is EagerTensor or kind is Tensor:
@@ -62,10 +69,22 @@ def flat_key(args: Sequence[Any]) -> tuple[tuple[Any, ...] | None, list[Any]]:
         elif kind in _PLAIN:
             key.append((kind, value))
         elif kind in _themselves:
-            key.append(_Identity(value))
+            key.append(id(value))
+            objects.append(value)
         else:
-            return None, numbers
-    return tuple(key), numbers
+            return None, numbers, objects
+    return tuple(key), numbers, objects
+
+
+def objects_among(leaves: Sequence[Any]) -> list[Any]:
+    """The objects among arguments or parts of them that are keys by themselves, or whose methods are."""
+    found = []
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            thing = leaf.__self__ if isinstance(leaf, MethodType) else leaf
+            if isinstance(leaf_key(thing), _Identity):
+                found.append(thing)
+    return found
 
 
 def learn(leaf: Any) -> None:
@@ -91,15 +110,25 @@ def _exact_key(leaf: Any) -> Any:
 
 
 class _Identity:
-    """A key for what is no plain value, such as a Variable or a model: the object itself, kept alive."""
+    """A key for what is no plain value, such as a Variable or a model: the object itself, held weakly if that can be.
 
-    __slots__ = ("thing",)
+    Once it is gone, the key equals no other.
+    """
+
+    __slots__ = ("_hash", "_thing")
 
     def __init__(self, thing: Any) -> None:
-        self.thing = thing
+        self._hash = id(thing)
+        try:
+            self._thing: Callable[[], Any] = weakref.ref(thing)
+        except TypeError:
+            self._thing = lambda: thing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.thing is self.thing
+        if not isinstance(other, _Identity):
+            return False
+        thing = self._thing()
+        return self is other or (thing is not None and other._thing() is thing)
 
     def __hash__(self) -> int:
-        return id(self.thing)
+        return self._hash

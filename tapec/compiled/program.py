@@ -30,8 +30,9 @@ from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
+from tapec.runtime.boxes import use as use_boxes
 from tapec.structure import flatten, sized, unflatten
-from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
+from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor, tensor_boxes
 from tapec.tracing import Trace, TracedTensor
 from tapec.type_spec import TensorSpec
 from tapec.variable import Variable
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from tapec.compiled.function import CompiledFunction
 
 R = TypeVar("R")
+
+use_boxes(tensor_boxes())
 
 
 class Program:
@@ -112,11 +115,17 @@ class Program:
         self.is_unconditional = self.recipe is None and not self.state.places
         if self.created_variables or not compiled:
             return  # traced once more before it is compiled: the second trace makes none
-        make = compile_module if owner.jit else evaluated_module
-        self.executable: Executable = make(self.module)
+        self.executable = self._compiled(native=owner.jit)
         # Passes may have had to assume more.
         self.guards = tuple(dict.fromkeys((*self.guards, *self.executable.signature.guards)))
         self._prepare(trace)
+
+    def _compiled(self, *, native: bool) -> Executable:
+        """The program to call: with Tensors, too, unless it has to take Variables' arrays itself."""
+        if not native:
+            return evaluated_module(self.module)
+        boxed = not any(isinstance(c, Variable) for c in self.captures)
+        return compile_module(self.module, boxed=boxed)
 
     def at(self, sizes: Mapping[str, int]) -> Program:
         """This program for given sizes: the same code, with the types of its results."""
@@ -124,6 +133,7 @@ class Program:
             return self
         found = copy.copy(self)
         found.sizes = sizes
+        found.quick = None
         found._output_types = [t.substitute(sizes) for t in self._output_types]
         found._spec = sized(self._spec, self._leaves, sizes)
         return found
@@ -192,6 +202,36 @@ class Program:
         self._has_effects = bool(self.effects)
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
+        #: The program as a call of Tensors alone may run it, with all that a call has to look at; see `_quick_way`.
+        self.quick = self._quick_way()
+
+    def _quick_way(self) -> Callable[..., Any] | None:
+        """A function of arrays and Tensors that gives the results; NotImplemented where `run` has to; None if never.
+
+        It does not look for tapes or inspectors.
+        """
+        native, captures = self.executable.call_boxed, self.captures
+        if (
+            native is None
+            or self._access is not None
+            or self._has_effects
+            or self.recipe is not None
+        ):
+            return None
+        if self.is_unconditional and self._is_single and not captures:
+            return native
+        if not all(isinstance(c, EagerTensor | np.ndarray) for c in captures):
+            return None
+
+        def quick(*args: Any) -> Any:
+            if not self.state.holds():
+                return NotImplemented
+            results = native(*args, *captures)
+            if self._is_single or results is NotImplemented:
+                return results
+            return self._wrap(results if type(results) is list else [results])
+
+        return quick
 
     def refusal(self, numbers: Sequence[Any]) -> list[Change]:
         """Why `admits` gives None."""

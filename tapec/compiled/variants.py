@@ -21,9 +21,10 @@ class Variants:
         programs: those kept.
     """
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, objects: Sequence[Any] = ()) -> None:
+        """None yet. ``objects``: those that the signature has by their ``id``, which is not to be used again."""
         self.programs: list[Program] = []
+        self._objects = tuple(objects)
 
     def find(self, numbers: Sequence[Any]) -> Found | None:
         """The program for these numbers and the state of now, which is the first from now on; None if there is none."""

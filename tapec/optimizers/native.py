@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec import config
 from tapec.compiled.function import compile
+from tapec.compiled.shelves import ENTRY
 from tapec.frames import is_ours
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.errors import TargetError
@@ -71,7 +72,7 @@ def _settings(optimizer: Optimizer) -> Any:
     """All that an update depends on besides variables and gradients; None if that is not known."""
     found: list[Any] = []
     for name, value in vars(optimizer).items():
-        if name in optimizer._MEMOS:
+        if name == ENTRY or name in optimizer._MEMOS:
             continue
         if isinstance(value, LearningRateSchedule):
             if not is_ours(type(value).__module__):

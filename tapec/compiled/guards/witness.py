@@ -42,6 +42,7 @@ from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_us
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of
 from tapec.compiled.retraces import Cause
+from tapec.compiled.shelves import ENTRY
 from tapec.frames import is_ours
 from tapec.module import Module
 from tapec.tensor import Tensor
@@ -357,7 +358,7 @@ class Witness:
         own = own_attributes(thing)
         if not isinstance(thing, type | ModuleType):
             if (self._whole and is_users_class(type(thing))) or is_read_by_others(thing):
-                for name in own.keys() - getattr(type(thing), "_MEMOS", frozenset()):
+                for name in own.keys() - getattr(type(thing), "_MEMOS", frozenset()) - {ENTRY}:
                     self._watch_attribute(thing, path, name, own, READ)
             if isinstance(thing, Module) and not _SEARCHES.isdisjoint(names):
                 self._watch_variables(thing, path, own)
