@@ -51,9 +51,10 @@ _MOST_SEEN = 32
 
 @dataclass(frozen=True)
 class Options:
-    """``max-ops`` bounds the operations of one kernel."""
+    """``max-ops`` bounds the operations of one kernel; without ``reorder``, kernels run in the program's order."""
 
     max_ops: int = 120
+    reorder: bool = True
 
 
 def run(module: Module, options: Options) -> bool:
@@ -98,7 +99,14 @@ class _Fusion:
         """Group, then write the function anew."""
         for op in reversed(self.function.block.ops[:-1]):
             self._assign(op)
-        _write(self.function, ordered(self.function, self.groups, self.outside, self.position))
+        order = ordered(
+            self.function,
+            self.groups,
+            self.outside,
+            self.position,
+            thrifty=self.options.reorder,
+        )
+        _write(self.function, order)
 
     # ---- who reads a value
 

@@ -29,11 +29,17 @@ def ordered(
     groups: Iterable[Group],
     outside: Iterable[Operation],
     position: Mapping[Operation, int],
+    *,
+    thrifty: bool = True,
 ) -> list[Item]:
-    """The kernels, and the operations outside of them, in the order in which they run."""
+    """The kernels, and the operations outside of them, in the order in which they run.
+
+    Without ``thrifty``, that of the program as far as possible.
+    """
     graph = _Graph(function, [*groups, *outside], position)
-    plain, thrifty = graph.sort(thrifty=False), graph.sort(thrifty=True)
-    return thrifty if graph.peak(thrifty) <= graph.peak(plain) else plain
+    plain = graph.sort(thrifty=False)
+    saving = graph.sort(thrifty=True) if thrifty else plain
+    return saving if graph.peak(saving) <= graph.peak(plain) else plain
 
 
 class _Graph:

@@ -24,14 +24,17 @@ from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module
 
 #: Programs in a test; `tests/random_plans.py` takes any number.
-BATCH = 25
+BATCH = 50
 
 
-@pytest.mark.parametrize("start", range(0, 200, BATCH))
-def test_random_programs_give_the_same_bits(start: int) -> None:
+@pytest.mark.parametrize(
+    ("start", "native"),
+    [(0, True), (25, True), *((start, False) for start in range(50, 300, BATCH))],
+)
+def test_random_programs_give_the_same_bits(start: int, native: bool) -> None:
     """With a planner, without one, and with all free bytes poisoned."""
-    for seed in range(start, start + BATCH):
-        found = outcomes(program(seed), seed)
+    for seed in range(start, start + (25 if native else BATCH)):
+        found = outcomes(program(seed), seed, native=native)
         assert found["on"] == found["off"] == found["poisoned"], f"program {seed}"
 
 

@@ -16,13 +16,14 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
 )
 
 
-def first_fit(buffers: Sequence[Buffer], tries: int = 0) -> Plan:
+def first_fit(buffers: Sequence[Buffer], tries: int = 0, slack: float = 0.0) -> Plan:
     """The best plan of a few orders, always the same.
 
     Args:
         buffers: what to place.
         tries: how many more orders to try for each of the usual ones, if these waste any bytes. Each brings forward
             what stuck out of the last plan, as in Joslin and Clements, Squeaky Wheel Optimization (1999).
+        slack: the share of the bound that a plan may waste without that more is tried.
     """
     best = Plan((), 0, most_alive(buffers))
     for key in _ORDERS:
@@ -33,7 +34,7 @@ def first_fit(buffers: Sequence[Buffer], tries: int = 0) -> Plan:
             total = max(ends, default=0)
             if not best.offsets or total < best.total:
                 best = Plan(tuple(offsets), total, best.bound)
-            if best.is_optimal:
+            if best.total <= best.bound * (1 + slack):
                 return best
             order = _forward(order, [end > best.bound for end in ends])
     return best
