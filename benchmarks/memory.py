@@ -130,8 +130,8 @@ def main() -> None:
             )
         ]
         print(
-            f"\ntrain steps, geometric means: {share[0]:.1%} less than the baseline; fusion alone saves {share[1]:.1%}, "
-            f"reordering {share[2]:.1%} of the rest"
+            f"\ntrain steps, geometric means: {share[0]:.1%} less than the baseline; fusion alone saves "
+            f"{share[1]:.1%}, reordering {share[2]:.1%} of the rest"
         )
     bounds = [f.arena / f.ordered for f in found.values()]
     print(f"arena over lower bound: geometric mean {mean(bounds):.4f}, worst {max(bounds):.4f}")

@@ -50,6 +50,7 @@ HEAVY = {
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "click": ["tapec/cli"],
+    "matplotlib": ["tapec/inspection/memory_map.py"],  # a picture as PNG, if it is installed
     "rich": ["tapec/explanations/report.py", "tapec/tables.py"],  # tables of its console
 }
 LIGHT = {"numpy", "ml_dtypes", "tapec"}

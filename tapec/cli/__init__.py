@@ -26,6 +26,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "flops": ("tapec.cli.flops:flops", "Count what the compiled FUNCTION in FILE computes"),
     "ir": ("tapec.cli.ir:ir", "Show the program of the compiled FUNCTION that FILE defines."),
     "lint": ("tapec.cli.lint:lint", "Find what the compiled FUNCTION in FILE hardly means"),
+    "mem": (
+        "tapec.cli.mem:mem",
+        "Show the memory of a call of the compiled FUNCTION, and a picture.",
+    ),
     "nan": (
         "tapec.cli.scripts:nan",
         "Run the script FILE until an operation makes a NaN or an infinity",

@@ -50,6 +50,7 @@ from tapec.recording import (
 from tapec.tensor import EagerTensor
 
 if TYPE_CHECKING:
+    from tapec.compiled.buffers import ProgramMemory
     from tapec.compiled.lowering import Lowered
     from tapec.compiled.profile import Profile
 
@@ -357,6 +358,17 @@ class CompiledFunction(Generic[P, R]):
         from tapec.compiled.lowering import Lowered  # as above
 
         return Lowered(self.trace(*args, **kwargs))
+
+    def memory(self, *args: Any, **kwargs: Any) -> ProgramMemory:
+        """What memory a call with arguments like these (see `trace`) takes, and which lines own it at the peak.
+
+        Without arguments, what the latest program takes, if there is one. Shown in a notebook it is a picture.
+        """
+        if not (args or kwargs) and self._made:
+            from tapec.compiled.lowering import Lowered  # as above
+
+            return Lowered(self.ir()).memory()
+        return self.lower(*args, **kwargs).memory()
 
     def profile(self, *args: P.args, **kwargs: P.kwargs) -> Profile:
         """How long each kernel of a call with these arguments takes, with the line of yours that it computes.

@@ -1,0 +1,90 @@
+"""``tapec mem``: what memory a call takes, which lines own it when most is in use, and a picture of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tapec.cli.target import Target, target_argument
+from tapec.compiled.buffers import Buffer, ProgramMemory
+from tapec.compiled.lowering import Lowered
+from tapec.inspection.memory_map import save_png
+
+
+@click.command()
+@target_argument
+@click.option("--all", "every", is_flag=True, help="List all that is in the arena at some time.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
+@click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Write it as PNG.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def mem(target: Target, every: bool, svg: Path | None, png: Path | None, as_json: bool) -> None:
+    """Show the memory that a call of the compiled FUNCTION in FILE takes.
+
+    The picture has operations from left to right and the bytes of the arena upwards; a rectangle is a value, by letter
+    in the list of those that are alive when most bytes are in use.
+    """
+    memory = Lowered(target.module).memory()
+    if svg is not None:
+        svg.write_text(memory.svg(), encoding="utf-8")
+    if png is not None:
+        save_png(memory, png)
+    if as_json:
+        click.echo(json.dumps(_fields(memory), indent=1))
+        return
+    if every:
+        click.echo(str(memory))
+        return
+    click.echo(f"peak        {_text(memory.peak)} bytes, all that a call touches")
+    click.echo(f"arena       {_text(memory.arena)} bytes{_ratio(memory)}")
+    click.echo(
+        f"lower bound {_text(memory.lower_bound)} bytes, the most that are alive at one time"
+    )
+    click.echo(f"parameters  {_text(memory.states)} bytes, updated in place")
+    click.echo(f"arguments   {_text(memory.arguments)} bytes, only read")
+    click.echo(f"results     {_text(memory.results)} bytes\n")
+    if memory.buffers:
+        click.echo(f"{memory.picture()}\n\n{memory.peak_table().text()}")
+
+
+def _ratio(memory: ProgramMemory) -> str:
+    arena, bound = memory.arena, memory.lower_bound
+    if not isinstance(arena, int) or not isinstance(bound, int) or not bound:
+        return ""
+    return f", {arena / bound:.4f} of the lower bound"
+
+
+def _text(size: Any) -> str:
+    return f"{size:,}" if isinstance(size, int) else str(size)
+
+
+def _fields(memory: ProgramMemory) -> dict[str, Any]:
+    sizes = ("peak", "arena", "lower_bound", "states", "arguments", "results", "peak_at")
+    return {
+        **{name: _plain(getattr(memory, name)) for name in sizes},
+        "alive": [_buffer(b) for b in memory.alive],
+        "buffers": [_buffer(b) for b in memory.buffers],
+    }
+
+
+def _buffer(buffer: Buffer) -> dict[str, Any]:
+    place = buffer.location
+    return {
+        "name": buffer.name,
+        "type": buffer.type,
+        "bytes": _plain(buffer.bytes),
+        "offset": _plain(buffer.offset),
+        "first": buffer.first,
+        "last": buffer.last,
+        "kind": buffer.kind,
+        "made_by": buffer.made_by,
+        "file": None if place is None else place.file,
+        "line": None if place is None else place.line,
+    }
+
+
+def _plain(size: Any) -> Any:
+    """A number, or the text of a size that is open."""
+    return size if isinstance(size, int | float) else str(size)
