@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "lint": ("tapec.cli.lint:lint", "Find what the compiled FUNCTION in FILE hardly means"),
     "mem": (
         "tapec.cli.mem:mem",
-        "Show the memory of a call of the compiled FUNCTION, and a picture.",
+        "Show the memory that a call of the compiled FUNCTION in FILE takes.",
     ),
     "nan": (
         "tapec.cli.scripts:nan",
