@@ -201,6 +201,16 @@ class Op:
         """Whether `batch` makes one large operation of it, better than many small ones, and not these side by side."""
         return False
 
+    def prepared(
+        self, b: Builder, op: Operation, fixed: Sequence[bool]
+    ) -> tuple[Value, Value] | None:
+        """The operation written anew, better where it runs again and again with some operands ``fixed``.
+
+        Returns:
+            What can be made of a fixed operand once, and the result; None if there is nothing to make.
+        """
+        return None
+
     def batch_sum(self, b: Builder, operands: Sequence[Value], **attrs: Any) -> Value:
         """The sum, over a leading axis that all operands have, of what the operation gives for each (`sums_batch`)."""
         raise NotImplementedError(f"{self.name} does not sum a batch")

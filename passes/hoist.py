@@ -1,6 +1,6 @@
 """Take out of loops what need not be done turn by turn.
 
-Five things leave a loop, or go from one to another:
+Seven things leave a loop, or go from one to another:
 
 - What does not change from turn to turn is computed once, in front of the loop.
 - A product of a row with what does not change (an RNN's input times its weights) becomes one product of all rows, in
@@ -12,6 +12,9 @@ Five things leave a loop, or go from one to another:
   all rows. The rows are kept for that, if they are no larger than the sum, which each turn would read and write.
 - What a loop back computes of rows that a loop there has kept, products above all, that loop has computed before: it
   keeps them too. `tapec.ir.ops.repetition` writes such loops, which begin each turn with the turn there.
+- What both compute of these in many instructions (the gates of a cell, of a product) is kept instead of them, if it is
+  no larger and nothing else of them is read.
+- A matrix that is the same in all turns, and lies the wrong way round for a product, is turned once.
 
 Rows are kept only where it is known how many there are and how large, and up to `Options.room` bytes in each case.
 The order in which numbers are added changes, so results are equal but for rounding.
@@ -19,16 +22,20 @@ The order in which numbers are added changes, so results are equal but for round
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.batching import batch_operations
 from tapec.ir.builder import Builder
 from tapec.ir.compare import exact
 from tapec.ir.core import Block, Module, Operation, Value, clone_operation
+from tapec.ir.op import Elementwise
 from tapec.ir.ops.arith import Add
 from tapec.ir.ops.repetition import Loop
 from tapec.passes.turns import Change, Turns, behind, changed_loop, with_stacks
+
+#: Turns that are too few to make something for them.
+_FEW_TURNS = 3
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ def _visit(block: Block, room: int) -> bool:
     for op in list(block.ops):
         for region in op.regions:
             changed |= _visit(region.block, room)
-    for step in (_share, _lift, _stack, _gather, _release):
+    for step in (_share, _continue, _lift, _stack, _gather, _release, _prepare):
         for op in [op for op in block.ops if isinstance(op.defn, Loop)]:
             changed |= step(Turns(op), room)
     return changed
@@ -291,11 +298,50 @@ def _sums(turns: Turns) -> dict[int, Operation]:
     return found
 
 
+# ---- what lies the wrong way round
+
+
+def _prepare(turns: Turns, room: int) -> bool:
+    """Make of what does not change, in front of the loop, what an operation reads best in every turn."""
+    if 0 < turns.length < _FEW_TURNS:
+        return False
+    same: dict[Value, Value] = {}
+    assert turns.op.block is not None
+    outer = Builder(turns.op.block, before=turns.op)
+    for op in list(turns.body.ops[:-1]):
+        b = Builder(turns.body, before=op)
+        with b.at(op.location):
+            found = op.defn.prepared(b, op, [v in turns.same for v in op.operands])
+        if found is not None:
+            made, result = found
+            assert made.op is not None
+            mapping = dict(turns.same)
+            outer.insert(clone_operation(made.op, mapping))
+            same[made] = mapping[made]
+            op.replace([result])
+    if same:
+        changed_loop(turns, Change(same=same))
+    return bool(same)
+
+
 # ---- what another loop has computed
 
 
+#: Gives the loop as it is to be if it takes something from another one; None if there is nothing to take.
+Taking = Callable[[Turns, Turns, int], Turns | None]
+
+
 def _share(turns: Turns, room: int) -> bool:
-    """Let a loop take from those in front of it what both compute of the same rows."""
+    """Let a loop take from those in front of it the products that both compute of the same rows."""
+    return _taken(turns, room, _shared)
+
+
+def _continue(turns: Turns, room: int) -> bool:
+    """Let a loop take from those in front of it what both make of rows, in the place of these."""
+    return _taken(turns, room, _continued)
+
+
+def _taken(turns: Turns, room: int, take: Taking) -> bool:
     if not turns.certain:
         return False
     sources = dict.fromkeys(stack.op for stack in turns.rows.values() if stack.op is not None)
@@ -304,7 +350,7 @@ def _share(turns: Turns, room: int) -> bool:
         if isinstance(source.defn, Loop):
             other = Turns(source)
             if other.certain and other.length == turns.length:
-                found = _shared(turns, other, room)
+                found = take(turns, other, room)
                 turns = found or turns
                 changed |= found is not None
     return changed
@@ -322,6 +368,41 @@ def _shared(turns: Turns, other: Turns, room: int) -> Turns | None:
     op = turns.op
     _, stacks = with_stacks(other, list(wanted))
     return changed_loop(Turns(op), Change(rows={v: stacks[twins[v]] for v in ends}))
+
+
+def _continued(turns: Turns, other: Turns, room: int) -> Turns | None:
+    """The loop with what the other one makes of rows that it keeps for this one alone; None without such rows."""
+    twins = _twins(turns, other)
+    for row, stack in turns.rows.items():
+        if stack.op is not other.op or set(stack.users) != {turns.op}:
+            continue
+        ends = _costly_ends(turns, row, twins)
+        wanted = dict.fromkeys(twins[v] for v in ends)
+        kept = [v for v in wanted if other.stack_of(v) is None]
+        size, freed = turns.bytes(kept), turns.bytes([row])
+        if not ends or size is None or freed is None or size > freed or not other.fits(kept, room):
+            continue
+        op = turns.op
+        _, stacks = with_stacks(other, list(wanted))
+        return changed_loop(Turns(op), Change(rows={v: stacks[twins[v]] for v in ends}))
+    return None
+
+
+def _costly_ends(turns: Turns, row: Value, twins: Mapping[Value, Value]) -> list[Value]:
+    """Values with twins of many instructions each, through which alone a row is read; none if there is another way."""
+    ends: dict[Value, None] = {}
+    todo = [row]
+    while todo:
+        for user in todo.pop().users:
+            if not _is_free(user) or len(user.results) != 1 or user.result not in twins:
+                return []
+            if isinstance(user.defn, Elementwise) and user.defn.costly:
+                ends[user.result] = None
+            elif user.defn.cheap:
+                todo.append(user.result)
+            else:
+                return []
+    return list(ends)
 
 
 def _twins(turns: Turns, other: Turns) -> dict[Value, Value]:

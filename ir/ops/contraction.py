@@ -103,6 +103,18 @@ class MatMul(SumOfProducts):
                 raise
         return TensorType(a.dtype, (*a.shape[:-2], m, n))
 
+    def prepared(
+        self, b: Builder, op: Operation, fixed: Sequence[bool]
+    ) -> tuple[Value, Value] | None:
+        """The second matrix is turned once, which else is done in blocks each time."""
+        x, y = op.operands
+        if fixed[0] or not fixed[1] or not op.attrs.get("transpose_b"):
+            return None
+        rank = y.tensor.rank
+        turned = b.transpose(y, permutation=(*range(rank - 2), rank - 1, rank - 2))
+        product = b.matmul(x, turned, **{**op.attrs, "transpose_b": False})
+        return turned, product
+
     def evaluate(self, *arrays: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
         """`numpy.matmul`."""
         a, b = arrays
