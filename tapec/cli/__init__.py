@@ -24,6 +24,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "diff": ("tapec.cli.diff:diff", "Show what changed between two programs, by value."),
     "doctor": ("tapec.cli.doctor:doctor", "Try tapec out on this machine"),
     "flops": ("tapec.cli.flops:flops", "Count what the compiled FUNCTION in FILE computes"),
+    "html": (
+        "tapec.cli.html:html",
+        "Write a page with your source, the program after each pass that changed it",
+    ),
     "ir": ("tapec.cli.ir:ir", "Show the program of the compiled FUNCTION that FILE defines."),
     "lint": ("tapec.cli.lint:lint", "Find what the compiled FUNCTION in FILE hardly means"),
     "mem": (

@@ -32,7 +32,9 @@ _LEVELS = {"tensor": None, "kernels": "plan", "loops": "lower"}
 )
 @click.option("--unchanged", is_flag=True, help="With --all: also after those that did not.")
 @click.option("--grep", metavar="REGEX", help="Only lines in which this is found.")
-@click.option("--around", metavar="VALUE", help="Only what a value is made of, and who reads it.")
+@click.option(
+    "--around", "near", metavar="VALUE", help="Only what a value is made of, and who reads it."
+)
 @click.option("--source", is_flag=True, help="Show your line at the right margin.")
 @click.option("--costs", is_flag=True, help="Show bytes and flops at the right margin.")
 @click.option("--cost", is_flag=True, help="Show its arithmetic and memory traffic, by kernel.")
@@ -47,7 +49,7 @@ def ir(
     every: bool,
     unchanged: bool,
     grep: str | None,
-    around: str | None,
+    near: str | None,
     source: bool,
     costs: bool,
     cost: bool,
@@ -80,7 +82,8 @@ def ir(
         stages = [s for s in snapshots(target.module, locs=locs) if s.changed or unchanged]
     else:
         stages = [_stage(target, after or _LEVELS.get(level or ""), locs, full_constants)]
-    shown = [(stage, _chosen(stage, grep, around)) for stage in stages]
+    wanted = _values(stages, near)
+    shown = [(stage, _chosen(stage, grep, wanted)) for stage in stages]
     if as_json:
         click.echo(json.dumps([_as_json(stage, lines) for stage, lines in shown], indent=1))
         return
@@ -100,16 +103,28 @@ def _stage(target: Target, after: str | None, locs: bool, full_constants: bool) 
     return Snapshot(after or "input", True, 0.0, sum(1 for _ in module.walk()), lines)
 
 
+def _values(stages: Sequence[Snapshot], text: str | None) -> str | None:
+    """The value that is asked for.
+
+    Raises:
+        WrongTarget: no stage has it.
+    """
+    if text is None:
+        return None
+    known = {name: None for stage in stages for line in stage.lines for name in line.defines}
+    name = text.removeprefix("%")
+    # As `--all` calls it: a number of one stage is none of another.
+    for found in (name, f"v{name}"):
+        if found in known:
+            return found
+    names = [f"%{value}" for value in known]
+    shown = ", ".join(names if len(names) <= 12 else [*names[:6], "…", *names[-5:]])
+    raise WrongTarget(f"the program has no value {text}: it has {shown}")
+
+
 def _chosen(stage: Snapshot, grep: str | None, name: str | None) -> Sequence[Line]:
     """The lines of a stage that are asked for."""
-    lines: Sequence[Line] = stage.lines
-    if name is not None:
-        try:
-            lines = around(lines, name.removeprefix("%"))
-        except KeyError:
-            if stage.stage == "input":
-                raise WrongTarget(_no_value(lines, name)) from None
-            lines = []
+    lines: Sequence[Line] = stage.lines if name is None else around(stage.lines, name)
     if grep is not None:
         try:
             pattern = re.compile(grep)
@@ -117,12 +132,6 @@ def _chosen(stage: Snapshot, grep: str | None, name: str | None) -> Sequence[Lin
             raise WrongTarget(f"--grep: {grep!r} is no regular expression: {error}") from None
         lines = [line for line in lines if pattern.search(line.text)]
     return lines
-
-
-def _no_value(lines: Sequence[Line], name: str) -> str:
-    known = [f"%{value}" for line in lines for value in line.defines]
-    shown = ", ".join(known if len(known) <= 12 else [*known[:6], "…", *known[-5:]])
-    return f"the program has no value {name}: it has {shown}"
 
 
 def _as_json(stage: Snapshot, lines: Sequence[Line]) -> dict[str, Any]:

@@ -128,14 +128,8 @@ def short(number: DimLike) -> str:
 
 
 def around(lines: Sequence[Line], name: str) -> list[Line]:
-    """The lines that define a value, what it is made of, and who reads it; in order.
-
-    Raises:
-        KeyError: no line defines a value of that name.
-    """
+    """The lines that define a value, what it is made of, and who reads it; in order."""
     own = [line for line in lines if name in line.defines]
-    if not own:
-        raise KeyError(name)
     wanted = {v for line in own for v in line.reads}
     return [
         line
