@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tapec.ir.dims import (
     Atom,
     Dim,
     DimLike,
+    Quotient,
     Symbol,
     bounds,
     coefficient,
@@ -82,6 +84,8 @@ class LoopValues:
         #: Where along a vectorised loop an index enters or leaves a range that it is held to: a loop that is split
         #: there knows which it is.
         self.breaks: set[int] = set()
+        #: Loops, by their symbols, in which every so many turns something happens that does not in the others.
+        self.periods: dict[Symbol, int] = {}
         self.frames = [Frame(function.block, 0)]
         self._fresh = count()
         self._depths: dict[Value, int] = {}
@@ -346,7 +350,15 @@ class LoopValues:
         if not tests:
             return self.constant(True, BOOL)
         self._break(index, low, high)
+        self._note_period(index)
         return tests[0] if len(tests) == 1 else self.and_(*tests)
+
+    def _note_period(self, index: DimLike) -> None:
+        """Note how often a loop brings a remainder to the same value."""
+        atom = index.terms[0][0][0] if isinstance(index, Dim) and index.terms[0][0] else None
+        if isinstance(atom, Quotient) and atom.remainder and isinstance(atom.denominator, int):
+            for of in symbols(atom.numerator):
+                self.periods[of] = lcm(self.periods.get(of, 1), atom.denominator)
 
     def _break(self, index: DimLike, *places: DimLike) -> None:
         """Note where the vectorised loop brings an index to these places."""

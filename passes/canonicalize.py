@@ -1,6 +1,7 @@
 """Rewrite to simpler forms of exactly equal value, and compute what is known.
 
-The rules are in `tapec.passes.algebra`, `tapec.passes.layout` and `tapec.passes.flow`; here are those about
+The rules are in `tapec.passes.algebra`, `tapec.passes.layout`, `tapec.passes.windows` and
+`tapec.passes.flow`; here are those about
 constants. A mark of a tape is not looked through: what it marks stays distinct until `prune`.
 """
 
@@ -25,6 +26,7 @@ from tapec.passes.algebra import RULES as ALGEBRA
 from tapec.passes.flow import RULES as FLOW
 from tapec.passes.layout import RULES as LAYOUT
 from tapec.passes.rewrite import Replacement, Rewriter, Rule, plain, producer, splat
+from tapec.passes.windows import RULES as WINDOWS
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def _rewriter(limit: int) -> Rewriter:
         Rule("f(full(c)) -> full(f(c))", Elementwise, _computed_once),
         Rule("f(constant) -> constant", Op, fold),
     )
-    return Rewriter((*constants, *ALGEBRA, *LAYOUT, *FLOW))
+    return Rewriter((*constants, *ALGEBRA, *LAYOUT, *WINDOWS, *FLOW))
 
 
 def _nothing(b: Builder, op: Operation) -> Replacement:

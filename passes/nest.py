@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
 from tapec.ir.core import Function, Operation, Value
-from tapec.ir.dims import bounds
+from tapec.ir.dims import DimLike, Symbol, bounds, symbols
 from tapec.ir.errors import PassError, TargetError
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, RUNS, Elementwise, Index
@@ -18,6 +20,7 @@ from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
 from tapec.passes.access import block_accesses, is_by_rows, loops_of
 from tapec.passes.contraction import lower_contraction
+from tapec.passes.products import each
 from tapec.passes.schedule import core_of
 from tapec.passes.tiling import Tiling, size
 
@@ -29,8 +32,13 @@ _ENOUGH_TURNS = 8
 _LONGEST_ROW = 1 << 14
 
 
+#: Operations of loops whose turns are written out, at most.
+_MOST_WRITTEN_OUT = 600
+
 #: An element, a buffer, and the index in it.
 _Store = tuple[Value, Value, Index]
+#: The first index of a loop's turn, and how many it stands for.
+_Turn = tuple[DimLike, int]
 
 
 @dataclass
@@ -71,6 +79,8 @@ class KernelWriter:
         self.outputs = self.buffers[len(op.operands) :]
         self._arrays: dict[Operation, Value] = {}
         self._product: _Product | None = None
+        #: By axis the symbol of its loop, where the loops are in the axes' order.
+        self._turns: list[Symbol | None] = []
         #: Values that wait in memory row by row, with how many loops are around a row.
         self._rows = self._values_by_rows()
 
@@ -91,6 +101,10 @@ class KernelWriter:
     def _best_loops(self) -> None:
         """Lanes along the last axis; where they would be far apart in memory, the best of what else there is."""
         k = self._loops(vector=True)
+        phases = self._phases(k)
+        if phases:
+            self._start_again()
+            k = self._loops(vector=True, phases=phases)
         tries: list[tuple[float, Function]] = [(k.gathers, self.function)]
         if k.gathers and 0 < len(k.breaks) <= _MOST_BREAKS:
             self._start_again()
@@ -109,6 +123,23 @@ class KernelWriter:
                 self._start_again()
                 tries = [(self._loops(vector=True, order=order).gathers, self.function)]
         self._rebind(min(tries, key=lambda pair: pair[0])[1])
+
+    def _phases(self, k: LoopBuilder) -> dict[int, int]:
+        """For axes along which turns differ in a pattern, how many turns it has: these are written out, each by itself.
+
+        So what is known of each, such as which element of a window it is, is known when the code is written, and what
+        they read together is read once.
+        """
+        space = self.space
+        if self._rows or any(r.tensor.shape != space for r in self.op.results):
+            return {}
+        found: dict[int, int] = {}
+        for axis, of in enumerate(self._turns):
+            extent, period = space[axis], k.periods.get(of, 1) if of else 1
+            if period > 1 and axis != _vector_axis(space) and isinstance(extent, int):
+                found[axis] = period
+        copies = prod(found.values())
+        return found if copies * len(self.block.ops) <= _MOST_WRITTEN_OUT else {}
 
     def _order(self) -> tuple[int, ...]:
         """An order of the loops in which gathers use all of a cache line before the next is needed.
@@ -211,11 +242,17 @@ class KernelWriter:
     # ---- loops
 
     def _loops(
-        self, *, vector: bool, breaks: Iterable[int] = (), order: Sequence[int] = ()
+        self,
+        *,
+        vector: bool,
+        breaks: Iterable[int] = (),
+        order: Sequence[int] = (),
+        phases: Mapping[int, int] = MappingProxyType({}),
     ) -> LoopBuilder:
         """All indices of the results, one after the other or several at a time.
 
-        ``breaks`` are where the loop over the last axis is split; ``order`` is that of the loops, if not the axes'.
+        ``breaks`` are where the loop over the last axis is split; ``order`` is that of the loops, if not the axes';
+        ``phases`` how many turns of an axis are written out.
         """
         k = self._builder()
         space = self.space
@@ -226,24 +263,35 @@ class KernelWriter:
         place = {axis: n for n, axis in enumerate(order)}
         last = _vector_axis(space)
         shared = self._shared(space, order)
+        self._turns = []
 
-        def nest(turns: Index) -> None:
-            stores: Sequence[_Store] = ()
+        def nest(turns: tuple[_Turn, ...]) -> None:
+            stores: list[_Store] = []
             if natural or len(turns) == len(space):
                 # Computed before loops inside write over what is read; written after these have read the old values.
-                index = tuple(turns[place[axis]] for axis in range(len(turns)))
-                stores = self._stores(k, index)
+                placed = [turns[place[axis]] for axis in range(len(turns))]
+                for index in product(*map(_indices, placed)):
+                    stores += self._stores(k, index)
             if len(turns) < len(space):
                 axis = order[len(turns)]
                 extent = space[axis]
                 inside = sorted(n for n in breaks if isinstance(extent, int) and 0 < n < extent)
+                phase = phases.get(axis, 1)
+
+                def turn(i: DimLike) -> None:
+                    if natural and len(self._turns) == len(turns):
+                        self._turns.append(next(symbols(i), None))
+                    nest((*turns, (i * phase, phase)))
+
                 k.along(
-                    extent,
-                    lambda i: nest((*turns, i)),
+                    extent // phase,
+                    turn,
                     vector=vector and axis == last and k.lanes > 1,
                     parallel=axis == shared,
                     splits=inside if axis == last else (),
                 )
+                if phase > 1:
+                    each(k, extent // phase * phase, extent, lambda i: nest((*turns, (i, 1))))
             for store in stores:
                 k.store(*store)
 
@@ -408,6 +456,12 @@ class KernelWriter:
             array = op.attrs["value"].reshape(type.tensor.static_shape)
             self._arrays[op] = k.table(array, type.dtype)
         return self._arrays[op]
+
+
+def _indices(turn: _Turn) -> list[DimLike]:
+    """What a turn of a loop stands for."""
+    first, count = turn
+    return [first + n for n in range(count)]
 
 
 def _vector_axis(space: Shape) -> int:

@@ -130,6 +130,16 @@ PROGRAMS: dict[str, tuple[int, str]] = {
           return %0
         }""",
     ),
+    "what stands apart": (
+        1,
+        """func @f(%x: f32[3,2,ROW], %y: f32[3,2,ROW]) -> f32[7,6,ROW] {
+          %0 = neg %x : f32[3,2,ROW]
+          %1 = pad %0 {value = 0.5, low = [0, 1, 0], high = [2, 1, 0], interior = [1, 2, 0]} : f32[7,6,ROW]
+          %2 = pad %y {value = 0.0, low = [1, 2, 0], high = [1, 0, 0], interior = [1, 2, 0]} : f32[7,6,ROW]
+          %3 = add %1, %2 : f32[7,6,ROW]
+          return %3
+        }""",
+    ),
     "parts side by side": (
         1,
         """func @f(%x: f32[3,ROW], %y: f32[3,5]) -> f32[3,ALL] {

@@ -32,6 +32,7 @@ class Pad(Movement):
     """``x`` amid ``value``: ``low`` of them before, ``high`` after, ``interior`` between."""
 
     name = "pad"
+    costly = False
 
     def infer(
         self,
@@ -112,13 +113,14 @@ class Pad(Movement):
             if low == 0 and high == 0 and between == 0:
                 index.append(j)
                 continue
-            reach = span(n, between + 1)
+            place, rest = (j - low) // (between + 1), (j - low) % (between + 1)
+            if isinstance(rest, int) and rest != 0:
+                return value
+            if rest != 0:
+                inside.append(k.inside(rest, 0, 1))
+            inside.append(k.inside(place, 0, n))
             # Loads must stay within the operand also where their value is not used.
-            position = k.clamp(j - low, 0, reach - 1)
-            inside.append(k.inside(j - low, 0, reach))
-            if between:
-                inside.append(k.inside(position % (between + 1), 0, 1))
-            index.append(position // (between + 1))
+            index.append(k.clamp(place, 0, n - 1))
         element: Value = x[tuple(index)]
         for condition in inside:
             element = k.where(condition, element, value)
