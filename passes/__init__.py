@@ -73,6 +73,8 @@ PIPELINES = {
     "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, hoist, canonicalize, "
     "cse, dce, fuse, schedule, plan, lower, poll",
 }
+#: For other machines: nobody stops a program there.
+PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (
     "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, dce"

@@ -18,6 +18,7 @@ from tapec import operators as operators
 from tapec.absent import missing
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
+    from tapec import aot as aot
     from tapec import autodiff as autodiff
     from tapec import autograph as autograph
     from tapec import bitwise as bitwise
@@ -164,6 +165,7 @@ _TABLE = {
 }
 
 _NAMESPACES = (
+    "aot",
     "autodiff",
     "autograph",
     "bitwise",

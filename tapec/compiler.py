@@ -21,7 +21,15 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.errors import PassError
 from tapec.ir.printer import print_module
 from tapec.passes import PIPELINES
-from tapec.runtime import TARGETS, Cache, Executable, evaluated, find_program, is_mismatch
+from tapec.runtime import (
+    TARGETS,
+    Cache,
+    Executable,
+    VectorUnit,
+    evaluated,
+    find_program,
+    is_mismatch,
+)
 from tapec.runtime import compile_module as compile_loops
 from tapec.runtime.sources import version_of
 
@@ -129,18 +137,22 @@ def lowered(
     after: str | None = None,
     observers: Sequence[Observer] = (),
     pipeline: str = "default",
+    unit: VectorUnit | None = None,
 ) -> Module:
-    """A copy of the module after a pipeline, or after the last run of the pass named ``after`` in it."""
+    """A copy of the module after a pipeline, or after the last run of the pass named ``after`` in it.
+
+    ``unit`` are the vectors of the machine that it is for; this one's if None.
+    """
     from tapec.passes.pipeline import run_pipeline  # who finds a program needs no passes
 
     copy = clone_module(module)
-    run_pipeline(copy, _stages(after, pipeline, _text(pipeline)), observers)
+    run_pipeline(copy, _stages(after, pipeline, _text(pipeline, unit)), observers)
     return copy
 
 
-def _text(pipeline: str) -> str:
-    """A pipeline for this machine."""
-    unit = TARGETS["cpu"].vectors()
+def _text(pipeline: str, unit: VectorUnit | None = None) -> str:
+    """A pipeline for this machine, or for one with other vectors."""
+    unit = unit or TARGETS["cpu"].vectors()
     options = f"schedule{{vector-bytes={unit.bytes},masked={str(unit.masked).lower()}}}"
     text = PIPELINES[pipeline].replace("schedule", options)
     return text.replace("plan,", "plan, poison,") if config.poison() else text

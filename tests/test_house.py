@@ -39,6 +39,7 @@ MAY_IMPORT = {
 HEAVY = {
     "llvmlite": [
         "runtime/cpu/jit.py",  # turns LLVM text into native code
+        "runtime/aot/emission.py",  # the same for other machines
         "runtime/cpu/adoption.py",  # takes in what Numba made
         "tapec/kernels/numba_code.py",  # where a function of Numba's is
     ],

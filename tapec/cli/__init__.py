@@ -19,6 +19,10 @@ from tapec.ir.errors import TapecError
 #: Command → where it is, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "bench": ("tapec.cli.bench:bench", "Time the compiled FUNCTION in FILE"),
+    "build": (
+        "tapec.cli.build:build",
+        "Make objects and C headers of functions, for other machines.",
+    ),
     "cache": ("tapec.cli.cache:cache", "Look at the folder of compiled programs, or empty it."),
     "config": ("tapec.cli.tables:config", "List the settings."),
     "diff": ("tapec.cli.diff:diff", "Show what changed between two programs, by value."),
@@ -52,6 +56,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Run the script FILE and list why its compiled functions were traced again",
     ),
     "run": ("tapec.cli.run:run", "Run the entry of the program in FILE and show its results."),
+    "targets": ("tapec.cli.build:targets", "List the machines to build for, and what each lacks."),
     "verify": (
         "tapec.cli.verify:verify",
         "Check the program of the compiled FUNCTION in FILE, and what becomes of it.",

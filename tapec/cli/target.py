@@ -132,7 +132,7 @@ def find_target(where: str, shapes: str | None = None, arg: Sequence[str] = ()) 
     if not positional and not named:
         return _called(Path(file), name)
     with as_program(Path(file)):
-        function = _function(runpy.run_path(file, run_name=Path(file).stem), name, file)
+        function = function_of(runpy.run_path(file, run_name=Path(file).stem), name, file)
         specs = {key: Tensor(None, type) for key, type in named.items()}
         module = function.trace(*(Tensor(None, type) for type in positional), **specs)
         return Target(module, Path(file), function, given=(positional, named))
@@ -165,7 +165,7 @@ def _called(file: Path, name: str) -> Target:
         raise WrongTarget(f"{file} ended before it called {name}: exit code {end.code}") from end
     finally:
         program_listeners.remove(hear)
-    function = _function(names, name, str(file))
+    function = function_of(names, name, str(file))
     if function.programs:  # of another name than the function in it
         return Target(function.programs[-1].module, file, function)
     if function.input_signature is not None:
@@ -188,7 +188,7 @@ def as_program(file: Path, *args: str) -> Iterator[None]:
         sys.argv, sys.path[:] = argv, path
 
 
-def _function(names: dict[str, Any], name: str, file: str) -> Any:
+def function_of(names: dict[str, Any], name: str, file: str) -> Any:
     """The compiled function of that name."""
     first, *rest = name.split(".")
     try:

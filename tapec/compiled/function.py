@@ -316,9 +316,13 @@ class CompiledFunction(Generic[P, R]):
                 of the ``input_signature``.
             kwargs: as in a call.
         """
+        return self.traced(*args, **kwargs).module
+
+    def traced(self, *args: Any, **kwargs: Any) -> Program:
+        """The same with what the program reads from outside; it has no code."""
         call, leaves = self._specified(args, kwargs)
         with self._lock:
-            return self._trace(call, leaves, compiled=False).module
+            return self._trace(call, leaves, compiled=False)
 
     def _specified(self, args: Any, kwargs: Any) -> tuple[Call, list[Any]]:
         """A call that nobody makes, and its leaves: with open sizes where that is declared, or asked for."""

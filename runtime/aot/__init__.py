@@ -1,0 +1,1 @@
+"""Ahead of time: programs as objects, C headers and C source for machines without an operating system."""

@@ -1,0 +1,159 @@
+"""All files of a model for a target: objects, libraries, header, state, and a module for Python."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tapec.ir.errors import TargetError
+from tapec.runtime.aot.archive import archive
+from tapec.runtime.aot.elf import Symbols, symbols
+from tapec.runtime.aot.header import Header
+from tapec.runtime.aot.interface import Model
+from tapec.runtime.aot.objects import Emitted, emit
+from tapec.runtime.aot.python_module import python_module
+from tapec.runtime.aot.stack import deepest
+from tapec.runtime.aot.targets import EdgeTarget
+from tapec.runtime.aot.text import ObjectWriter
+from tapec.runtime.cpu.shared_object import shared_object
+
+#: What can be made, and what it is.
+FORMS: Mapping[str, str] = {
+    "obj": "NAME.o, an object to link",
+    "header": "NAME.h, for C and C++",
+    "lib": "libNAME.a, the object as a static library",
+    "so": "libNAME.so, a shared library, and NAME.py, which calls it from Python with NumPy alone",
+    "bin": "NAME.bin, the state before the first call, as it lies in memory",
+    "asm": "NAME.s, the object as assembly",
+}
+#: Functions of the compiler's own library: arithmetic that a processor has no instructions for.
+_HELPERS = (
+    "__aeabi_[fdliu]*", "__gnu_[fhd]2*", "__*[sdth]f[23]", "__*[sdt]i[234]", "__float*",
+    "__fix*", "__extend*", "__trunc*", "__gedf2", "__gtsf2", "__unordsf2", "__riscv_save_*",
+    "__riscv_restore_*", "__divmod*", "__udivmod*", "__mul*", "__tablejump*",
+    "__do_copy_data", "__do_clear_bss",
+)  # fmt: skip
+#: The shared libraries that are linked here, without a linker, by the first part of the triple.
+_LINKED = ("x86_64", "aarch64")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is built.
+
+    Attributes:
+        forms: of `FORMS`.
+        optimize: ``speed``, ``size``, or None for what suits the target. On x86-64, ``speed`` gives the JIT's bits.
+        checked: functions look at what they are called with.
+        embed: the object holds the state before the first call.
+    """
+
+    forms: Collection[str] = ("obj", "header")
+    optimize: str | None = None
+    checked: bool = False
+    embed: bool = True
+
+
+@dataclass
+class Build:
+    """One model for one target."""
+
+    model: Model
+    target: EdgeTarget
+    options: Options = field(default_factory=Options)
+
+    @cached_property
+    def goal(self) -> str:
+        """As for `tapec.runtime.aot.objects.emit`."""
+        wanted = self.options.optimize or ("size" if self.target.small else "speed")
+        return "jit" if wanted == "speed" and self.target.hosted else wanted
+
+    @cached_property
+    def text(self) -> str:
+        """LLVM's text."""
+        writer = ObjectWriter(
+            self.model, self.target, optimize=self.goal, checked=self.options.checked
+        )
+        return writer.write(embed=self.options.embed)
+
+    @cached_property
+    def object(self) -> Emitted:
+        """The object."""
+        return emit(self.text, self.target, name=self.model.name, optimize=self.goal)
+
+    @cached_property
+    def symbols(self) -> Symbols:
+        """What it defines and lacks.
+
+        Raises:
+            TargetError: it needs more than arithmetic of the compiler's library.
+        """
+        found = symbols(self.object.data)
+        strange = [n for n in found.missing if not any(fnmatch.fnmatchcase(n, p) for p in _HELPERS)]
+        if strange:
+            raise TargetError(
+                f"{self.model.name} on {self.target.name} would call {', '.join(strange)}, "
+                "which is not there",
+                hint="this is a fault of tapec's: an operation has no expansion for the target",
+            )
+        return found
+
+    @cached_property
+    def stack(self) -> dict[str, int]:
+        """Bytes of stack of a call, by function."""
+        depths = deepest(self.object.text, self.object.frames)
+        return {e.name: depths[f"{self.model.name}_{e.name}"] for e in self.model.entries}
+
+    def header(self) -> str:
+        """The C header."""
+        header = Header(
+            self.model,
+            self.target,
+            checked=self.options.checked,
+            embed=self.options.embed,
+            stack=self.stack,
+            helpers=self.symbols.missing,
+        )
+        return header.text()
+
+    def files(self) -> dict[str, bytes]:
+        """Contents by file name.
+
+        Raises:
+            TargetError: the target cannot do something.
+        """
+        name, found = self.model.name, {}
+        forms = self.options.forms
+        if "obj" in forms or "lib" in forms or "so" in forms:
+            _ = self.symbols  # refuses what cannot be linked
+        if "obj" in forms:
+            found[f"{name}.o"] = self.object.data
+        if "header" in forms:
+            found[f"{name}.h"] = self.header().encode()
+        if "lib" in forms:
+            names = [f"{name}_{e.name}" for e in self.model.entries]
+            names += [f"{name}_initial"] * bool(self.model.state and self.options.embed)
+            found[f"lib{name}.a"] = archive(f"{name}.o", self.object.data, names)
+        if "so" in forms:
+            found |= self._shared()
+        if "bin" in forms:
+            found[f"{name}.bin"] = self.model.initial_state()
+        if "asm" in forms:
+            made = emit(self.text, self.target, name=name, optimize=self.goal, form="assembly")
+            found[f"{name}.s"] = made.data
+        return found
+
+    def _shared(self) -> dict[str, bytes]:
+        if not self.target.triple.startswith(_LINKED) or not self.target.hosted:
+            raise TargetError(
+                f"no shared library is made for {self.target.name}",
+                hint="build the object (emit='obj') and link it with the machine's own tools",
+            )
+        name, options = self.model.name, self.options
+        module = python_module(self.model, checked=options.checked, embed=options.embed)
+        return {
+            f"lib{name}.so": shared_object(self.object.data),
+            f"{name}.py": module.encode(),
+        }

@@ -1,0 +1,202 @@
+"""What a C program sees of a model: its functions, what they take and give, and the state that they share."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tapec.ir.core import Module
+from tapec.ir.dims import DimLike, Symbol, substitute, symbols
+from tapec.ir.errors import TargetError
+from tapec.ir.types import TensorType
+from tapec.runtime.symbols import symbols_of
+
+#: Every array of a model, its state and its arena begin at multiples of this many bytes, or of their items' size.
+ALIGNMENT = 8
+
+#: Errors of functions that check what they are called with; positive numbers are checks of the program.
+ERRORS = {
+    "NULL": (-1, "a pointer is null"),
+    "MISALIGNED": (-2, "an address is no multiple of what its array needs"),
+    "ARENA": (-3, "the arena is too small"),
+    "SIZE": (-4, "a size is out of its bounds"),
+}
+
+_RESERVED = frozenset(
+    """alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue
+    decltype default delete do double else enum explicit export extern false float for friend goto if inline int long
+    mutable namespace new noexcept not nullptr operator or private protected public register restrict return short
+    signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using
+    virtual void volatile while xor""".split()
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array that a function takes or fills; one without axes that it takes is passed by value."""
+
+    name: str
+    type: TensorType
+
+    @property
+    def most(self) -> int:
+        """Elements, where sizes are as large as they may be."""
+        return most(self.type.size)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A part of the state: where it begins, and what it is before the first call."""
+
+    name: str
+    type: TensorType
+    initial: np.ndarray[Any, Any]
+    offset: int
+
+    @property
+    def bytes(self) -> int:
+        """Of all its elements."""
+        return int(self.initial.nbytes)
+
+
+class Slot(NamedTuple):
+    """What an argument of the compiled program is: of ``number`` among its kind, or an array that never changes."""
+
+    kind: Literal["input", "state", "constant", "output", "status", "arena"]
+    number: int = 0
+    array: np.ndarray[Any, Any] | None = None
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """One function.
+
+    Attributes:
+        name: what follows the model's name in C.
+        module: the program, as loops; its entry takes one buffer for each of ``slots``.
+        inputs: what callers give.
+        outputs: what callers get.
+        slots: the arguments of the entry.
+        checks: what it says where a check fails; a function returns the number of the first that did, from 1 on.
+        where: the line of the user's that defines it.
+    """
+
+    name: str
+    module: Module
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    slots: tuple[Slot, ...]
+    checks: tuple[str, ...] = ()
+    where: str = ""
+
+    @cached_property
+    def sizes(self) -> tuple[Symbol, ...]:
+        """Sizes that a call tells, each with a bound."""
+        known = {
+            s.name: s
+            for parameter in (*self.inputs, *self.outputs)
+            for s in parameter.type.symbols()
+        }
+        return tuple(known[name] for name in symbols_of(self.module.entry))
+
+    @cached_property
+    def arena_bytes(self) -> int:
+        """Scratch memory of a call."""
+        return most(self.module.entry.attrs.get("arena", 0))
+
+    @cached_property
+    def reads_state(self) -> bool:
+        """Whether it takes the state."""
+        return any(slot.kind == "state" for slot in self.slots)
+
+    @cached_property
+    def written(self) -> frozenset[int]:
+        """The members of the state that it writes."""
+        return frozenset(
+            self.slots[i].number
+            for i in self.module.entry.updates.values()
+            if self.slots[i].kind == "state"
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """Functions under one name, and the state that they share."""
+
+    name: str
+    entries: tuple[EntryPoint, ...]
+    state: tuple[Member, ...]
+
+    @property
+    def state_bytes(self) -> int:
+        """Of the whole state, as C lays it out."""
+        if not self.state:
+            return 0
+        last = self.state[-1]
+        return aligned(last.offset + last.bytes, max(m.initial.itemsize for m in self.state))
+
+    @property
+    def arena_bytes(self) -> int:
+        """Enough for a call of any function."""
+        return max(entry.arena_bytes for entry in self.entries)
+
+    def initial_state(self) -> bytes:
+        """The state before the first call, as it lies in memory: little-endian, as all targets are."""
+        memory = bytearray(self.state_bytes)
+        for member in self.state:
+            array = np.ascontiguousarray(member.initial)
+            memory[member.offset : member.offset + member.bytes] = array.tobytes()
+        return bytes(memory)
+
+
+def lay_out(arrays: Sequence[tuple[str, np.ndarray[Any, Any], TensorType]]) -> tuple[Member, ...]:
+    """Members in an order in which no compiler leaves gaps: those of larger items first."""
+    found, offset = [], 0
+    for name, array, kind in sorted(arrays, key=lambda row: -row[1].itemsize):
+        found.append(Member(name, kind, array, offset))
+        offset += array.nbytes
+    return tuple(found)
+
+
+def most(dim: DimLike) -> int:
+    """A size where every size in it is as large as it may be.
+
+    Raises:
+        TargetError: one has no bound.
+    """
+    if isinstance(dim, int):
+        return dim
+    bounds: dict[str, DimLike] = {}
+    for of in symbols(dim):
+        if of.high is None:
+            raise TargetError(
+                f"the size {of} has no bound, so no memory can be laid out for it",
+                hint=f'declare one: @tapec.compile(dims={{"x": ("{of}<=32", …)}})',
+            )
+        bounds[of.name] = of.high
+    found = substitute(dim, bounds)
+    assert isinstance(found, int)
+    return found
+
+
+def aligned(size: int, to: int) -> int:
+    """The next multiple."""
+    return -(-size // to) * to
+
+
+def c_name(text: str, taken: Iterable[str] = ()) -> str:
+    """A name for C, C++ and Python that is like a text, and like no other."""
+    plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
+    if plain[0].isdigit() or plain in _RESERVED or keyword.iskeyword(plain):
+        plain = f"{plain}_" if not plain[0].isdigit() else f"_{plain}"
+    used, name, number = set(taken), plain, 1
+    while name in used:
+        number += 1
+        name = f"{plain}_{number}"
+    return name

@@ -1,0 +1,161 @@
+"""The machines that programs are built for ahead of time, and what each lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tapec.ir.errors import TargetError
+from tapec.runtime.cpu.vectors import VectorUnit
+
+#: No vector registers, or none that are worth their code.
+_SCALAR = VectorUnit(0, False)
+_SHORT = VectorUnit(16, False)
+
+
+@dataclass(frozen=True)
+class EdgeTarget:
+    """One machine.
+
+    Attributes:
+        name: what a user calls it.
+        triple: LLVM's name: architecture, vendor, system, and for ARM the calling convention.
+        cpu: LLVM's name of the processor.
+        features: LLVM's instruction sets, as ``+m,+c``.
+        abi: of the calls, where the triple does not say it.
+        bits: the width of an address.
+        int_bits: the width of C's ``int``.
+        vectors: its vector registers, as schedules use them.
+        hosted: there is an operating system that loads shared libraries.
+        fma: there is an instruction that multiplies and adds with one rounding.
+        rounds: there are instructions that round floats to whole numbers.
+        floats: the floats that it has instructions for; others are computed by functions of the C compiler's library.
+        lacks: what is worth knowing of it, for people.
+    """
+
+    name: str
+    triple: str
+    cpu: str = "generic"
+    features: str = ""
+    abi: str = ""
+    bits: int = 64
+    int_bits: int = 32
+    vectors: VectorUnit = _SCALAR
+    hosted: bool = False
+    fma: bool = True
+    rounds: bool = True
+    floats: frozenset[str] = frozenset({"f32", "f64"})
+    lacks: str = ""
+
+    @property
+    def small(self) -> bool:
+        """Whether the size of code counts more than its speed, if nobody says."""
+        return not self.hosted
+
+
+def _cortex(name: str, triple: str, cpu: str, **more: object) -> EdgeTarget:
+    # Four parts: LLVM takes three without a word, and then calls by another convention.
+    arch, system = triple.split(" ")
+    return replace(EdgeTarget(name, f"{arch}-unknown-none-{system}", cpu, bits=32), **more)  # type: ignore[arg-type]
+
+
+_NO_FLOATS: dict[str, object] = {"floats": frozenset(), "fma": False, "rounds": False}
+_SINGLE: dict[str, object] = {"floats": frozenset({"f32"})}
+_SOFT = "no float instructions: arithmetic calls the compiler's library"
+_NO_F64 = "no float64 instructions"
+_LINUX = "x86_64-unknown-linux-gnu"
+
+_ROWS = (
+    EdgeTarget(
+        "x86-64", _LINUX, "x86-64", vectors=_SHORT, hosted=True, fma=False, rounds=False,
+        lacks="no fused multiply-add; 4 floats in a vector",
+    ),
+    EdgeTarget(
+        "x86-64-v2", _LINUX, "x86-64-v2", vectors=_SHORT, hosted=True, fma=False,
+        lacks="no fused multiply-add; 4 floats in a vector",
+    ),
+    EdgeTarget("x86-64-v3", _LINUX, "x86-64-v3", vectors=VectorUnit(32, True), hosted=True),
+    EdgeTarget("x86-64-v4", _LINUX, "x86-64-v4", vectors=VectorUnit(64, True), hosted=True),
+    EdgeTarget(
+        "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", vectors=_SHORT, hosted=True
+    ),
+    EdgeTarget(
+        "armv7hf", "armv7-unknown-linux-gnueabihf", "cortex-a7", "+vfp4,+neon", bits=32,
+        hosted=True, lacks="no vectors: NEON takes subnormals for 0", rounds=False,
+    ),
+    _cortex("cortex-m0", "thumbv6m eabi", "cortex-m0", lacks=_SOFT, **_NO_FLOATS),
+    _cortex("cortex-m3", "thumbv7m eabi", "cortex-m3", lacks=_SOFT, **_NO_FLOATS),
+    _cortex("cortex-m4f", "thumbv7em eabihf", "cortex-m4", rounds=False, lacks=_NO_F64, **_SINGLE),
+    _cortex("cortex-m7", "thumbv7em eabihf", "cortex-m7"),
+    _cortex("cortex-m33", "thumbv8m.main eabihf", "cortex-m33", lacks=_NO_F64, **_SINGLE),
+    _cortex(
+        "cortex-m55", "thumbv8.1m.main eabihf", "cortex-m55", vectors=_SHORT,
+        lacks="no vectors of float64",
+    ),
+    EdgeTarget(
+        "riscv32imc", "riscv32-unknown-none-elf", "generic-rv32", "+m,+c", "ilp32", bits=32,
+        lacks=_SOFT, **_NO_FLOATS,  # type: ignore[arg-type]
+    ),
+    EdgeTarget(
+        "riscv32imfc", "riscv32-unknown-none-elf", "generic-rv32", "+m,+f,+c", "ilp32f", bits=32,
+        rounds=False, lacks=_NO_F64, **_SINGLE,  # type: ignore[arg-type]
+    ),
+    EdgeTarget(
+        "riscv64gc", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", "lp64d",
+        hosted=True, rounds=False, lacks="no vectors",
+    ),
+    EdgeTarget(
+        "riscv64gcv", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v", "lp64d",
+        hosted=True, rounds=False, vectors=_SHORT,
+    ),
+    EdgeTarget(
+        "wasm32", "wasm32-unknown-unknown", "generic", "+simd128", bits=32, vectors=_SHORT,
+        fma=False, lacks="no fused multiply-add",
+    ),
+    EdgeTarget(
+        "avr", "avr-unknown-none", "atmega2560", bits=16, int_bits=16, lacks=_SOFT,
+        **_NO_FLOATS,  # type: ignore[arg-type]
+    ),
+)  # fmt: skip
+
+#: By name.
+EDGE_TARGETS: Mapping[str, EdgeTarget] = {row.name: row for row in _ROWS}
+
+#: Widths of addresses, by the first letters of a triple.
+_BITS = (
+    (r"(x86_64|aarch64|arm64|riscv64|powerpc64|ppc64|mips64|loongarch64|sparcv9|s390x|wasm64)", 64),
+    (r"(i[3-6]86|arm|thumb|riscv32|mips|ppc|powerpc|sparc|wasm32|hexagon|loongarch32)", 32),
+    (r"(avr|msp430)", 16),
+)
+
+
+def edge_target(name: str, cpu: str | None = None, features: str | None = None) -> EdgeTarget:
+    """A target by its name or by an LLVM triple, perhaps with another processor.
+
+    Raises:
+        TargetError: nothing is called so.
+    """
+    found = EDGE_TARGETS.get(name) or _by_triple(name)
+    if cpu is not None:
+        found = replace(found, cpu=cpu)
+    return found if features is None else replace(found, features=features)
+
+
+def _by_triple(triple: str) -> EdgeTarget:
+    """A target of which only the triple is known: without vectors, and with nothing assumed."""
+    same = [row for row in _ROWS if row.triple == triple]
+    if same:
+        return replace(same[0], name=triple)
+    bits = next((n for pattern, n in _BITS if re.match(pattern, triple)), None)
+    if bits is None or triple.count("-") < 2:
+        raise TargetError(
+            f"there is no target {triple!r}",
+            hint=f"one of {', '.join(EDGE_TARGETS)}, or a triple of LLVM's such as "
+            "thumbv7em-unknown-none-eabihf",
+        )
+    hosted = any(system in triple for system in ("linux", "darwin", "windows", "bsd"))
+    return EdgeTarget(
+        triple, triple, "", bits=bits, int_bits=16 if bits == 16 else 32, hosted=hosted, fma=False,
+        rounds=False,
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""A model as one LLVM module: the programs of its functions, and the functions that C calls.
+
+Programs are rendered as for the JIT (`tapec.runtime.cpu.llvm`), by the same code and, on equal machines, to the same
+instructions. Kernels that two functions have in common are written once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tapec.ir.core import Function, Module, clone_function
+from tapec.ir.errors import TargetError, underline
+from tapec.ir.ops import loop
+from tapec.ir.ops.foreign import CallForeign, ForeignScalar
+from tapec.ir.ops.host import Invoke
+from tapec.ir.printer import print_module
+from tapec.runtime.aot.entry_point import EntryPointWriter
+from tapec.runtime.aot.interface import EntryPoint, Model
+from tapec.runtime.aot.missing import complete
+from tapec.runtime.aot.targets import EdgeTarget
+from tapec.runtime.cpu.dialect import Dialect
+from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
+from tapec.runtime.cpu.spelling import bytes_literal
+
+
+class ObjectWriter(ModuleWriter):
+    """The text of a model for a target."""
+
+    def __init__(self, model: Model, target: EdgeTarget, *, optimize: str, checked: bool) -> None:
+        """``optimize`` as for `tapec.runtime.aot.objects.emit`; ``checked``: functions look at their arguments."""
+        for entry in model.entries:
+            refuse_host(entry, target)
+        super().__init__(merged(model), dialect=_dialect(target, optimize))
+        self.model = model
+        self.target = target
+        self.checked = checked
+
+    def write(self, *, embed: bool = True) -> str:
+        """The whole text; ``embed``: with the state's initial values."""
+        for function in self.module.functions.values():
+            KernelWriter(self, function).write()
+        for entry in self.model.entries:
+            EntryPointWriter(self, entry).write()
+        text = complete(self.finish(), self.target)
+        if embed and self.model.state:
+            text += self._initial()
+        return text + _flags(self.target)
+
+    def _initial(self) -> str:
+        """The state before the first call, for flash memory."""
+        data = np.frombuffer(self.model.initial_state(), np.uint8)
+        name = f"{self.model.name}_initial"
+        return (
+            f"@{name} = constant [{data.size} x i8] {bytes_literal(data)}"
+            f"{self.section('.rodata', name)}, align 8\n"
+        )
+
+    def section(self, kind: str, name: str) -> str:
+        """What puts a symbol into a section of its own, so that a linker can leave it out."""
+        return "" if self.target.name.startswith("wasm") else f', section "{kind}.{name}"'
+
+    def table(self) -> str:
+        """Nothing: there is nobody outside."""
+        return ""
+
+    def entry_name(self, function: Function) -> str:
+        """The LLVM name of a function's program."""
+        return f'@"tapec.run.{function.name}"'
+
+
+def _dialect(target: EdgeTarget, optimize: str) -> Dialect:
+    """How functions are written; for the JIT's bits, as for the JIT."""
+    words = ['nounwind "no-builtins" "no-trapping-math"="true" "warn-stack-size"="0"']
+    if optimize == "size":
+        words.append("optsize minsize")
+    if target.vectors.bytes >= 64:
+        words.append('"prefer-vector-width"="512"')
+    inlining = "noinline" if optimize == "jit" else ""
+    return Dialect(target.bits, " ".join(words), inlining)
+
+
+def _flags(target: EdgeTarget) -> str:
+    """What RISC-V wants to know of its calls."""
+    if not target.abi:
+        return ""
+    return f'!llvm.module.flags = !{{!0}}\n!0 = !{{i32 1, !"target-abi", !"{target.abi}"}}\n'
+
+
+def merged(model: Model) -> Module:
+    """All functions of a model in one module, each kernel of them once."""
+    known: dict[str, str] = {}
+    functions: list[Function] = []
+    for entry in model.entries:
+        names: dict[str, str] = {}
+        for function in entry.module.functions.values():
+            if function.kind != "kernel":
+                continue
+            copy = clone_function(function)
+            copy.name = "kernel"
+            text = print_module(Module([copy]), full_constants=True)
+            if text not in known:
+                known[text] = copy.name = f"{entry.name}.{function.name}"
+                functions.append(copy)
+            names[function.name] = known[text]
+        main = clone_function(entry.module.entry)
+        main.name = entry.name
+        for op in main.walk():
+            if isinstance(op.defn, loop.Launch):
+                op.attrs["kernel"] = names[op.attrs["kernel"]]
+        functions.append(main)
+    return Module(functions)
+
+
+def refuse_host(entry: EntryPoint, target: EdgeTarget) -> None:
+    """Hold a program to what runs without anybody outside.
+
+    Raises:
+        TargetError: it calls Python, or code that was compiled for this machine.
+    """
+    for function in entry.module.functions.values():
+        for op in function.walk():
+            if isinstance(op.defn, Invoke):
+                why, hint = "calls Python, which is not there", "take it out of the function"
+            elif isinstance(op.defn, CallForeign | ForeignScalar):
+                why = "is a custom op, whose code is for the machine that compiled it"
+                hint = "write it with tapec's own operations"
+            else:
+                continue
+            raise TargetError(
+                underline(op, f"{entry.name} cannot be built for {target.name}: {op.name} {why}"),
+                location=op.location,
+                hint=hint,
+            )

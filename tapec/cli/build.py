@@ -1,0 +1,95 @@
+"""``tapec build`` and ``tapec targets``: ahead of time, for other machines."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tapec import aot
+from tapec.cli.target import WrongTarget, as_program, function_of
+from tapec.runtime.aot.building import FORMS
+
+
+@click.command()
+@click.argument("where", metavar="FILE:FUNCTION[,FUNCTION…]")
+@click.option("--target", default="x86-64-v3", show_default=True, help="A machine: tapec targets.")
+@click.option(
+    "-o", "folder", metavar="DIR", default="build", show_default=True, help="Where files go."
+)
+@click.option("--name", help="What all C names begin with; default: the first function's name.")
+@click.option(
+    "--emit",
+    metavar="FORMS",
+    default="obj,header",
+    show_default=True,
+    help=f"What to make, with commas between: {', '.join(FORMS)}.",
+)
+@click.option(
+    "--shapes",
+    metavar="TYPES",
+    multiple=True,
+    help="What a function takes, 'f32[N<=32,784] i32[N]'; once for each function, in order.",
+)
+@click.option(
+    "--state",
+    type=click.Choice(["embed", "extern"]),
+    default="embed",
+    show_default=True,
+    help="Whether the object holds the Variables' values, or files do.",
+)
+@click.option("--checked", is_flag=True, help="Let functions look at pointers and sizes.")
+@click.option("--optimize", type=click.Choice(["speed", "size"]), help="What to prefer.")
+def build(
+    where: str,
+    target: str,
+    folder: str,
+    name: str | None,
+    emit: str,
+    shapes: tuple[str, ...],
+    state: str,
+    checked: bool,
+    optimize: str | None,
+) -> None:
+    """Build compiled FUNCTIONs that FILE defines: objects with C headers, for machines without Python.
+
+    FILE is run as a program first, so Variables have the values that it leaves them with. Functions
+    of one model share their Variables.
+    """
+    file, colon, names = where.rpartition(":")
+    if not colon or not Path(file).is_file():
+        raise WrongTarget(f"expected FILE:FUNCTION, such as train.py:step, got {where!r}")
+    listed = names.split(",")
+    if len(shapes) not in (0, len(listed)):
+        raise WrongTarget(f"--shapes: {len(listed)} functions, but {len(shapes)} texts")
+    with as_program(Path(file)):
+        found = runpy.run_path(file, run_name="__main__")
+        functions: dict[str, Any] = {
+            n.rsplit(".", 1)[-1]: function_of(found, n, file) for n in listed
+        }
+        built = aot.build(
+            functions,
+            dict(zip(functions, shapes, strict=True)) if shapes else None,
+            target=target,
+            name=name,
+            emit=emit,
+            state=state,
+            checked=checked,
+            optimize=optimize,
+        )
+    for path in built.write(folder):
+        click.echo(f"{path}  {path.stat().st_size:,} bytes")
+    stack = max(built.stack_bytes.values())
+    click.echo(
+        f"state {built.state_bytes:,} bytes, arena {built.arena_bytes:,}, stack at most {stack:,}"
+    )
+
+
+@click.command()
+def targets() -> None:
+    """List the machines to build for, and what each lacks."""
+    for target in aot.targets().values():
+        vectors = f"{target.vectors.bytes}-byte vectors" if target.vectors.bytes else "scalar"
+        click.echo(f"{target.name:12} {target.triple:34} {vectors:16} {target.lacks}".rstrip())

@@ -1,0 +1,1 @@
+"""Functions and Variables as models that `tapec.aot` builds for other machines."""

@@ -1,0 +1,173 @@
+"""From compiled functions to a model: traced, lowered for a target, with the Variables that they share as its state."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tapec.compiled.concrete import BoundFunction
+from tapec.compiled.function import CompiledFunction, compile
+from tapec.compiled.program import Program
+from tapec.compiled.scalars import HostNumber
+from tapec.compiler import lowered
+from tapec.errors import TypeError
+from tapec.frames import here
+from tapec.ir.core import Module
+from tapec.ir.ops.check import Check
+from tapec.ir.types import BufferType
+from tapec.passes.commit import checks_of
+from tapec.runtime.aot.interface import EntryPoint, Member, Model, Parameter, Slot, c_name, lay_out
+from tapec.runtime.aot.targets import EdgeTarget
+from tapec.tensor import Array, Tensor
+from tapec.variable import Variable
+
+
+class Modelling:
+    """Functions of one model, as they are added, and the Variables that they share."""
+
+    def __init__(self, name: str) -> None:
+        """Begin with none."""
+        self.name = name
+        self._programs: dict[str, Program] = {}
+        self._names: dict[int, str] = {}
+        self._variables: dict[int, Variable] = {}
+        self._functions: dict[str, Any] = {}
+
+    def add(self, name: str, function: Any, arguments: Sequence[Any]) -> None:
+        """Trace a function for arguments: tensors or `tapec.TensorSpec`, or Python values that are constants.
+
+        Raises:
+            TypeError, ValueError: what a call of the function raises while it is traced.
+        """
+        if not callable(function):
+            raise TypeError(
+                f"aot.build: {name} is a {type(function).__name__}, not a function", location=here()
+            )
+        if isinstance(function, BoundFunction):
+            arguments, function = [*function.args, *arguments], function.func
+        if not isinstance(function, CompiledFunction):
+            function = compile(function)
+        if not arguments and function.input_signature is None and function.programs:
+            arguments = [Tensor(None, type) for type in function.programs[-1].pattern]
+        program = function.traced(*arguments)
+        self._programs[name] = program
+        self._functions[name] = function.python_function
+        for captured, argument in zip(program.captures, _captured(program), strict=True):
+            if isinstance(captured, Variable) and id(captured) not in self._names:
+                taken = self._names.values()
+                self._names[id(captured)] = c_name(argument.name or "variable", taken)
+                self._variables[id(captured)] = captured
+
+    def for_target(self, target: EdgeTarget) -> Model:
+        """The model with its programs lowered for a target."""
+        arrays = [
+            (name, np.array(self._variables[key].numpy()), self._variables[key].value().type)
+            for key, name in self._names.items()
+        ]
+        state = lay_out(arrays)
+        entries = [
+            self._entry(name, program, target, state) for name, program in self._programs.items()
+        ]
+        return Model(self.name, tuple(entries), state)
+
+    def _entry(
+        self, name: str, program: Program, target: EdgeTarget, state: Sequence[Member]
+    ) -> EntryPoint:
+        loops = lowered(program.module, pipeline="ahead", unit=target.vectors)
+        count = len(loops.entry.args) - bool(loops.entry.attrs.get("arena", 0))
+        inputs = loops.entry.attrs.get("inputs", count)
+        given = inputs - len(program.captures)
+        used: list[str] = ["state", "arena", "arena_bytes"]
+        taken = [_parameter(arg, used) for arg in loops.entry.args[:given]]
+        members = {member.name: i for i, member in enumerate(state)}
+        slots = [Slot("input", i) for i in range(given)]
+        numbers = iter(program.first_numbers())
+        for captured in program.captures:
+            if isinstance(captured, Variable):
+                slots.append(Slot("state", members[self._names[id(captured)]]))
+            else:
+                array = next(numbers) if type(captured) is HostNumber else _array(captured)
+                slots.append(Slot("constant", array=np.array(array)))
+        has_status = bool(loops.entry.attrs.get("checks", 0))
+        results = loops.entry.args[inputs : count - has_status]
+        names = result_names(self._functions[name], len(results))
+        given_out = [_parameter(arg, used, n) for arg, n in zip(results, names, strict=True)]
+        slots += [Slot("output", i) for i in range(len(results))]
+        slots += [Slot("status")] * has_status
+        slots += [Slot("arena")] * (len(loops.entry.args) - count)
+        code = (
+            self._functions[name].__code__ if hasattr(self._functions[name], "__code__") else None
+        )
+        where = (
+            "" if code is None else f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
+        )
+        return EntryPoint(
+            name, loops, tuple(taken), tuple(given_out), tuple(slots), _checks(program.module), where
+        )  # fmt: skip
+
+
+def _captured(program: Program) -> list[Any]:
+    """The arguments of a traced program that are what it captured."""
+    args = program.module.entry.args
+    return list(args[len(args) - len(program.captures) :])
+
+
+def _parameter(argument: Any, used: list[str], name: str | None = None) -> Parameter:
+    kind = argument.type
+    assert isinstance(kind, BufferType)
+    found = c_name(name or argument.name or "argument", used)
+    used.append(found)
+    return Parameter(found, kind.tensor)
+
+
+def _array(captured: Any) -> Array:
+    return captured.array if isinstance(captured, Tensor) else np.asarray(captured)
+
+
+def _checks(module: Module) -> tuple[str, ...]:
+    """What each check of a program is about, in the order in which they are numbered."""
+    found = []
+    for op in checks_of(lowered(module, "prune").entry):
+        assert isinstance(op.defn, Check)
+        where = (
+            ""
+            if op.location is None
+            else f"{op.location.file.rsplit('/', 1)[-1]}:{op.location.line}: "
+        )
+        message = op.attrs.get("message") or ""
+        found.append(f"{where}{op.name}{': ' if message else ''}{message}".replace("\n", " "))
+    return tuple(found)
+
+
+def result_names(function: Any, count: int) -> list[str]:
+    """What the last ``return`` of a function calls its results, where these are names; else ``result``s."""
+    plain = ["result"] if count == 1 else [f"result{i}" for i in range(count)]
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, builtins.TypeError):
+        return plain
+    returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value]
+    if not returns:
+        return plain
+    value = max(returns, key=lambda node: node.lineno).value
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    if isinstance(value, ast.Dict):
+        parts = list(value.values)
+        keys = [
+            k.value for k in value.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)
+        ]
+        if len(keys) == count:
+            return sorted(keys)
+    if len(parts) != count:
+        return plain
+    named = [
+        part.id if isinstance(part, ast.Name) else name
+        for part, name in zip(parts, plain, strict=True)
+    ]
+    return named

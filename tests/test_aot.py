@@ -1,0 +1,287 @@
+"""Ahead of time, for this machine: the same bits as compiled functions, headers that compile, nothing missing."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from edge_models import EdgeModel, batches, classifier
+from toolchains import need, run
+
+import tapec
+from tapec import aot
+from tapec.cli import main
+from tapec.errors import TapecError
+from tapec.runtime.aot.elf import symbols
+from tapec.runtime.cpu.vectors import vector_unit
+
+#: The target with this machine's vectors.
+HOST = {64: "x86-64-v4", 32: "x86-64-v3", 16: "x86-64"}.get(vector_unit().bytes, "x86-64")
+
+
+def built(model: EdgeModel, target: str = HOST, **options: Any) -> aot.Built:
+    options = {"name": "net", "emit": "obj,header", **options}
+    return aot.build(model.functions, model.signatures, target=target, **options)
+
+
+def load(folder: Path) -> Any:
+    """The module that was made beside a shared library."""
+    names: dict[str, Any] = {"__file__": str(folder / "net.py"), "__name__": "net"}
+    exec((folder / "net.py").read_text(), names)
+    return names
+
+
+@pytest.mark.parametrize("optimizer", [None, tapec.optimizers.Adam(0.01)], ids=["sgd", "adam"])
+def test_the_bits_are_those_of_compiled_functions(tmp_path: Path, optimizer: Any) -> None:
+    model = classifier(optimizer=optimizer)
+    built(model, emit="so").write(tmp_path)
+    net = load(tmp_path)
+    state = net["initial_state"]()
+    for x, y in batches(12, 5, 1, 20):
+        loss = model.functions["train"](x, y)
+        assert net["train"](state, x, y) == loss.numpy()
+    np.testing.assert_array_equal(net["infer"](state, x), model.functions["infer"](x).numpy())
+    for variable in model.variables:
+        held = getattr(state, variable.name.removesuffix(":0"))
+        np.testing.assert_array_equal(held, variable.numpy())
+
+
+def test_one_library_for_every_size_up_to_a_bound(tmp_path: Path) -> None:
+    model = classifier(batch="N<=7")
+    built(model, emit="so").write(tmp_path)
+    net = load(tmp_path)
+    state = net["initial_state"]()
+    for size in (1, 7, 3):
+        for x, y in batches(12, 5, size, 2):
+            wanted = model.functions["train"](x, y).numpy()
+            np.testing.assert_allclose(net["train"](state, x, y), wanted, rtol=2e-6)
+
+
+def test_python_needs_neither_tapec_nor_llvmlite_nor_numba(tmp_path: Path) -> None:
+    built(classifier(), emit="so").write(tmp_path)
+    code = (
+        "import sys, numpy as np, net; state = net.initial_state()\n"
+        "net.train(state, np.ones((1, 12)), np.zeros(1)); print(net.infer(state, np.ones((1, 12))).sum())\n"
+        "assert not {'tapec', 'llvmlite', 'numba', 'scipy'} & set(sys.modules)"
+    )
+    said = run(sys.executable, "-c", code, cwd=tmp_path)
+    assert abs(float(said) - 1) < 1e-6
+
+
+LANGUAGES = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17")]
+
+
+def example_of(header: str) -> str:
+    """The program in a header's first comment."""
+    text = header.partition("Example:")[2].partition("*/")[0]
+    return "\n".join(line.removeprefix(" *").removeprefix("     ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["trusting", "checked"])
+@pytest.mark.parametrize(("compiler", "standard"), LANGUAGES)
+def test_the_header_and_its_example_compile(
+    tmp_path: Path, compiler: str, standard: str, checked: bool
+) -> None:
+    need(compiler)
+    files = built(classifier(batch="N<=4"), checked=checked)
+    files.write(tmp_path)
+    header = files.files["net.h"].decode()
+    assert set(re.findall(r"#include (\S+)", header.partition("*/")[2])) == {
+        "<stddef.h>",
+        "<stdint.h>",
+    }
+    (tmp_path / "example.c").write_text(example_of(header))
+    (tmp_path / "alone.c").write_text('#include "net.h"\ntypedef int nothing;\n')
+    language = "c++" if "++" in compiler else "c"
+    strict = ["-Wall", "-Wextra", "-Werror", "-pedantic", f"-std={standard}", "-x", language]
+    for file in ("alone.c", "example.c"):
+        run(compiler, *strict, "-c", file, "-o", f"{file}.o", cwd=tmp_path)
+    run(compiler, "example.c.o", "net.o", "-o", "example", cwd=tmp_path)
+    run(tmp_path / "example")
+
+
+def test_two_models_link_into_one_program(tmp_path: Path) -> None:
+    need("gcc")
+    for name in ("left", "right"):
+        built(classifier(), name=name, emit="lib,header").write(tmp_path)
+    (tmp_path / "main.c").write_text(
+        '#include "left.h"\n#include "right.h"\n'
+        "int main(void) { return left_initial.w1[0] != right_initial.w1[0]; }\n"
+    )
+    run("gcc", "main.c", "-L.", "-lleft", "-lright", "-o", "both", cwd=tmp_path)
+    run(tmp_path / "both")
+
+
+ALL = [name for name, target in aot.targets().items()]
+
+
+@pytest.mark.parametrize("target", ALL)
+def test_nothing_is_missing(target: str) -> None:
+    """Floats that the processor has need no library, in training too; others only arithmetic."""
+    files = built(classifier(), target, emit="obj,header")
+    missing = symbols(files.files["net.o"]).missing
+    if "f32" in aot.targets()[target].floats:
+        assert missing == ()
+    header = files.files["net.h"].decode()
+    assert all(re.search(rf"\b{re.escape(name)}\b", header) for name in missing)
+
+
+def test_the_output_is_the_same_each_time() -> None:
+    def digest() -> dict[str, str]:
+        files = built(classifier(), emit="obj,header,lib,so,bin,asm").files
+        return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+
+    assert digest() == digest()
+
+
+GUARDED = """
+#include "net.h"
+#include <string.h>
+static unsigned char memory[NET_ARENA_BYTES + 128];
+static net_state state;
+int main(void) {
+    float x[NET_TRAIN_X_ITEMS] = {0}, loss[1];
+    int32_t y[1] = {2};
+    memset(memory, 0xA5, sizeof memory);
+    unsigned char *arena = memory + 64;
+    arena += (8 - (uintptr_t)arena % 8) % 8;
+    state = net_initial;
+    for (int i = 0; i < 10; i++)
+        if (net_train(&state, x, y, loss, arena)) return 1;
+    for (unsigned char *p = memory; p < arena; p++) if (*p != 0xA5) return 2;
+    for (unsigned char *p = arena + NET_ARENA_BYTES; p < memory + sizeof memory; p++)
+        if (*p != 0xA5) return 3;
+    return 0;
+}
+"""
+
+
+def test_nothing_is_written_beside_the_arena(tmp_path: Path) -> None:
+    need("gcc")
+    built(classifier()).write(tmp_path)
+    (tmp_path / "main.c").write_text(GUARDED)
+    run("gcc", "-Wall", "-Werror", "main.c", "net.o", "-o", "guarded", cwd=tmp_path)
+    run(tmp_path / "guarded")
+
+
+def test_an_arena_of_one_byte_less_does_not_compile(tmp_path: Path) -> None:
+    need("gcc")
+    built(classifier()).write(tmp_path)
+    for less, works in ((0, True), (1, False)):
+        (tmp_path / "arena.c").write_text(
+            f'#include "net.h"\nchar mine[NET_ARENA_BYTES - {less}];\nNET_CHECK_ARENA(mine);\n'
+        )
+        done = subprocess.run(
+            ["gcc", "-c", "arena.c"], cwd=tmp_path, capture_output=True, check=False
+        )
+        assert (done.returncode == 0) == works
+
+
+CHECKED = """
+#include "net.h"
+static NET_DECLARE_ARENA(arena);
+static net_state state;
+static float x[NET_TRAIN_X_ITEMS], loss[1];
+static int32_t y[NET_TRAIN_Y_ITEMS];
+int main(void) {
+    char *odd = (char *)x + 1;
+    state = net_initial;
+    if (net_train(&state, 4, x, y, loss, &arena, sizeof arena) != NET_OK) return 1;
+    if (net_train(0, 4, x, y, loss, &arena, sizeof arena) != NET_ERROR_NULL) return 2;
+    if (net_train(&state, 4, (float *)odd, y, loss, &arena, sizeof arena) != NET_ERROR_MISALIGNED) return 3;
+    if (net_train(&state, 4, x, y, loss, &arena, NET_TRAIN_ARENA_BYTES - 1) != NET_ERROR_ARENA) return 4;
+    if (net_train(&state, 5, x, y, loss, &arena, sizeof arena) != NET_ERROR_SIZE) return 5;
+    if (net_train(&state, 0, x, y, loss, &arena, sizeof arena) != NET_ERROR_SIZE) return 6;
+    return 0;
+}
+"""
+
+
+def test_checked_functions_return_errors(tmp_path: Path) -> None:
+    need("gcc")
+    built(classifier(batch="N<=4"), checked=True).write(tmp_path)
+    (tmp_path / "main.c").write_text(CHECKED)
+    run("gcc", "main.c", "net.o", "-o", "checked", cwd=tmp_path)
+    run(tmp_path / "checked")
+
+
+def test_a_check_of_the_program_is_a_number_in_the_header(tmp_path: Path) -> None:
+    total = tapec.Variable(1.0, name="total")
+
+    @tapec.compile
+    def add(x: Any) -> Any:
+        tapec.debugging.assert_positive(x, message="x has to be positive")
+        return total.assign_add(tapec.reduce_sum(x))
+
+    model = EdgeModel({"add": add}, {"add": "f32[3]"}, [total])
+    files = built(model, emit="so,header")
+    files.write(tmp_path)
+    assert re.search(r"1: test_aot.py:\d+: .*x has to be positive", files.files["net.h"].decode())
+    net = load(tmp_path)
+    state = net["initial_state"]()
+    with pytest.raises(RuntimeError, match="error 1"):
+        net["add"](state, np.array([1, -1, 1], np.float32))
+    assert state.total == 1
+    assert net["add"](state, np.array([1, 1, 1], np.float32)) == 4
+
+
+def test_what_no_other_machine_can_do_is_refused_and_leaves_no_files(tmp_path: Path) -> None:
+    script = tmp_path / "told.py"
+    script.write_text(
+        "import tapec\n\n@tapec.compile\ndef told(x):\n"
+        "    return tapec.py_function(lambda a: a, [x], tapec.float32) + 1.0\n"
+    )
+    command = ["build", f"{script}:told", "--shapes", "f32[3]", "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, [*command, "--target", "cortex-m4f"])
+    assert done.exit_code == 2
+    assert all(word in done.output for word in ("told.py", "5", "cortex-m4f", "Python"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "z80"}, "no target 'z80'"),
+        ({"emit": "hex"}, "no 'hex'"),
+        ({"state": "flash"}, "no 'flash'"),
+        ({"optimize": "fun"}, "speed or size"),
+        ({"target": "avr", "emit": "so"}, "no shared library"),
+    ],
+)
+def test_unknown_options_are_named(options: dict[str, str], said: str) -> None:
+    with pytest.raises(TapecError, match=said):
+        built(classifier(), **options)
+
+
+def test_a_size_without_a_bound_is_refused() -> None:
+    with pytest.raises(TapecError, match="has no bound"):
+        built(classifier(batch="N"))
+
+
+def test_the_command_builds_what_a_file_defines(tmp_path: Path) -> None:
+    script = tmp_path / "scale.py"
+    script.write_text("import tapec\n\n@tapec.compile\ndef twice(x):\n    return x * 2.0\n")
+    where = f"{script}:twice"
+    out = tmp_path / "out"
+    done = CliRunner().invoke(main, ["build", where, "--shapes", "f32[4]", "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    assert sorted(p.name for p in out.iterdir()) == ["twice.h", "twice.o"]
+    listed = CliRunner().invoke(main, ["targets"]).output
+    assert all(name in listed for name in ("cortex-m4f", "wasm32", "no float64"))
+
+
+def test_state_outside_of_the_object(tmp_path: Path) -> None:
+    model = classifier()
+    files = built(model, emit="so", state="extern")
+    files.write(tmp_path)
+    assert "net_initial" not in symbols(files.files["libnet.so"]).defined
+    net = load(tmp_path)
+    state = net["initial_state"]()
+    np.testing.assert_array_equal(state.w1, model.variables[0].numpy())
