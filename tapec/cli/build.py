@@ -53,10 +53,10 @@ def build(
     checked: bool,
     optimize: str | None,
 ) -> None:
-    """Build compiled FUNCTIONs that FILE defines: objects with C headers, for machines without Python.
+    """Make objects and C headers of functions, for other machines.
 
-    FILE is run as a program first, so Variables have the values that it leaves them with. Functions
-    of one model share their Variables.
+    The compiled FUNCTIONs are those that FILE defines. It is run as a program first, so Variables have the
+    values that it leaves them with. Functions of one model share their Variables.
     """
     file, colon, names = where.rpartition(":")
     if not colon or not Path(file).is_file():
