@@ -336,6 +336,7 @@ _RULES: Mapping[type[Op], Callable[[_Run, Operation, list[Array]], Sequence[Arra
     loop.Load: _Run.load,
     loop.LoadAt: _Run.load_at,
     loop.Store: _Run.store,
+    loop.Prefetch: lambda run, op, operands: (),
     loop.Alloc: _Run.alloc,
     loop.View: _Run.view,
     loop.Launch: _Run.launch,

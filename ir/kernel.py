@@ -25,6 +25,9 @@ class Operand(Protocol):
     def __getitem__(self, index: Index) -> Value:
         """The element at an index, as a scalar or a vector of neighbours."""
 
+    def prefetch(self, index: Index) -> None:
+        """Prefetch the memory around an element; nothing, if the element is computed. The index may lie outside."""
+
 
 class StoredOperand(Operand, Protocol):
     """An operand of an operation of form ``nest``, which can be had as a whole."""

@@ -122,6 +122,10 @@ class LoopBuilder(LoopValues):
         else:
             self.effect(OPS["store"], self.splat(value), buffer, *start, lanes.active, masked=True)
 
+    def prefetch(self, buffer: Value, index: Index) -> None:
+        """Say that an element will soon be read or written; the index may lie outside."""
+        self.effect(OPS["prefetch"], buffer, *map(self.first_lane, index))
+
     def _address(self, buffer: Value, index: Index) -> DimLike:
         """The offset of an index into a buffer, worked out once."""
         place = self._addresses.get((buffer, index))

@@ -91,3 +91,19 @@ def is_once(access: Access, space: Shape) -> bool:
     turning = [loop for loop, n in enumerate(space) if n != 1]
     used = {a for a in access if a >= 0} & set(turning)
     return used == set(turning[: len(used)])
+
+
+def order_for_gathers(block: Block, space: Shape) -> tuple[int, ...]:
+    """An order of the loops over ``space`` in which gathers use all of a cache line before the next is needed.
+
+    Inside of the vectorised loop is the one along which a gathered operand is contiguous. () if there is none.
+    """
+    last = len(space) - 1
+    accesses = block_accesses(block)
+    inner = [
+        access[-1]
+        for arg in block.args
+        for access in accesses.get(arg, ())
+        if access and 0 <= access[-1] < last
+    ]
+    return (*(n for n in range(last) if n != max(inner)), last, max(inner)) if inner else ()

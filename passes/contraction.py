@@ -14,7 +14,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
-from tapec.passes.products import Form, Write, each, vectors
+from tapec.passes.products import Fetch, Form, Write, each, vectors
 from tapec.passes.tiling import Tiling, must_stage
 
 
@@ -26,6 +26,7 @@ def lower_contraction(
     tiling: Tiling,
     *,
     in_place: bool = False,
+    fetch: Fetch | None = None,
 ) -> None:
     """Write the loops.
 
@@ -36,9 +37,12 @@ def lower_contraction(
         write: Emits what becomes of a result: the operations fused behind the sum, and the stores.
         tiling: The choice of `tapec.passes.tiling.choose`.
         in_place: ``write`` reads a buffer that it writes to, so it must see each index once.
+        fetch: Emits prefetches of what ``write`` needs.
     """
-    form = _FORMS[tiling.form]
-    form(k, contraction, operands, write, tiling, in_place=in_place).lower()
+    form = _FORMS[tiling.form](k, contraction, operands, write, tiling, in_place=in_place)
+    if fetch is not None:
+        form.fetch = fetch
+    form.lower()
 
 
 class Plain(Form):

@@ -7,18 +7,21 @@ rows or columns that make up no tile have loops of their own.
 
 What follows a sum is written once for each accumulator, in registers; or, if that would be much code or must not
 happen twice, the tile goes to scratch, and a loop over its new elements follows (``staged``).
+
+A processor that waits for memory does not multiply. So what the first tiles of the next columns will read, and what
+comes after the tile's sums, is prefetched between the turns of depth, if it is too much to be in a cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
 from tapec.passes.packing import Panel
-from tapec.passes.products import Form, each
+from tapec.passes.products import Form, Step, each
 from tapec.passes.tiling import must_stage
 
 
@@ -56,6 +59,9 @@ class Outer(Form):
         lanes, width = tiling.lanes, tiling.width
         shared = tiling.parallel == "columns"
         full = tuple(range(0, width, lanes))
+        if tiling.across:
+            self._across(full)
+            return
         if not isinstance(columns, int):
             middle = columns // width * width
             each(
@@ -73,11 +79,30 @@ class Outer(Form):
             offsets = tuple(min(offset, last) for offset in range(0, columns, lanes))
             self._panel(0, 0, offsets, min(columns, lanes))
 
+    def _across(self, offsets: tuple[int, ...]) -> None:
+        """Rows of tiles."""
+        k, tiling, rows, columns = self.k, self.tiling, self.rows, self.columns
+
+        def row(first_row: DimLike) -> None:
+            top = self.start(first_row, rows, tiling.rows)
+
+            def tile(first: DimLike) -> None:
+                origin = self.start(first, columns, tiling.width)
+
+                def at(neighbours: DimLike) -> None:
+                    place = Columns(neighbours, origin, first, offsets, None)
+                    self._tile(top, first_row, tiling.rows, place)
+
+                self._neighbours(origin, tiling.lanes, at)
+
+            each(k, 0, columns, tile, step=tiling.width)
+
+        each(k, 0, rows, row, step=tiling.rows, parallel=tiling.parallel == "rows")
+
     def _panel(
         self, origin: DimLike, first: DimLike, offsets: tuple[int, ...], count: DimLike
     ) -> None:
         """Columns that share their vectors: ``count`` lanes of each are columns."""
-        lanes = self.tiling.lanes
         panel = None
         if self.tiling.pack:
             panel = Panel(self, offsets, count)
@@ -90,10 +115,14 @@ class Outer(Form):
             else:
                 self._rows(columns)
 
-        if lanes == 1:
-            at(origin)
+        self._neighbours(origin, count, at)
+
+    def _neighbours(self, first: DimLike, count: DimLike, body: Callable[[DimLike], None]) -> None:
+        """Run a body once, with the index of a vectorised loop if there are vectors."""
+        if self.tiling.lanes == 1:
+            body(first)
         else:
-            self.k.neighbours(origin, count, lanes, at)
+            self.k.neighbours(first, count, self.tiling.lanes, body)
 
     def _rows(self, columns: Columns) -> None:
         rows, height = self.rows, self.tiling.rows
@@ -128,7 +157,7 @@ class Outer(Form):
         *,
         staged: bool = False,
     ) -> None:
-        sums = self._sums(origin, height, columns)
+        sums = self._sums(origin, first, height, columns)
         offsets = columns.offsets
         places = [(r, offset) for r in range(height) for offset in offsets]
         staged |= self.tiling.staged or must_stage(
@@ -149,7 +178,11 @@ class Outer(Form):
             lanes=self.tiling.lanes,
         )
 
-    def _sums(self, origin: DimLike, height: int, columns: Columns) -> Sequence[Value]:
+    def _sums(
+        self, origin: DimLike, first: DimLike, height: int, columns: Columns
+    ) -> Sequence[Value]:
+        tiling, deepest = self.tiling, self.problem.depth[-1]
+
         def step(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
             vectors = [self._vector(columns, offset, depth) for offset in columns.offsets]
             sums = []
@@ -159,8 +192,42 @@ class Outer(Form):
                 sums += [self.multiply_add(x, y, next(totals)) for y in vectors]
             return sums
 
-        init = [self.zero(self.tiling.lanes)] * (height * len(columns.offsets))
-        return self.over_depth(init, step, unroll=self.tiling.unroll)
+        zeros = [self.zero(tiling.lanes)] * (height * len(columns.offsets))
+        if tiling.ahead:
+            return self._looking_ahead(zeros, step, first, columns)
+        if not tiling.fetch or len(self.problem.depth) > 1:
+            return self.over_depth(zeros, step, unroll=tiling.unroll)
+
+        def fetching(depth: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            for offset in columns.offsets:
+                self.fetch(self.index(origin + depth, columns.origin + offset))
+            return step((depth,), carried)
+
+        # A row of the tile in each of the first turns.
+        some = self.k.clamp(height, 0, deepest)
+        sums = self.k.repeat(0, some, fetching, zeros)
+        return self.k.repeat(
+            some, deepest, lambda d, inner: step((d,), inner), sums, unroll=tiling.unroll
+        )
+
+    def _looking_ahead(
+        self, zeros: Sequence[Value], step: Step, first: DimLike, columns: Columns
+    ) -> Sequence[Value]:
+        """Sums over depth, in groups of turns; each group prefetches one depth of the next panel.
+
+        A tile fetches as many as it has groups, from that on which its number among the panel's tiles says.
+        """
+        size, deepest = self.tiling.ahead, self.problem.depth[-1]
+        groups = deepest // size
+        start = first // self.tiling.rows * groups
+
+        def group(n: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            for offset in columns.offsets:
+                self.fetch_right(columns.origin + (self.tiling.width + offset), (start + n,))
+            low = n * size
+            return self.k.repeat(low, low + size, lambda d, inner: step((d,), inner), carried)
+
+        return self.k.repeat(0, groups, group, zeros)
 
     def _vector(self, columns: Columns, offset: int, depth: Index) -> Value:
         if columns.panel is not None:

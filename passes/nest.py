@@ -18,7 +18,7 @@ from tapec.ir.op import OPS, RUNS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
-from tapec.passes.access import block_accesses, is_by_rows, loops_of
+from tapec.passes.access import block_accesses, is_by_rows, loops_of, order_for_gathers
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.products import each
 from tapec.passes.schedule import core_of
@@ -118,7 +118,8 @@ class KernelWriter:
             )
             if scalars.vectorised or moves:
                 tries.append((scalars.gathers, self.function))
-            order = self._order()
+            plain = not self._rows and all(r.tensor.shape == self.space for r in self.op.results)
+            order = order_for_gathers(self.block, self.space) if plain else ()
             if order and not scalars.vectorised:
                 self._start_again()
                 tries = [(self._loops(vector=True, order=order).gathers, self.function)]
@@ -140,24 +141,6 @@ class KernelWriter:
                 found[axis] = period
         copies = prod(found.values())
         return found if copies * len(self.block.ops) <= _MOST_WRITTEN_OUT else {}
-
-    def _order(self) -> tuple[int, ...]:
-        """An order of the loops in which gathers use all of a cache line before the next is needed.
-
-        Inside of the vectorised loop is the one along which a gathered operand is contiguous. () if there is none.
-        """
-        space = self.space
-        last = len(space) - 1
-        accesses = block_accesses(self.block)
-        inner = [
-            access[-1]
-            for arg in self.block.args
-            for access in accesses.get(arg, ())
-            if access and 0 <= access[-1] < last
-        ]
-        if not inner or self._rows or any(r.tensor.shape != space for r in self.op.results):
-            return ()
-        return (*(n for n in range(last) if n != max(inner)), last, max(inner))
 
     def _start_again(self) -> None:
         """Write into a new function."""
@@ -315,13 +298,13 @@ class KernelWriter:
         results = zip(self.block.terminator.operands, self.outputs, strict=True)
         rank = len(self.space) if self.flat and index else len(index)
         return [
-            (self.element(k, value, index), buffer, self._address(value, index))
+            (self.element(k, value, index), buffer, self.address(value, index))
             for value, buffer in results
             if value.tensor.rank == rank
             and (value not in self._rows or self._row(k, value, index) is not buffer)
         ]
 
-    def _address(self, value: Value, index: Index) -> Index:
+    def address(self, value: Value, index: Index) -> Index:
         """The index into the buffer of a value."""
         shape = value.tensor.shape
         memory = self._product_shape(shape)
@@ -343,8 +326,30 @@ class KernelWriter:
 
         in_place = any(b in self.inputs.values() for b in self.outputs)
         tiling = Tiling.from_attrs(self.op.attrs)
-        lower_contraction(k, contraction, operands, write, tiling, in_place=in_place)
+        lower_contraction(
+            k,
+            contraction,
+            operands,
+            write,
+            tiling,
+            in_place=in_place,
+            fetch=lambda index: self._fetch(k, index),
+        )
         k.effect(OPS["return"])
+
+    def _fetch(self, k: LoopBuilder, index: Index) -> None:
+        """Prefetch what is read and written with one element of a contraction."""
+        assert self.core is not None
+        shape = self.core.result.tensor.shape
+        place = index if shape == self.space else renumber(shape, self.space, index)
+        values = [*self.block.args, *self.block.terminator.operands]
+        at_hand = {
+            buffer: value
+            for buffer, value in zip(self.buffers, values, strict=True)
+            if value.tensor.shape == self.space and value not in self.core.operands
+        }
+        for buffer, value in at_hand.items():
+            k.prefetch(buffer, self.address(value, place))
 
     def _nest(self) -> None:
         assert self.core is not None
@@ -440,9 +445,9 @@ class KernelWriter:
     def _element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         op = value.op
         if op is None:
-            return k.load(self.inputs[value], self._address(value, index))
+            return k.load(self.inputs[value], self.address(value, index))
         if isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray):
-            return k.load(self._array(k, op), self._address(value, index))
+            return k.load(self._array(k, op), self.address(value, index))
         operands = [_Operand(self, k, v) for v in op.operands]
         saved, k.location = k.location, op.location or k.location
         element = op.defn.lower(k, index, *operands, **op.parameters)
@@ -487,3 +492,7 @@ class _Operand:
 
     def __getitem__(self, index: Index) -> Value:
         return self._writer.element(self._k, self._value, index)
+
+    def prefetch(self, index: Index) -> None:
+        if self._value in self._writer.inputs:
+            self._k.prefetch(self.memory, self._writer.address(self._value, index))

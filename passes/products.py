@@ -17,6 +17,8 @@ from tapec.passes.tiling import Tiling, describe
 
 #: Takes the index of a result and its value: a scalar, or a vector of neighbours along the active vectorised loop.
 Write = Callable[[Index, Value], None]
+#: Takes the index of a result; prefetches what writing it needs.
+Fetch = Callable[[Index], None]
 #: Takes an index of summed axes and carried values; returns the next.
 Step = Callable[[Index, Sequence[Value]], Sequence[Value]]
 
@@ -50,6 +52,8 @@ class Form:
         small = self.dtype.kind == "float" and self.dtype.bits < 32
         #: Sums of 16-bit floats are kept in 32 bits.
         self.sum_dtype = F32 if small else self.dtype
+        #: Prefetches what writing a result needs.
+        self.fetch: Fetch = lambda index: None
         self._batch: Index = (0,) * len(self.problem.batch)
 
     def lower(self) -> None:
@@ -85,6 +89,10 @@ class Form:
     def right(self, column: DimLike, depth: Index, row: DimLike = 0) -> Value:
         """An element of the right operand; rows share it if the problem is separable."""
         return self._widened(self._right[self._right_map(self.index(row, column, depth))])
+
+    def fetch_right(self, column: DimLike, depth: Index, row: DimLike = 0) -> None:
+        """Prefetch an element of the right operand, and what is beside it."""
+        self._right.prefetch(self._right_map(self.index(row, column, depth)))
 
     def _widened(self, value: Value) -> Value:
         return self.k.cast(value, dtype=self.sum_dtype) if self.sum_dtype != self.dtype else value

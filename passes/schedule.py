@@ -67,6 +67,7 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
         lanes=_lanes([left.dtype], options),
         machine=tiling.Machine.of(options.vector_bytes, masked=options.masked),
         weight=_weight(kernel),
+        traffic=_traffic(kernel, core),
     )
 
 
@@ -77,6 +78,13 @@ def _weight(kernel: Operation) -> int:
     return len(kernel.results) + sum(
         isinstance(op.defn, Elementwise) and op.result.tensor.shape == shape for op in ops
     )
+
+
+def _traffic(kernel: Operation, core: Operation) -> int:
+    """Bytes that are read and written, element by element, with a contraction's result."""
+    shape = kernel.results[0].tensor.shape
+    read = [v for v in kernel.regions[0].block.args if v not in core.operands]
+    return sum(size(v.tensor.bytes) for v in (*read, *kernel.results) if v.tensor.shape == shape)
 
 
 def core_of(kernel: Operation) -> Operation | None:

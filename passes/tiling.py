@@ -36,7 +36,7 @@ class Machine:
 
     ``masked`` says whether masked loads and stores are instructions; ``level1`` is how
     many bytes stay in the first cache while others pass; ``ways`` how many lines of it may have the same address modulo
-    ``set_span``.
+    ``set_span``; ``level2`` the bytes of the second cache.
     """
 
     registers: int = 32
@@ -44,6 +44,7 @@ class Machine:
     ways: int = 8
     set_span: int = 4096
     level1: int = 24 * 1024
+    level2: int = 1 << 20
 
     @classmethod
     def of(cls, vector_bytes: int, *, masked: bool) -> Machine:
@@ -89,6 +90,10 @@ class Tiling:
     ``rows`` times so many columns that the sums of their lanes make up one vector. ``plain`` computes one vector of
     results after the other. ``staged`` sends a tile through scratch, so that what follows is written once, in a loop,
     not once for each accumulator.
+
+    ``across``: tiles follow each other along columns, so that results, and what is read with them, pass in the order of
+    memory; otherwise along rows. ``fetch`` prefetches these while a tile is summed. ``ahead``, if not 0, prefetches the
+    right operand's next columns, one depth after that many.
     """
 
     form: Form = "plain"
@@ -98,6 +103,9 @@ class Tiling:
     unroll: int = 1
     pack: bool = False
     staged: bool = False
+    across: bool = False
+    fetch: bool = False
+    ahead: int = 0
     swapped: bool = False
     #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
     parallel: str = ""
@@ -165,6 +173,7 @@ def choose(
     lanes: int,
     machine: Machine = Machine(),
     weight: int = 1,
+    traffic: int = 0,
 ) -> Tiling:
     """The tiling of least cost.
 
@@ -175,9 +184,27 @@ def choose(
         lanes: Elements in a vector register of the dtype; 1 for a processor without.
         machine: The processor.
         weight: Operations that follow on each element of the result, the store included.
+        traffic: Bytes that these read and write, element by element.
     """
+    found = candidates(
+        contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
+    )
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def candidates(
+    contraction: Contraction,
+    left: TensorType,
+    right: TensorType,
+    *,
+    lanes: int,
+    machine: Machine = Machine(),
+    weight: int = 1,
+    traffic: int = 0,
+) -> list[tuple[float, Tiling]]:
+    """All tilings that `choose`, which takes the same, looks at, with their costs in cycles."""
     if len(contraction.space) - contraction.reduced < 2:
-        return Tiling()
+        return [(0, Tiling())]
     problem = describe(contraction, left, right)
     if problem.columns == 1 and problem.rows != 1:
         problem = describe(contraction, left, right, swapped=True)
@@ -185,18 +212,16 @@ def choose(
     if problem.dtype.kind == "float" and problem.dtype.bits < 32:
         lanes = max(lanes // 2, 1)  # as many as sums in 32 bits fill a register
     lanes = min(lanes, MOST_LANES)
-    candidates: list[tuple[float, Tiling]] = []
+    found: list[tuple[float, Tiling]] = []
     if problem.separable and real:
-        candidates += _outer(problem, lanes, machine, weight)
-        candidates += _dot(problem, lanes, machine)
-    if not candidates:
-        shared = _shared(problem, 1, size(problem.columns))
-        return Tiling(lanes=lanes if real else 1, parallel=shared)
-    return min(candidates, key=lambda pair: pair[0])[1]
+        found += _outer(problem, lanes, machine, weight, traffic)
+        found += _dot(problem, lanes, machine)
+    shared = _shared(problem, 1, size(problem.columns))
+    return found or [(0, Tiling(lanes=lanes if real else 1, parallel=shared))]
 
 
 def _outer(
-    problem: Problem, lanes: int, machine: Machine, weight: int
+    problem: Problem, lanes: int, machine: Machine, weight: int, traffic: int
 ) -> Iterator[tuple[float, Tiling]]:
     """Tiles of accumulators with their costs in cycles."""
     rows, columns = size(problem.rows), size(problem.columns)
@@ -211,6 +236,9 @@ def _outer(
             if height != most:
                 continue
             unroll = max(1, min(8 // (height * vectors), 4))
+            passes = traffic >= machine.level2 // 2
+            across = passes and not pack and _fits_across(problem, vectors * lanes, machine)
+            parallel = _shared(problem, height, vectors * lanes)
             tiling = Tiling(
                 form="outer",
                 lanes=lanes,
@@ -219,8 +247,11 @@ def _outer(
                 unroll=unroll,
                 pack=pack,
                 staged=height * vectors * weight > STAGED_WEIGHT,
+                across=across,
+                fetch=passes,
+                ahead=0 if across or pack else _ahead(problem, height, vectors * lanes, machine),
                 swapped=problem.swapped,
-                parallel=_shared(problem, height, vectors * lanes),
+                parallel="rows" if across and parallel == "columns" else parallel,
             )
             yield _outer_cost(problem, tiling, machine, weight), tiling
 
@@ -249,6 +280,32 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
         copied = depth * size(problem.columns) / tiling.lanes
         total += copies * copied * (2 if problem.right[0] == 1 else 4)
     return total
+
+
+def _fits_across(problem: Problem, width: int, machine: Machine) -> bool:
+    """Whether several tiles lie side by side, and the right operand, read for each row of them, stays in a cache."""
+    extents = problem.columns, problem.rows, prod(problem.depth)
+    known = all(isinstance(n, int) for n in extents)
+    panels = size(problem.columns) // width
+    return known and panels >= 2 and _right_bytes(problem) <= machine.level2 // 2
+
+
+def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
+    """Turns of depth for one that is prefetched: a panel's tiles together fetch the next panel.
+
+    Otherwise the first tile of each would wait for memory at every turn. 0 where there is nothing to gain.
+    """
+    rows, columns, deepest = problem.rows, problem.columns, problem.depth[-1]
+    if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(deepest, int)):
+        return 0
+    flat = len(problem.depth) == 1 and all(n == 1 for n in problem.batch)
+    if not flat or columns < 2 * width or _right_bytes(problem) < machine.level2 // 4:
+        return 0
+    return max(n for n in range(1, _ceil(rows, height) + 1) if deepest % n == 0)
+
+
+def _right_bytes(problem: Problem) -> int:
+    return size(problem.columns) * prod(map(size, problem.depth)) * problem.dtype.bytes
 
 
 def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tapec import arguments
+from tapec.alignment import aligned_copy, owns_place
 from tapec.claims import Access, refuse_in_the_middle, whole_array
 from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
@@ -346,14 +347,14 @@ class Variable(VariableUpdates, Operators):
         return whole_array(self) if self.claims else self._array
 
     def own_array(self) -> Array:
-        """The array, held by nobody else, contiguous and writable: a compiled step may write into it."""
+        """The array, held by nobody else, contiguous, aligned, writable: a compiled step may write into it."""
         while True:
             array = self._array
             # One reference more than usual: the local name.
-            shared = sys.getrefcount(array) > _OWN_REFERENCES + 1 or array.base is not None
-            if not shared and array.flags.carray:
+            shared = sys.getrefcount(array) > _OWN_REFERENCES + 1
+            if not shared and owns_place(array) and array.flags.carray:
                 return array
-            copy = np.array(array, order="C")
+            copy = aligned_copy(array)
             if self._array is array:  # no signal handler came in between
                 self._array = copy
                 return copy

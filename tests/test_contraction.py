@@ -44,6 +44,9 @@ class Elements:
     def __getitem__(self, index: Index) -> Value:
         return self.k.load(self.buffer, index)
 
+    def prefetch(self, index: Index) -> None:
+        self.k.prefetch(self.buffer, index)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -125,15 +128,32 @@ def kernel(
         k.store(value, c, index)
 
     operands = Elements(k, a), Elements(k, b)
-    lower_contraction(k, contraction, operands, write, choice, in_place=epilogue == "add")
+    lower_contraction(
+        k,
+        contraction,
+        operands,
+        write,
+        choice,
+        in_place=epilogue == "add",
+        fetch=lambda index: k.prefetch(c, index),
+    )
     k.effect(OPS["return"])
     verify(Module([function]))
     return function
 
 
-def choice_for(case: Case, lanes: int = 16, machine: Machine = AVX512) -> Tiling:
+def choice_for(
+    case: Case, lanes: int = 16, machine: Machine = AVX512, *, traffic: int = 0
+) -> Tiling:
     weight = {"store": 1, "bias": 3, "add": 3}[case.epilogue]
-    return choose(case.contraction, *case.operands, lanes=lanes, machine=machine, weight=weight)
+    return choose(
+        case.contraction,
+        *case.operands,
+        lanes=lanes,
+        machine=machine,
+        weight=weight,
+        traffic=traffic,
+    )
 
 
 def evaluate(case: Case, choice: Tiling, *, masked: bool = True) -> None:
@@ -180,7 +200,9 @@ def test_any_choice_is_correct(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
             epilogue=rng.choice(EPILOGUES),
         )
         machine = rng.choice([AVX512, AVX2, NEON])
-        choice = choice_for(case, rng.choice([16, 8, 4, 2, 1]), machine)
+        machine = replace(machine, level2=rng.choice([1 << 6, 1 << 9, 1 << 20]))
+        lanes, traffic = rng.choice([16, 8, 4, 2, 1]), rng.choice([0, 1 << 20])
+        choice = choice_for(case, lanes, machine, traffic=traffic)
         evaluate(case, choice, masked=machine.masked)
 
 
@@ -193,6 +215,34 @@ def test_tiles_that_overlap(rows: int, vectors: int, pack: bool, staged: bool) -
         for epilogue in EPILOGUES:
             case = Case(10, 27, 5, epilogue=epilogue)
             evaluate(case, replace(choice, parallel=parallel))
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("staged", [False, True])
+def test_tiles_that_prefetch(across: bool, staged: bool) -> None:
+    for parallel, ahead in (("", 0), ("rows", 0), ("", 1), ("", 3)):
+        if across and ahead:
+            continue
+        for fetch, epilogue in itertools.product((False, True), EPILOGUES):
+            choice = Tiling("outer", 4, 3, 2, staged=staged, across=across, fetch=fetch)
+            case = Case(10, 27, 6, transpose_a=fetch, epilogue=epilogue)
+            evaluate(case, replace(choice, parallel=parallel, ahead=ahead))
+
+
+def test_what_is_prefetched() -> None:
+    """Tiles follow results that pass through memory; columns that come from far away are asked for early."""
+    follows = choice_for(Case(784, 512, 128, transpose_a=True), traffic=1 << 23)
+    assert (follows.across, follows.fetch, follows.ahead, follows.parallel) == (
+        True,
+        True,
+        0,
+        "rows",
+    )
+    first = choice_for(Case(128, 512, 784))
+    assert not first.across
+    assert not first.fetch
+    assert 784 % first.ahead == 0 < first.ahead <= -(-128 // first.rows)
+    assert choice_for(Case(128, 64, 64)).ahead == 0  # in a cache
 
 
 @pytest.mark.parametrize("epilogue", EPILOGUES)
@@ -210,6 +260,7 @@ NATIVE = [
     for a, b in TRANSPOSES
 ]
 NATIVE += [Case(50, 1, 40), Case(64, 1, 33, True), Case(1, 64, 48, False, True), Case(33, 2, 20)]
+NATIVE += [Case(13, 300, 12, True, epilogue=e) for e in EPILOGUES]
 NATIVE += [Case(20, 30, 40, dtype=d, epilogue="bias") for d in (F64, F16, BF16, I32)]
 NATIVE += [Case(9, 17, 20, False, True, (3,), dtype=d) for d in (F32, F64, U8)]
 
@@ -218,8 +269,15 @@ NATIVE += [Case(9, 17, 20, False, True, (3,), dtype=d) for d in (F32, F64, U8)]
 def test_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if threads > 1:
         monkeypatch.setattr(tiling, "PARALLEL_WORK", 1)
-    # One module, since compiling has a fixed price.
-    kernels = [c.kernel(choice_for(c), name=f"k{i}") for i, c in enumerate(NATIVE)]
+    # One module, since compiling has a fixed price. To caches so small, everything is far away.
+    machines = replace(AVX512, level2=1 << 6), replace(AVX512, level2=1 << 16)
+    choices = [
+        choice_for(case, machine=machines[i % 2], traffic=1 << 20) for i, case in enumerate(NATIVE)
+    ]
+    assert any(choice.across for choice in choices)
+    assert any(choice.ahead for choice in choices)
+    pairs = zip(NATIVE, choices, strict=True)
+    kernels = [case.kernel(choice, name=f"k{i}") for i, (case, choice) in enumerate(pairs)]
     buffers = [arg.type for f in kernels for arg in f.args]
     entry = Function("main", buffers)
     entry.attrs["inputs"] = len(buffers)

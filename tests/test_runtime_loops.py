@@ -71,6 +71,25 @@ def test_bounds_known_only_at_run_time() -> None:
         check(module, np.arange(9, dtype=np.float32), np.array([n]))
 
 
+def test_prefetches_change_nothing_wherever_they_point() -> None:
+    body = """
+  %zero = constant {value = 0} : index
+  %high = constant {value = 12} : index
+  %far = constant {value = 1000000000000} : index
+  for %zero, %high {
+    ^(%i: index):
+    %there = mul %i, %far : index
+    prefetch %x, %there
+    prefetch %r, %there
+    prefetch %r, %i
+    %v = load %x, %i : f32
+    store %v, %r, %i
+    yield
+  }"""
+    module = kernel_module("%x: &f32[12], %r: &f32[12]", body, inputs=1)
+    check(module, np.arange(12, dtype=np.float32))
+
+
 def test_branches_yield_and_store() -> None:
     body = """
   %zero = constant {value = 0} : index

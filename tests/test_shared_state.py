@@ -186,3 +186,17 @@ def test_updates_are_in_place_and_snapshots_stay() -> None:
     f()
     assert_array_equal(snapshot, np.full(4, 4.0))
     assert_array_equal(v, np.full(4, 8.0))
+
+
+def test_what_is_updated_in_place_begins_at_a_line_of_the_cache() -> None:
+    made = [tapec.Variable(np.full((n, 16), 0.5, np.float32)) for n in range(16, 24)]
+    f = tapec.compile(lambda: [v.assign(v * 2.0) + 0.0 for v in made])
+    f()
+    places = [v.own_array().ctypes.data for v in made]
+    assert not any(place % 64 for place in places)
+    f()
+    assert [v.own_array().ctypes.data for v in made] == places
+    part = made[0].own_array()[1:].reshape(-1)[16:]  # a view of a view
+    f()
+    assert_array_equal(part, np.full(14 * 16, 2.0))
+    assert_array_equal(made[0], np.full((16, 16), 4.0))

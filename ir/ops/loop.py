@@ -14,6 +14,7 @@
                | %v = load %buffer, %i, %j, %n {lanes = 16, masked = true}   (only the first %n lanes; others are 0)
                | %v = load_at %buffer, %offsets : f32x16                (a lane from each element offset)
                | store %v, %buffer, %i, %j      (… %n {masked = true})
+               | prefetch %buffer, %i, %j                                (will be needed soon; may lie outside)
                | %b = alloc : &f32[64]                                  (scratch of this kernel, on the stack)
                | %b = view %buffer {offset = 64} : &f32[8]              (part of another buffer, offset in bytes)
                | %b = view %buffer, %i {stride = 32} : &f32[8]          (and %i strides more)
@@ -178,6 +179,19 @@ class Store(LoopOp):
     def written(self, op: Operation) -> Sequence[Value]:
         """The buffer."""
         return op.operands[1:2]
+
+
+class Prefetch(LoopOp):
+    """Say that the memory around an element will soon be needed; an index outside of the buffer does nothing."""
+
+    name = "prefetch"
+    pure = False
+
+    def infer(self, *types: Any) -> tuple[Type, ...]:
+        """No results."""
+        buffer = _buffer(self.name, types[0])
+        _indices(self.name, types[1:], len(buffer.shape))
+        return ()
 
 
 class Alloc(LoopOp):

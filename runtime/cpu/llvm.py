@@ -379,6 +379,12 @@ class KernelWriter(FunctionWriter):
         numbers = ", ".join(f"i32 {i}" for i in range(lanes))
         return self.pure(f"icmp ult <{lanes} x i32> <{numbers}>, {many}", many)
 
+    def prefetch(self, op: Operation) -> None:
+        """Into the first cache."""
+        buffer, *indices = op.operands
+        pointer = self.place(buffer, indices)
+        self.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
     def alloc(self, op: Operation) -> None:
         """Scratch; its extents are numbers."""
         kind = op.result.type
@@ -474,6 +480,7 @@ _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     loop.Load: KernelWriter.load,
     loop.LoadAt: lanes.load_at,
     loop.Store: KernelWriter.store,
+    loop.Prefetch: KernelWriter.prefetch,
     loop.Alloc: KernelWriter.alloc,
     loop.View: KernelWriter.view,
     loop.Splat: lanes.splat_op,
