@@ -21,7 +21,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import secrets
 import stat
 import time
 import warnings
@@ -145,7 +144,7 @@ class Cache:
     def _put(self, folder: int, key: str, contents: bytes) -> None:
         # Counted first: what a writer that is killed leaves behind takes room as well.
         count = _add(folder, _blocks(_HEAD + len(contents)))
-        aside = f"{key}.{os.getpid()}.{secrets.token_hex(4)}"
+        aside = f"{key}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
             _write(folder, aside, _head(key, contents) + contents)
             os.replace(aside, key + _SUFFIX, src_dir_fd=folder, dst_dir_fd=folder)

@@ -14,8 +14,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tapec import operators as operators
-from tapec.absent import missing
+from tapec.garbage import collecting_rarely
+
+with collecting_rarely():  # imports make little else than what stays
+    from tapec import operators as operators
+    from tapec.absent import missing
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import aot as aot
@@ -198,9 +201,11 @@ newaxis = None
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         module, own = _HOMES[name]
-        found = getattr(import_module(f"tapec.{module}"), own)
+        with collecting_rarely():
+            found = getattr(import_module(f"tapec.{module}"), own)
     elif name in _NAMESPACES:
-        found = import_module(f"tapec.{name}")
+        with collecting_rarely():
+            found = import_module(f"tapec.{name}")
     elif name == "__version__":
         from importlib.metadata import version  # slow to import, and rarely asked for
 

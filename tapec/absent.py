@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import sys
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -174,6 +174,8 @@ def missing(namespace: str, name: str) -> Exception:
         text += f": {told}"
     elif not name.startswith("_"):
         homes = [] if namespace else [home for home in _OTHER_HOMES if _has(home, name)]
+        import difflib  # slow to import; names are rarely missing
+
         near = difflib.get_close_matches(name, dir(sys.modules.get(place, errors)), 1, 0.8)
         if homes:
             text += f", did you mean tapec.{homes[0]}.{name}?"
@@ -193,6 +195,10 @@ def namespace(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
     def absent(attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(f"module 'tapec.{name}' has no attribute {attribute!r}")
+        home = sys.modules[f"tapec.{_MODULES.get(name, name)}"]
+        if hasattr(home, "__path__") and find_spec(f"{home.__name__}.{attribute}") is not None:
+            # ``from tapec.autograph import operators`` asks here first.
+            raise AttributeError(f"import {home.__name__}.{attribute} before you use it")
         raise missing(name, attribute)
 
     def listed() -> list[str]:

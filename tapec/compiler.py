@@ -45,6 +45,7 @@ __all__ = [
     "lowered",
     "native_text",
     "timed_module",
+    "version",
 ]
 
 #: Held while something is compiled.
@@ -87,7 +88,7 @@ def compile_module(module: Module, pipeline: str = "default", *, boxed: bool = F
         key = None
         if kept is not None and not observers and debug is None:
             text = print_module(module, full_constants=True)
-            key = "\n".join([text, _text(pipeline), f"boxed={boxed}", _version()])
+            key = "\n".join([text, _text(pipeline), f"boxed={boxed}", version()])
             found = find_program(key, threads=threads, cache=kept)
             if found is not None:
                 return found
@@ -186,7 +187,7 @@ def _observers() -> list[Observer]:
 
 
 @functools.cache
-def _version() -> str:
+def version() -> str:
     """What compiles: every source file of tapec, so that an edited pass makes new programs."""
     parts = (getattr(tapec, name).__path__ for name in ("ir", "passes", "runtime"))
     # In a checkout the parts do not lie below the package.

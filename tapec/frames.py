@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import site
 import sys
-import sysconfig
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -105,10 +106,16 @@ def visit() -> Visit:
     return Visit(nearest, "")
 
 
+@cache
+def installed_places() -> tuple[str, ...]:
+    """Where Python keeps its own modules, and packages; the module `sysconfig` is slow to say so."""
+    return os.path.dirname(os.__file__), *site.getsitepackages()
+
+
 @lru_cache(maxsize=_FILES)
 def is_installed(file: str) -> bool:
     """Whether a file belongs to an installed package or to Python."""
-    parts = ("/site-packages/", "/dist-packages/", sysconfig.get_path("stdlib") + "/", "<frozen ")
+    parts = ("/site-packages/", "/dist-packages/", installed_places()[0] + os.sep, "<frozen ")
     return any(part in file for part in parts)
 
 

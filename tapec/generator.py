@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from enum import IntEnum
 from typing import Any
@@ -92,7 +92,7 @@ class Generator:
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
         """A stream that nobody can repeat."""
-        return cls(state=_start(secrets.randbits(64)))
+        return cls(state=_start(int.from_bytes(os.urandom(8), "little")))
 
     @classmethod
     def from_state(cls, state: TensorLike, alg: Any = None) -> Generator:

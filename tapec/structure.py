@@ -11,6 +11,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from tapec.frames import is_ours
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.dims import substitute
@@ -18,6 +20,8 @@ from tapec.module import Module
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
+#: Leaves of these very types; nobody can tell optree otherwise.
+_PLAIN = frozenset({np.ndarray, int, float, complex, bool, str, bytes, type(None)})
 #: Structures whose parts come by sorted keys, whatever order they have.
 _BY_KEY = (dict, defaultdict)
 
@@ -28,9 +32,9 @@ def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
     With ``parts`` the values and indices of IndexedSlices are leaves, else these are leaves as a whole. A single leaf
     and a list of leaves, which are nearly all there is, need no optree.
     """
-    if isinstance(structure, Tensor | Variable):
+    if _is_plain(structure):
         return [structure], None
-    if type(structure) is list and all(isinstance(s, Tensor | Variable) for s in structure):
+    if type(structure) is list and all(map(_is_plain, structure)):
         return list(structure), list
     if isinstance(structure, IndexedSlices) and not parts:
         return [structure], None
@@ -42,6 +46,11 @@ def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
     while _register_records(optree, leaves):
         leaves, spec = optree.tree_flatten(structure, whole, none_is_leaf=True, namespace="tapec")
     return leaves, spec
+
+
+def _is_plain(structure: Any) -> bool:
+    """Whether something is a leaf for certain; other objects optree has to be asked about."""
+    return type(structure) in _PLAIN or isinstance(structure, Tensor | Variable | Module)
 
 
 def key_orders(structure: Any) -> tuple[tuple[Any, ...], ...]:
@@ -112,7 +121,7 @@ def _remade(made_of: Any, values: Any) -> Any:
 
 def parts_of(structure: Any) -> tuple[str, dict[Any, Any]] | None:
     """The type's name and the parts by their entries, one level deep; None for a leaf."""
-    if isinstance(structure, Tensor | Variable):
+    if _is_plain(structure):
         return None
     import optree  # heavy
 

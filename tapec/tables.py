@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 
@@ -50,6 +49,7 @@ class Table:
 
     def html(self) -> str:
         """A table of HTML, with the caption below it."""
+        from html import escape  # for notebooks
 
         def line(cells: Sequence[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

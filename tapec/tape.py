@@ -7,7 +7,6 @@ from the records, `tapec.tracing` has it already. What answers is heard by outer
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +41,11 @@ if TYPE_CHECKING:
     from tapec.explanations.report import Report
     from tapec.tracing import Trace
 
-_logger = logging.getLogger("tapec")
+
+def _warn(text: str, *values: object) -> None:
+    import logging  # slow to import, and rarely needed
+
+    logging.getLogger("tapec").warning(text, *values)
 
 
 class GradientTape(Listener):
@@ -151,7 +154,7 @@ class GradientTape(Listener):
                     location=here(),
                 )
             if not leaf.dtype.is_differentiable:
-                _logger.warning(
+                _warn(
                     "The dtype of the watched tensor must be floating (e.g. tapec.float32), got tapec.%s",
                     leaf.dtype.name,
                 )
@@ -435,7 +438,7 @@ class GradientTape(Listener):
             )
         if self._is_recording:
             if self._persistent:
-                _logger.warning(
+                _warn(
                     "Calling GradientTape.gradient on a persistent tape inside its context is significantly "
                     "less efficient than calling it outside the context (it causes the gradient ops to be "
                     "recorded on the tape, leading to increased CPU and memory usage). Only call "

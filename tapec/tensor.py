@@ -40,7 +40,6 @@ from tapec.recording import (
     inspectors,
     overhear,
 )
-from tapec.runtime.boxes import Boxes
 from tapec.signatures import Signature, signature_of
 from tapec.tensor_shape import TensorShape, shape_of
 
@@ -53,20 +52,21 @@ else:
     )
 
 #: Numbers that tell tensors apart on tapes; never used twice, unlike ``id``.
-_numbers = count()
-next_id = _numbers.__next__
+numbers = count()
+next_id = numbers.__next__
 
 TensorLike = Any
 
 
 @lru_cache(maxsize=4096)
-def _tensor_type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
+def type_with(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
+    """The type of arrays with a dtype and a shape, the same object each time."""
     return TensorType(as_dtype(dtype), shape)
 
 
 def type_of(array: Array) -> TensorType:
     """The type of a NumPy array, the same object for equal types."""
-    return _tensor_type(array.dtype, array.shape)
+    return type_with(array.dtype, array.shape)
 
 
 class Tensor(Operators):
@@ -292,11 +292,6 @@ class EagerTensor(Tensor):
     """A Tensor that has its elements; `tapec.tracing.TracedTensor` stands for a value of a compiled function."""
 
     __slots__ = ()
-
-
-def tensor_boxes() -> Boxes:
-    """Tensors as compiled programs take and make them."""
-    return Boxes.of(EagerTensor, _numbers, lambda of: _tensor_type(of.dtype.numpy, of.static_shape))
 
 
 def _rebuilt(array: Array) -> Tensor:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,3 +173,35 @@ def test_nothing_of_it_is_loaded_at_the_start() -> None:
     code = "import sys, tapec; print([m for m in sys.modules if 'autograph.rewriting' in m or 'loops' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+KEPT = """
+import sys
+import tapec
+
+
+@tapec.compile
+def f(x):
+    if x > 0:
+        return x * 2
+    return -x
+
+
+print(f(tapec.constant(3.0)).numpy(), f(tapec.constant(-3.0)).numpy(), "tapec.autograph.rewriting" in sys.modules)
+"""
+
+
+def test_converted_code_is_found_by_other_processes(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    environment = {**os.environ, "TAPEC_CACHE": str(tmp_path / "programs")}
+
+    def printed(text: str) -> str:
+        script.write_text(text)
+        command = [sys.executable, str(script)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert printed(KEPT) == "6.0 3.0 True"
+    assert printed(KEPT) == "6.0 3.0 False"
+    assert printed(KEPT.replace("x * 2", "x * 4")) == "12.0 3.0 True"
+    assert printed(KEPT) == "6.0 3.0 False"

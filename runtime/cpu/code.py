@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import re
-import secrets
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -140,7 +139,7 @@ def keep(folder: Path, name: str, contents: bytes) -> Path:
     plain = re.sub(r"\W+", "_", name).strip("_") or "program"
     path = folder / f"{plain}-{hashlib.sha256(contents).hexdigest()[:16]}.so"
     if not path.exists():
-        aside = path.with_suffix(f".{os.getpid()}.{secrets.token_hex(4)}")
+        aside = path.with_suffix(f".{os.getpid()}.{os.urandom(4).hex()}")
         aside.write_bytes(contents)
         os.replace(aside, path)
     return path

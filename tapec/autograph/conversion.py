@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
+import linecache
 import site
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,13 +19,16 @@ from typing import Any
 
 from tapec.autograph.tracebacks import shortened
 from tapec.errors import ValueError
-from tapec.frames import here, is_ours
+from tapec.frames import here, installed_places, is_ours
 from tapec.recording import current_trace
 
 _enabled: ContextVar[bool] = ContextVar("autograph", default=True)
 
 #: The variable of converted code that holds `tapec.autograph.operators`.
 OPERATORS = "ag__"
+
+#: Why a function has no converted code that cannot be read.
+NO_SOURCE = "its source is not available, or has changed since it was imported"
 
 #: Why a function without control flow and calls has no converted code.
 NOTHING = "it has nothing to convert"
@@ -162,14 +165,24 @@ def _convert(function: FunctionType) -> CodeType | str:
     code = function.__code__
     if getattr(function, "__tapec_unconverted__", False):
         return "it is marked with do_not_convert"
-    if code.co_filename.startswith(_installed()):
+    if code.co_filename.startswith((*installed_places(), site.getusersitepackages())):
         return "it is part of an installed package"
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return "it is a generator or coroutine"
-    made = _converter().code_of(function)
+    from tapec.autograph.kept import found_or_made  # not before there is something to convert
+
+    made = found_or_made(code, lambda: _made(function))
     if isinstance(made, CodeType):
         _register(made, code)
     return NOTHING if made is None else made
+
+
+def _made(function: FunctionType) -> CodeType | str | None:
+    """What the converter makes of a function; it is not loaded for one whose source nobody has."""
+    if not linecache.getlines(function.__code__.co_filename, function.__globals__):
+        return NO_SOURCE
+    made: CodeType | str | None = _converter().code_of(function)
+    return made
 
 
 def _converter() -> Any:
@@ -177,13 +190,6 @@ def _converter() -> Any:
     from tapec.autograph import converter
 
     return converter
-
-
-@functools.cache
-def _installed() -> tuple[str, ...]:
-    """Where Python and installed packages are, which are not converted."""
-    places = {os.path.dirname(os.__file__), site.getusersitepackages(), *site.getsitepackages()}
-    return tuple(place + os.sep for place in places)
 
 
 def original_code(code: CodeType) -> CodeType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from types import CodeType, FunctionType
 
+from tapec.autograph.conversion import NO_SOURCE
 from tapec.autograph.jumps import OURS, Refused
 from tapec.autograph.rewriting import rewritten
 from tapec.autograph.source import compiled, source_of
@@ -15,7 +16,7 @@ def code_of(function: FunctionType) -> CodeType | str | None:
     code = function.__code__
     source = source_of(code, function.__globals__)
     if source is None:
-        return "its source is not available, or has changed since it was imported"
+        return NO_SOURCE
     try:
         if not rewritten(source.node, source.owner):
             return None

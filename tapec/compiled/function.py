@@ -39,6 +39,7 @@ from tapec.compiled.variants import Found, Variants
 from tapec.compiler import lowered
 from tapec.errors import RuntimeError, TapecError, TypeError, ValueError
 from tapec.frames import here
+from tapec.garbage import collecting_rarely
 from tapec.ir.core import Module
 from tapec.recording import (
     active_tapes,
@@ -393,14 +394,15 @@ class CompiledFunction(Generic[P, R]):
     def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
         """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""
         varying = numbers_that_vary(call, self._history.programs())
-        try:
-            return self._traced(call, leaves, varying, compiled)
-        except builtins.TypeError as error:
-            if isinstance(error, TapecError) or not (any(varying) or self.varying):
-                raise
-        # It may be that code in C asked for a number of Python's own. If not, it is raised again.
-        self.varying.clear()
-        return self._traced(call, leaves, [False] * len(call.numbers), compiled)
+        with collecting_rarely():
+            try:
+                return self._traced(call, leaves, varying, compiled)
+            except builtins.TypeError as error:
+                if isinstance(error, TapecError) or not (any(varying) or self.varying):
+                    raise
+            # It may be that code in C asked for a number of Python's own. If not, it is raised again.
+            self.varying.clear()
+            return self._traced(call, leaves, [False] * len(call.numbers), compiled)
 
     def _traced(
         self, call: Call, leaves: Sequence[Any], varying: Sequence[bool], compiled: bool

@@ -14,6 +14,7 @@ import numpy as np
 
 from tapec.autograph import conversion
 from tapec.claims import Access
+from tapec.compiled.boxes import deal_in_tensors
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.loans import Loans
@@ -30,9 +31,8 @@ from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
-from tapec.runtime.boxes import use as use_boxes
 from tapec.structure import flatten, sized, unflatten
-from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor, tensor_boxes
+from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
 from tapec.tracing import Trace, TracedTensor
 from tapec.type_spec import TensorSpec
 from tapec.variable import Variable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-use_boxes(tensor_boxes())
+deal_in_tensors()
 
 
 class Program:

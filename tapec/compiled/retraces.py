@@ -6,17 +6,13 @@ notices a difference (`tapec.compiled.comparison` for arguments, guards for stat
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from html import escape
 
 from tapec.frames import depth
 from tapec.ir.location import Location
-
-_logger = logging.getLogger("tapec.compile")
 
 #: After how many retraces a function says once that it is traced too often.
 PATIENCE = 5
@@ -173,13 +169,17 @@ class Retrace:
         return "\n".join([f"[bold]{first}[/bold]", *rest])
 
     def _repr_html_(self) -> str:
+        from html import escape  # for notebooks
+
         return "<pre>" + escape(self.text) + "</pre>"
 
 
 def announce(retraces: Sequence[Retrace]) -> None:
     """Log the latest retrace of a function; warn, once, of a function that has too many."""
+    import logging  # slow to import: programs that are not traced again do without it
+
     latest = retraces[-1]
-    _logger.info("%s", latest)
+    logging.getLogger("tapec.compile").info("%s", latest)
     if len(retraces) == PATIENCE + 1:
         total = sum(r.milliseconds for r in retraces)
         reasons = dict.fromkeys(str(change) for r in retraces for change in r.changes[:1])

@@ -6,7 +6,6 @@ A setting is read when it is used, so that a test may change it; `settings` list
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,6 +130,8 @@ def debug_folder() -> Path | None:
         return None
     if _DEBUG.value != "1":
         return Path(_DEBUG.value)
+    import tempfile  # slow to import, and rarely needed
+
     return Path(tempfile.gettempdir()) / f"tapec-debug-{os.getuid()}"
 
 

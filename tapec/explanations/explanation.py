@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from html import escape
 from typing import Any
 
 from tapec.ir.location import Location
@@ -173,6 +172,8 @@ def _markup(lines: Sequence[str]) -> str:
 
 
 def _html(lines: Sequence[str]) -> str:
+    from html import escape  # for notebooks
+
     safe = [escape(line) for line in lines]
     return "<pre>{}</pre>".format(
         "\n".join(line if line.startswith(" ") else f"<b>{line}</b>" for line in safe)

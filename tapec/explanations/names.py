@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import dis
 import inspect
-import os
 import re
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from types import CodeType, FrameType, ModuleType, NoneType
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tapec.explanations.trail import Value
-from tapec.frames import is_ours
+from tapec.frames import installed_places, is_ours
 from tapec.ir.location import Location
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -119,14 +117,10 @@ def of_variable(variable: Variable, names: Names) -> str:
     return f"Variable {variable.type}" if given == "Variable" else given
 
 
-#: Where installed code is, whose names mean nothing to the user: this Python's library and its packages.
-_INSTALLED = tuple({sysconfig.get_path(key) + os.sep for key in ("stdlib", "purelib", "platlib")})
-
-
 def _is_installed(kind: type) -> bool:
     """Whether a class is of this Python's library, of a package, or ours."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return file is not None and (file.startswith(_INSTALLED) or is_ours(kind.__module__))
+    return file is not None and (file.startswith(installed_places()) or is_ours(kind.__module__))
 
 
 def _user_frames() -> Iterator[FrameType]:
@@ -135,7 +129,7 @@ def _user_frames() -> Iterator[FrameType]:
     first = True
     while frame is not None:
         if not is_ours(frame.f_globals.get("__name__", "")):
-            if first or not frame.f_code.co_filename.startswith(_INSTALLED):
+            if first or not frame.f_code.co_filename.startswith(installed_places()):
                 yield frame
             first = False
         frame = frame.f_back

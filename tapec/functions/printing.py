@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -135,6 +134,8 @@ def _writer(stream: Any) -> Callable[[str], None]:
         return lambda text: _write("stderr", text)
     if stream is sys.stdout:
         return lambda text: _write("stdout", text)
+    import logging  # slow to import, and rarely asked for
+
     level = stream if isinstance(stream, str) else getattr(stream, "__name__", "")
     known: Sequence[str] = ("debug", "info", "warning", "error", "critical")
     if level in known and (isinstance(stream, str) or stream is getattr(logging, level)):

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from functools import cache
 from types import CodeType, ModuleType
 from typing import Any
 
-from tapec.frames import is_ours
-
-#: Where Python keeps its own modules and installed ones.
-_INSTALLED = tuple(
-    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
+from tapec.frames import installed_places, is_ours
 
 
 def is_users_code(code: CodeType, space: dict[str, Any]) -> bool:
@@ -32,7 +26,7 @@ def is_users_file(file: str) -> bool:
     """Whether a file is neither Python's nor installed; text without a file is the user's."""
     if file.startswith("<frozen"):
         return False
-    return not file.startswith(_INSTALLED) and "-packages" not in file
+    return not file.startswith(installed_places()) and "-packages" not in file
 
 
 def is_users_module(module: ModuleType) -> bool:
