@@ -103,7 +103,8 @@ class Build:
     @cached_property
     def stack(self) -> dict[str, int]:
         """Bytes of stack of a call, by function."""
-        depths = deepest(self.object.text, self.object.frames)
+        pushes = self.target.triple.startswith("x86_64")
+        depths = deepest(self.object.text, self.object.frames, pushes=pushes)
         return {e.name: depths[f"{self.model.name}_{e.name}"] for e in self.model.entries}
 
     def header(self) -> str:

@@ -76,7 +76,9 @@ def _dialect(target: EdgeTarget, optimize: str) -> Dialect:
     if target.vectors.bytes >= 64:
         words.append('"prefer-vector-width"="512"')
     inlining = "noinline" if optimize == "jit" else ""
-    return Dialect(target.bits, " ".join(words), inlining)
+    # Where a vector may lie askew, an array need not begin at a multiple of its size.
+    alignment = 64 if optimize == "jit" else 8
+    return Dialect(target.bits, " ".join(words), alignment, inlining)
 
 
 def _flags(target: EdgeTarget) -> str:

@@ -13,11 +13,13 @@ class Dialect:
         index_bits: the width of an address.
         attributes: of all functions. No exceptions, hence no unwind tables; no calls of memset and memcpy where loops
             look like them.
+        alignment: of arrays on the stack, in bytes.
         inlining: whether kernels, and what launches them, may become part of their callers.
     """
 
     index_bits: int = 64
     attributes: str = 'nounwind "no-builtins" "prefer-vector-width"="512" "no-trapping-math"="true"'
+    alignment: int = 64
     inlining: str = "noinline"
 
 

@@ -54,6 +54,8 @@ class FunctionWriter:
 
     #: How wide an index is on the target.
     index_bits = 64
+    #: Of arrays on the stack, in bytes.
+    alignment = 64
 
     def __init__(self) -> None:
         """Start in the entry block."""
@@ -100,8 +102,9 @@ class FunctionWriter:
             scope.lines.append(f"{name} = {text}{self.mark}")
         return name
 
-    def alloca(self, size: int, align: int = 64) -> str:
+    def alloca(self, size: int, align: int | None = None) -> str:
         """Memory of this call; it is taken once, however often the place is reached."""
+        align = self.alignment if align is None else align
         name = "%" + self.fresh("stack")
         self.allocas.append(f"{name} = alloca [{size} x i8], align {align}")
         return name

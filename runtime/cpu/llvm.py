@@ -144,7 +144,7 @@ class KernelWriter(FunctionWriter):
         """Give every argument its name."""
         super().__init__()
         self.writer = writer
-        self.index_bits = writer.dialect.index_bits
+        self.index_bits, self.alignment = writer.dialect.index_bits, writer.dialect.alignment
         self.function = function
         self.names: dict[Value, str] = {}
         self.affine: dict[Value, Affine] = {}
