@@ -26,8 +26,6 @@ PACKAGES = {
     "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
     "wasm-ld": "lld",
     "node": "nodejs",
-    "avr-gcc": "gcc-avr",
-    "simavr": "simavr",
 }
 
 
