@@ -102,8 +102,10 @@ class Trace:
         self.created_variables = False
         #: Functions that the program calls when it runs, in order; None where it cannot.
         self.hosts: list[Any] | None = None
-        #: The largest value that a number takes which counts a loop's turns.
-        self.largest: dict[Value, DimLike] = {}
+        #: The least and the greatest that a number is which counts a loop's turns.
+        self.ranges: dict[Value, tuple[DimLike, DimLike]] = {}
+        #: Whether this is to find out what a loop does, and goes nowhere.
+        self.scouts: bool = parent is not None and parent.scouts
         #: What the call would read, for Variables that begin with something computed.
         self.call = CallValues()
         #: The numbers that are inputs, while this is a whole program.

@@ -301,6 +301,90 @@ def test_growth_that_only_the_run_knows_is_refused(function: Callable[..., Any])
         tapec.compile(function)(tapec.constant(X), tapec.constant(3))
 
 
+def by_while_loop(x: Any) -> Any:
+    def turn(i: Any, array: Any) -> Any:
+        return i + 1, array.write(i, x[i] * 2.0)
+
+    return tapec.while_loop(lambda i, _: i < 5, turn, (0, growing()))[1].stack()
+
+
+def at_most(x: Any) -> Any:
+    def turn(i: Any, array: Any) -> Any:
+        return i + 1, array.write(i, x[i])
+
+    return tapec.while_loop(lambda *_: True, turn, (0, growing()), maximum_iterations=4)[1].stack()
+
+
+def to_a_size(x: Any) -> Any:
+    array, i, n = growing(), tapec.constant(0), tapec.shape(x)[0]
+    while i < n:
+        array = array.write(i, x[i] + 1.0)
+        i += 1
+    return array.stack()
+
+
+def downwards(x: Any) -> Any:
+    array, i = growing(), tapec.constant(4)
+    while i >= 0:
+        array = array.write(4 - i, x[i])
+        i -= 2
+    return array.stack()
+
+
+def in_pairs(x: Any) -> Any:
+    array = growing()
+    for i in tapec.range(3):
+        array = array.write(2 * i, x[i])
+        array = array.write(2 * i + 1, -x[i])
+    return array.stack()
+
+
+def counted_beside_rows(x: Any) -> Any:
+    array, k = growing(), 0
+    for row in x:
+        array = array.write(k, row * 2.0)
+        k += 1
+    return array.stack()
+
+
+def in_two_loops(x: Any) -> Any:
+    array = growing()
+    for i in tapec.range(2):
+        for j in tapec.range(3):
+            array = array.write(3 * i + j, x[i] * x[j])
+    return array.stack()
+
+
+@pytest.mark.parametrize("dynamic", ["auto", True])
+@pytest.mark.parametrize(
+    "function",
+    [by_while_loop, at_most, to_a_size, downwards, in_pairs, counted_beside_rows, in_two_loops],
+)
+def test_arrays_grow_as_far_as_counters_go(function: Callable[..., Any], dynamic: Any) -> None:
+    def run(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return y, tape.gradient(y, x)
+
+    x = tapec.constant(X)
+    for got, want in zip(tapec.compile(run, dynamic=dynamic)(x), run(x), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+def test_loops_with_a_known_number_of_turns_have_no_condition() -> None:
+    def turns(x: Any, end: Any) -> Any:
+        return tapec.while_loop(lambda i, _: 2 * i < end, lambda i, y: (i + 1, y * x), (0, x))[1]
+
+    x = tapec.constant(2.0)
+    counted = tapec.compile(lambda x: turns(x, 7))
+    assert float(counted(x)) == 32.0
+    (loop,) = [op for op in counted.ir().entry.block.ops if op.name == "loop"]
+    assert (loop.attrs["length"], len(loop.regions)) == (4, 1)
+    assert float(tapec.compile(turns)(x, tapec.constant(7))) == 32.0
+    assert float(tapec.compile(lambda x: turns(x, -1))(x)) == 2.0
+
+
 def test_an_array_of_the_greatest_size_counts_beside_it() -> None:
     @tapec.compile
     def positive(x: Any) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Turns of a loop that only its condition ends, in the attribute ``length``.
 ENDLESS = -1
 #: Bytes of carried values that a loop which may end early keeps at most.
-_MOST_KEPT = 1 << 28
+MOST_KEPT = 1 << 28
 
 # ---- derivative
 
@@ -115,7 +115,7 @@ def _is_kept(op: Operation, carried: int) -> bool:
     bounded = len(op.regions) < 2 and not op.attrs.get("counted")
     known = isinstance(length, int) and all(isinstance(n, int) for n in sizes)
     simple = op.attrs["stacked"] == 0 and len(op.results) - bool(op.attrs.get("turns")) == carried
-    return bounded or not known or not simple or length * sum(sizes) <= _MOST_KEPT
+    return bounded or not known or not simple or length * sum(sizes) <= MOST_KEPT
 
 
 def _with_checkpoints(

@@ -11,7 +11,8 @@ from tapec.autograph.options import LoopOptions, of_this_loop
 from tapec.autograph.places import Path, places_of
 from tapec.autograph.ranges import Turning, turning
 from tapec.autograph.state import Growing, LoopState
-from tapec.control.regions import Leaves, Turns
+from tapec.control.regions import Leaves
+from tapec.control.repetition import Turns
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tapec.autograph.expressions import is_traced
-from tapec.control.tensor_array import TensorArray, bound_index
+from tapec.control.growth import set_range
+from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -87,22 +88,22 @@ class Range(Turning):
     def __init__(self, start: Tensor, limit: Tensor, delta: Tensor, dtype: DType) -> None:
         self._start, self._delta = start, delta
         self._dtype = dtype
-        #: Whether the numbers are those of the turns, and the largest of them if it is known.
+        #: Whether the numbers are those of the turns, and the first and last of them if these are known.
         self._counts = False
-        self._last: DimLike | None = None
+        self._ends: tuple[DimLike, DimLike] | None = None
         bounds = [known_elements(t) for t in (start, limit, delta)]
         known = [b.reshape(()).item() for b in bounds if b is not None and b.size == 1]
         if len(known) == 3 and (known[0], known[2]) == (0, 1) and isinstance(known[1], Dim):
             self.length, self._counts = known[1], True
             if dtype.is_integer:
-                self._last = known[1] - 1
+                self._ends = (0, known[1] - 1)
             return
         if len(known) == 3 and not builtins.any(isinstance(n, Dim) for n in known):
             first, last, step = known
             self.length = tensor_range(first, last, step, dtype).type.shape[0]
             self._counts = first == 0 and step == 1
             if dtype.is_integer and isinstance(self.length, int) and self.length:
-                self._last = builtins.max(first, first + (self.length - 1) * step)
+                self._ends = (first, first + (self.length - 1) * step)
             return
         way = subtract(limit, start)
         if dtype.is_integer:
@@ -117,8 +118,8 @@ class Range(Turning):
         number = turn if self._dtype == I32 else cast(turn, self._dtype)
         if not self._counts:
             number = add(reshape(self._start, []), multiply(number, reshape(self._delta, [])))
-        if self._last is not None and all:
-            bound_index(number, self._last)
+        if self._ends is not None and all:
+            set_range(number, *self._ends)
         return number
 
     def item(self, turn: int) -> Any:

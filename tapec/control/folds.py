@@ -10,7 +10,7 @@ from typing import Any
 
 from tapec import arguments
 from tapec.control.arguments import dtype_of
-from tapec.control.regions import over_rows
+from tapec.control.repetition import over_rows
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
 from tapec.frames import here

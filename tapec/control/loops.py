@@ -7,7 +7,8 @@ from typing import Any
 
 from tapec import arguments
 from tapec.control.arguments import integer_of, length_of
-from tapec.control.regions import repeated, truth
+from tapec.control.regions import truth
+from tapec.control.repetition import repeated
 from tapec.control.structures import leaves_like, tensors_in
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError, ValueError

@@ -1,4 +1,4 @@
-"""Branches and loops of a program that is being traced: Python functions become regions of one operation.
+"""Branches of a program that is being traced, and what loops have in common with them: functions become regions.
 
 What a function reads of the code around it becomes an operand of the operation. A Variable that it only reads is read
 once, in front; one that it assigns goes in and comes out as a value, which a loop carries. For tapes outside, each
@@ -7,17 +7,17 @@ read of that inside is a source of gradients, as it is eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapec.control.structures import behind, dense, hold_sizes, like, tensors_in
+from tapec.control.growth import set_range
+from tapec.control.structures import dense, like, tensors_in
 from tapec.control.tensor_array import TensorArray
 from tapec.derivatives.replay import watch_reads
-from tapec.errors import RuntimeError, TypeError, ValueError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast, minimum
+from tapec.functions.arithmetic import cast
 from tapec.functions.arrays import full
-from tapec.functions.rearrangement import part as rows_from
 from tapec.functions.rearrangement import reshape
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Region, Value
@@ -25,7 +25,6 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import copied_into, new_region
-from tapec.ir.ops.repetition_rules import ENDLESS, most_turns
 from tapec.ir.types import BOOL, TensorType
 from tapec.recording import active_tapes, current_trace, tracing
 from tapec.structure import flatten, unflatten
@@ -82,7 +81,7 @@ def _same_structure(one: Any, other: Any) -> Merged:
     for first, second in zip(leaves, tensors_in(other)[0], strict=True):
         if isinstance(first, TensorArray):
             first.refuse_other_size(second, "does so in one branch only")
-    _check_types("cond", "from true_fn", "from false_fn", *(_types(v) for v in (one, other)))
+    check_types("cond", "from true_fn", "from false_fn", *(_types(v) for v in (one, other)))
     pairs = list(zip(flatten(one)[0], flatten(other)[0], strict=True))
     return pairs, lambda found: unflatten(spec, like(leaves, found))
 
@@ -106,172 +105,21 @@ def one_of(
     ``merge`` takes what they return, and gives the leaves in which that differs, as pairs of the same types, and a
     function that makes the result of the Tensors which the program has for these.
     """
-    parts = [_Part(name, ()) for name in ("true_fn", "false_fn")]
+    parts = [Part(name, ()) for name in ("true_fn", "false_fn")]
     returned = [part.run(_ignoring(fn)) for part, fn in zip(parts, (then, otherwise), strict=True)]
     pairs, result = merge(*returned)
     for number, part in enumerate(parts):
         part.finish([pair[number] for pair in pairs])
-    inputs = _Inputs(parts)
+    inputs = Inputs(parts)
     regions = [inputs.region(p, 0, [], len(pairs)) for p in parts]
     results = inputs.apply("cond", [pred], regions)
     return result(inputs.keep_states(results, len(pairs)))
 
 
-# ---- loops
-
-
-def repeated(
-    again: Callable[[Leaves], Tensor],
-    step: Callable[[Leaves], Leaves],
-    leaves: Leaves,
-    limit: DimLike | None,
-) -> Leaves:
-    """The last values of ``leaves = step(leaves)`` while ``again(leaves)``, as a loop of the program.
-
-    Raises:
-        TypeError, ValueError: a step returns other dtypes or shapes.
-    """
-    loop = Turns("while_loop", length=limit, again=again)
-    return loop.run(leaves, lambda values, _: (step(values), []))[0]
-
-
-def over_rows(
-    name: str,
-    step: Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]],
-    first: list[Tensor],
-    columns: list[Tensor],
-    backwards: bool,
-) -> tuple[list[Tensor], list[Tensor]]:
-    """A loop over the rows of ``columns``: ``step`` takes values and rows, and returns the next values and rows.
-
-    ``name`` is for messages.
-
-    Returns:
-        The last values, and the rows stacked.
-
-    Raises:
-        TypeError, ValueError: a step returns other dtypes or shapes than it takes.
-    """
-    return Turns(name, columns, columns[0].type.shape[0], backwards=backwards).run(first, step)
-
-
-class Turns:
-    """A loop of the program, by what says how often it turns; all of it together, if there is more.
-
-    Args:
-        name: for messages.
-        columns: Tensors of which each turn takes its row.
-        length: the number of turns, or the most; None if nothing is known.
-        count: the number of turns, an int32 of rank 0 that the program computes.
-        again: takes the values that go round, and says whether there is another turn.
-        backwards: from the last row to the first.
-
-    Attributes:
-        most: the number of turns at most, which a step may set.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        columns: Sequence[Tensor] = (),
-        length: DimLike | None = None,
-        count: Tensor | None = None,
-        again: Callable[[Leaves], Tensor] | None = None,
-        backwards: bool = False,
-    ) -> None:
-        self.name, self.columns, self.length, self.count = name, list(columns), length, count
-        self.again, self.backwards = again, backwards
-        self.most: int | None = None
-
-    def run(
-        self,
-        leaves: Leaves,
-        step: Callable[[Leaves, list[Tensor]], tuple[Leaves, Leaves]],
-    ) -> tuple[Leaves, list[Tensor]]:
-        """The last values, and the rows that the steps made, stacked.
-
-        A step may return more values than it takes: these are what it made last, zeros if there was no turn.
-        """
-        rows = [c.type.with_shape(c.type.shape[1:]) for c in self.columns]
-        before, leaves = leaves, _started(leaves, rows, step)
-        if not self._turns_surely:
-            hold_sizes(
-                before, leaves, "does so in a loop that may not turn as often, or not at all"
-            )
-        first = dense(leaves)
-        carried, given = [v.type for v in first], len(first)
-        body = _Part(self.name, [*carried, *rows])
-        values, made = body.run(lambda v: step(like(leaves, v[:given]), v[given:]))
-        hold_sizes(leaves, values, "gets longer in each turn of a loop, at its own end")
-        body.finish([*values, *made])
-        count = len(values)
-        self._keep_to_most()
-        _check_types(self.name, "before a turn", "after it", carried, body.results[:given])
-        more = body.results[given:count]
-        body.add_inputs(more, given)
-        first += [full(0, t.dtype, t.shape) for t in more]
-        parts = [body]
-        if self.again is not None:
-            parts.append(self._condition([*carried, *more], leaves))
-        inputs = _Inputs(parts)
-        regions = [inputs.region(body, count, rows, count)]
-        regions += [inputs.region(part, count, [], None) for part in parts[1:]]
-        attrs = {
-            "carried": count + len(inputs.assigned),
-            "stacked": len(self.columns),
-            "length": ENDLESS if self.length is None else self.length,
-            **({"reverse": True} if self.backwards else {}),
-            **({"counted": True} if self.count is not None else {}),
-        }
-        counts = [] if self.count is None else [self.count]
-        results = inputs.apply("loop", counts, regions, first, self.columns, **attrs)
-        if self.length is None and self.again is not None:
-            _bound(results[0])
-        found = inputs.keep_states(results, count)
-        last = behind(before, like(leaves, found[:given]))
-        return [*last, *found[given:count]], found[count:]
-
-    @property
-    def _turns_surely(self) -> bool:
-        """Whether it turns as often as its length says, which is not 0 as far as that is known."""
-        if self.again is not None or self.count is not None or not self.length:
-            return False
-        return self.most is None or (isinstance(self.length, int) and self.most >= self.length)
-
-    def _keep_to_most(self) -> None:
-        most = self.most
-        if most is None:
-            return
-        if self.count is not None:
-            self.count = minimum(self.count, as_tensor(most))
-        elif not isinstance(self.length, int) or self.length > most:
-            self.columns = [rows_from(c, 0, 0, most) for c in self.columns]
-            self.length = most
-
-    def _condition(self, types: Sequence[TensorType], leaves: Leaves) -> _Part:
-        again = self.again
-        assert again is not None
-        given = len(leaves)
-        asked = _Part.traced("cond", lambda values: [again(like(leaves, values[:given]))], types)
-        if asked.states:
-            raise RuntimeError("cond of while_loop assigns a Variable", location=here())
-        return asked
-
-
-def _bound(result: Tensor) -> None:
-    """Write down how often a loop turns at most, if its condition tells: its derivative asks for that."""
-    assert isinstance(result, TracedTensor)
-    loop = result.value.op
-    assert loop is not None
-    most = most_turns(loop)
-    if most is not None:
-        loop.attrs["length"] = most
-
-
 # ---- traced parts
 
 
-class _Part:
+class Part:
     """A function traced on its own: ``function`` takes the inputs, then what it captured."""
 
     def __init__(self, name: str, types: Sequence[TensorType]) -> None:
@@ -279,7 +127,7 @@ class _Part:
         self.trace = trace = Trace(name, parent=current_trace())
         self.function: Function = trace.function
         self.captures: list[Any] = trace.captures
-        self._given = [trace.input(t, None) for t in types]
+        self.given = [trace.input(t, None) for t in types]
         self.inputs = len(types)
         self.results: list[TensorType] = []
         #: Variables (by ``id``) that it assigns, with the number of the result that is the new value.
@@ -288,7 +136,7 @@ class _Part:
     @classmethod
     def traced(
         cls, name: str, fn: Callable[[list[Tensor]], Leaves], types: Sequence[TensorType]
-    ) -> _Part:
+    ) -> Part:
         """A function that yields what it returns."""
         part = cls(name, types)
         part.finish(part.run(fn))
@@ -297,9 +145,9 @@ class _Part:
     def run(self, fn: Callable[[list[Tensor]], Any]) -> Any:
         """What the function returns for the inputs."""
         with tracing(self.trace):
-            result = fn(list(self._given))
+            result = fn(list(self.given))
         if self.trace.created_variables:
-            _current().created_variables = (
+            current().created_variables = (
                 True  # as optimizers do, once: the second trace makes none
             )
         return result
@@ -314,6 +162,16 @@ class _Part:
             id(self.captures[arg - self.inputs]): result
             for result, arg in self.function.updates.items()
         }
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What it yields, but for Variables, as Tensors of its trace."""
+        return [TracedTensor(v, self.trace) for v in self.function.returns[: len(self.results)]]
+
+    def set_ranges(self, ranges: Mapping[int, tuple[DimLike, DimLike]]) -> None:
+        """Say between which numbers inputs are, by their numbers."""
+        for number, ends in ranges.items():
+            set_range(self.given[number], *ends)
 
     def add_inputs(self, types: Sequence[TensorType], at: int) -> None:
         """Take more inputs, which nobody reads, from number ``at`` on."""
@@ -342,10 +200,10 @@ class _Part:
                 op.set_operands([total if v is read else v for v in op.operands])
 
 
-class _Inputs:
+class Inputs:
     """What the regions of one operation read: the Variables that one of them assigns, then everything else."""
 
-    def __init__(self, parts: Sequence[_Part]) -> None:
+    def __init__(self, parts: Sequence[Part]) -> None:
         states = set().union(*(p.states for p in parts))
         things = {id(t): t for p in parts for t in p.captures}
         self.assigned: list[Variable] = [t for i, t in things.items() if i in states]
@@ -355,7 +213,7 @@ class _Inputs:
         self.others = [t for i, t in things.items() if i not in states]
         for part in parts:
             _watch_reads(part, states)
-        self.trace = trace = _current()
+        self.trace = trace = current()
         for part in parts:
             trace.function.guards += [
                 g for g in part.function.guards if g not in trace.function.guards
@@ -364,7 +222,7 @@ class _Inputs:
         self._read = [_read(t) for t in self.others]
 
     def region(
-        self, part: _Part, carried: int, rows: Sequence[TensorType], states_at: int | None
+        self, part: Part, carried: int, rows: Sequence[TensorType], states_at: int | None
     ) -> Region:
         """A region that does what a part does.
 
@@ -417,7 +275,8 @@ class _Inputs:
         return [*results[:split], *results[end:]]
 
 
-def _current() -> Trace:
+def current() -> Trace:
+    """The trace that goes on."""
     trace = current_trace()
     assert trace is not None
     return trace
@@ -427,7 +286,7 @@ def _read(thing: Any) -> Tensor:
     return thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
 
 
-def _let_gradients_out(variable: Variable, parts: Sequence[_Part]) -> None:
+def _let_gradients_out(variable: Variable, parts: Sequence[Part]) -> None:
     """Let gradients out to a Variable that is read and assigned inside, where each read is a source of its own.
 
     All get the same summand, which changes nothing (-0.0): what flows to that, a tape takes for the reads'.
@@ -435,7 +294,7 @@ def _let_gradients_out(variable: Variable, parts: Sequence[_Part]) -> None:
     read = any(part.trace.values_behind(variable) for part in parts)
     if not read or not variable.dtype.is_differentiable:
         return
-    trace = _current()
+    trace = current()
     nothing = full(-0.0, variable.dtype, variable.type.shape)
     source = trace.read(variable, state=nothing)
     for tape in active_tapes():
@@ -444,16 +303,22 @@ def _let_gradients_out(variable: Variable, parts: Sequence[_Part]) -> None:
         part.add_to_reads(variable, source)
 
 
-def _watch_reads(part: _Part, states: set[int]) -> None:
+def _watch_reads(part: Part, states: set[int]) -> None:
     """Let gradients out to Variables that are read in front of the operation, and not assigned in it."""
     args = part.function.args[part.inputs :]
     only_read = {a for a, t in zip(args, part.captures, strict=True) if id(t) not in states}
     watch_reads(part.function.block.ops, only_read)
 
 
-def _check_types(
+def check_types(
     name: str, one: str, other: str, a: Sequence[TensorType], b: Sequence[TensorType]
 ) -> None:
+    """Hold values of one part of a program to have the types that others have.
+
+    Raises:
+        TypeError: they have other dtypes; ``one`` and ``other`` say where.
+        ValueError: they have other shapes.
+    """
     for i, (first, second) in enumerate(zip(a, b, strict=True)):
         if first.dtype != second.dtype:
             what = f"{name}: value {i} is {first} {one} and {second} {other}"
@@ -463,26 +328,3 @@ def _check_types(
             raise ValueError(
                 what, location=here(), hint="in a compiled function shapes stay as they are"
             )
-
-
-def _started(
-    leaves: Leaves,
-    rows: Sequence[TensorType],
-    step: Callable[[Leaves, list[Tensor]], tuple[Leaves, Leaves]],
-) -> Leaves:
-    """The leaves, in which every TensorArray knows its elements' shape and how many there will be.
-
-    A step that goes nowhere tells, if one does not.
-    """
-    if all(v.is_settled for v in leaves if isinstance(v, TensorArray)):
-        return leaves
-    trace = Trace("loop", parent=current_trace())
-    with tracing(trace):
-        known = [v if isinstance(v, TensorArray) else trace.input(v.type, None) for v in leaves]
-        found, _ = step(known, [trace.input(t, None) for t in rows])
-    if trace.created_variables:
-        _current().created_variables = True
-    return [
-        v.settled_like(f) if isinstance(v, TensorArray) and isinstance(f, TensorArray) else v
-        for v, f in zip(leaves, found, strict=False)
-    ]

@@ -7,21 +7,26 @@ from typing import Any
 
 from tapec import arguments
 from tapec.control.arguments import dtype_of, index_of, integers_of, length_of
+from tapec.control.growth import (
+    is_behind,
+    is_decided,
+    is_scouting,
+    last_of,
+    require_place,
+    unknown_size,
+)
 from tapec.errors import InvalidArgumentError, OutOfRangeError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast, less
 from tapec.functions.arrays import constant, full
-from tapec.functions.assertions import require
 from tapec.functions.indexing import gather
 from tapec.functions.known import dim_tensor
 from tapec.functions.rearrangement import concat, expand_dims, reshape, split, stack, unstack
 from tapec.functions.scattering import tensor_scatter_nd_update
-from tapec.ir.dims import DimLike, bounds
+from tapec.ir.dims import DimLike
 from tapec.ir.types import I32, DType, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.tensor_shape import TensorShape
-from tapec.tracing import TracedTensor
 
 
 class _Rows:
@@ -199,10 +204,10 @@ class TensorArray:
             ValueError: the value has another shape.
         """
         cells, at = self._current(), self._index(index, "write")
-        last = at if isinstance(at, int) else _last_of(at)
-        if self._dynamic and not _is_decided(last, cells.size):
-            _require_place(at, cells.size)
-        elif last is not None and _is_behind(last, cells.size):
+        last = at if isinstance(at, int) else last_of(at)
+        if self._dynamic and not is_decided(last, cells.size):
+            cells = self._placed(at, cells)
+        elif last is not None and is_behind(last, cells.size):
             if not self._dynamic:
                 raise OutOfRangeError(
                     f"Tried to write to index {last} but array is not resizeable and size is: {cells.size}",
@@ -213,6 +218,13 @@ class TensorArray:
         if isinstance(at, int):
             self._cleared.discard(at)
         return self._with(cells.write(at, row))
+
+    def _placed(self, at: int | Tensor, cells: _Rows | _Stack) -> _Rows | _Stack:
+        """Elements to write one of, where nothing says how far the array has to grow."""
+        if is_scouting():
+            return cells if cells.size != 0 else _extended(cells, 1)
+        require_place(at, cells.size)
+        return cells
 
     def _current(self) -> _Rows | _Stack:
         """The elements; while a function is traced, those from outside of it as one Tensor."""
@@ -267,7 +279,7 @@ class TensorArray:
             ValueError: it was never written, and the shape is not known.
         """
         cells, at = self._current(), self._index(index, "read")
-        if isinstance(at, int) and _is_behind(at, cells.size):
+        if isinstance(at, int) and is_behind(at, cells.size):
             raise OutOfRangeError(
                 f"Tried to read from index {at} but array size is: {cells.size}", location=here()
             )
@@ -340,7 +352,7 @@ class TensorArray:
             self._fitted(whole[0])
             return self._with(_Stack(cells.size, whole))
         rows = unstack(whole)
-        if _is_behind(len(rows) - 1, cells.size) and not self._dynamic:
+        if is_behind(len(rows) - 1, cells.size) and not self._dynamic:
             raise ValueError(
                 f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {cells.size}",
                 location=here(),
@@ -406,7 +418,7 @@ class TensorArray:
         array = self._with(self._current())
         array.__dict__ = {**self.__dict__, "_shape": other._shape}
         cells, wanted = array._current(), other._cells.size
-        if _is_behind(wanted - 1, cells.size):
+        if is_behind(wanted - 1, cells.size):
             array._cells = _extended(cells, wanted)
             array._is_ahead = True
         return array
@@ -424,21 +436,12 @@ class TensorArray:
             TypeError: it has not; ``what`` says where.
         """
         if self._cells.size != other._cells.size:
-            raise _unknown_size(what)
+            raise unknown_size(what)
 
     def _refuse_ahead(self, doing: str) -> None:
         """Refuse what depends on how many elements there are by now."""
         if self._is_ahead:
-            raise _unknown_size(f"is asked for its {doing} in the loop in which it grows")
-
-
-def _unknown_size(what: str) -> TypeError:
-    return TypeError(
-        f"a TensorArray that grows {what}; in a compiled function the shape of its stack does not depend on values",
-        location=here(),
-        hint="give it its size, tapec.TensorArray(dtype, size=the most elements there can be), count what is written, "
-        "and mask the rest",
-    )
+            raise unknown_size(f"is asked for its {doing} in the loop in which it grows")
 
 
 def _fits(wanted: tuple[Any, ...], shape: Shape) -> bool:
@@ -453,41 +456,3 @@ def _extended(cells: _Rows | _Stack, size: DimLike) -> _Rows | _Stack:
         return cells.extended(size)
     assert isinstance(size, int)
     return cells.extended(size)
-
-
-def bound_index(tensor: Tensor, last: DimLike) -> None:
-    """Say what the largest value of a number is that counts in a loop: arrays grow to it at once."""
-    if isinstance(tensor, TracedTensor):
-        tensor.trace.largest[tensor.value] = last
-
-
-def _last_of(at: Tensor) -> DimLike | None:
-    return at.trace.largest.get(at.value) if isinstance(at, TracedTensor) else None
-
-
-def _is_behind(index: DimLike, size: DimLike) -> bool:
-    """Whether an element with this number does not exist, as far as that is known."""
-    least, _ = bounds(index - size)
-    return least is not None and least >= 0
-
-
-def _is_decided(last: DimLike | None, size: DimLike) -> bool:
-    """Whether it is known that there are elements up to a number, or that there are not."""
-    if last is None:
-        return False
-    least, most = bounds(last - size)
-    return (least is not None and least >= 0) or (most is not None and most < 0)
-
-
-def _require_place(at: int | Tensor, size: DimLike) -> None:
-    """Refuse, now or when the program runs, to write behind the end where nothing says how far arrays have to grow."""
-    if size == 0:
-        raise TypeError(
-            "how long a TensorArray gets must be known while a function is compiled",
-            location=here(),
-            hint="give it as many elements as there may be (size=...), or take the index from a tapec.range of a "
-            "length that is a Python number or comes from tapec.shape",
-        )
-    message = f"Tried to write behind the end of a TensorArray, which was made with {size} elements; in a compiled "
-    message += "function it grows only where the index comes from a tapec.range of known length"
-    require(less(cast(as_tensor(at), I32), dim_tensor(size, I32)), message)

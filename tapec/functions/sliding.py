@@ -1,6 +1,6 @@
 """Slices of a known size at a place that only the run knows: ``x[i:i + 2]`` with a tensor ``i``.
 
-How far the two bounds are apart is found in the program: both are sums of multiples of the same values, and numbers.
+How far the two bounds are apart is found in the program: see `tapec.functions.linear`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,17 @@ from tapec.functions.arithmetic import add, equal, less, multiply, where
 from tapec.functions.assertions import require_inside
 from tapec.functions.broadcasting import refuse_outside
 from tapec.functions.known import dim_tensor, known_elements, static_integer
+from tapec.functions.linear import Linear
 from tapec.functions.logic import logical_and
-from tapec.ir.compare import exact
-from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
-from tapec.ir.ops import arith
-from tapec.ir.ops.compare import Cast
-from tapec.ir.ops.movement import Reshape
 from tapec.ir.types import TensorType
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
-from tapec.tracing import Trace, TracedTensor
 
 _REMEDY = (
     "a slice of known size may be anywhere, x[i:i + 2]; else compute with all entries and mask, as with "
     "tapec.where(tapec.range(n) < i, x, 0)"
 )
-#: How far a program is looked through for what two bounds have in common.
-_DEPTH = 16
 
 
 def bound_of(value: Any, what: str) -> DimLike | Tensor | None:
@@ -110,73 +103,11 @@ def entries_from(
     return result
 
 
-# -- how far apart
-
-
 def _distance(start: Tensor, stop: Tensor) -> DimLike | None:
     """How much greater one number is than another, whatever they are; None if that depends."""
     trace = current_trace()
     assert trace is not None
-    first, last = (_Sum(trace, trace.value_of(t)) for t in (start, stop))
-    return last.number - first.number if last.terms == first.terms else None
-
-
-class _Sum:
-    """A value of a program as a number and multiples of other values."""
-
-    def __init__(self, trace: Trace, value: Value) -> None:
-        self.number: DimLike = 0
-        self.terms: dict[object, DimLike] = {}
-        self._trace = trace
-        self._add(value, 1, _DEPTH)
-
-    def _add(self, value: Value, times: DimLike, depth: int) -> None:
-        known = self._known(value)
-        if known is not None:
-            self.number = self.number + times * known
-            return
-        op = value.op
-        defn = None if op is None or not depth else op.defn
-        operands = () if op is None else op.operands
-        if isinstance(defn, arith.Add | arith.Sub):
-            self._add(operands[0], times, depth - 1)
-            self._add(operands[1], times if isinstance(defn, arith.Add) else -times, depth - 1)
-        elif isinstance(defn, arith.Neg):
-            self._add(operands[0], -times, depth - 1)
-        elif isinstance(defn, Reshape) or (isinstance(defn, Cast) and _is_whole(operands[0])):
-            self._add(operands[0], times, depth - 1)
-        elif isinstance(defn, arith.Mul) and (factor := self._factor(operands)) is not None:
-            number, other = factor
-            self._add(other, times * number, depth - 1)
-        else:
-            key = _key(value, depth)
-            total = self.terms.pop(key, 0) + times
-            if total != 0:
-                self.terms[key] = total
-
-    def _known(self, value: Value) -> DimLike | None:
-        found = known_elements(TracedTensor(value, self._trace))
-        if found is None or found.size != 1:
-            return None
-        number: DimLike = found.reshape(()).item()
-        return number
-
-    def _factor(self, operands: tuple[Value, ...]) -> tuple[DimLike, Value] | None:
-        for value, other in (operands, operands[::-1]):
-            number = self._known(value)
-            if number is not None:
-                return number, other
-        return None
-
-
-def _is_whole(value: Value) -> bool:
-    return value.tensor.dtype.is_integer
-
-
-def _key(value: Value, depth: int) -> object:
-    """Equal for values that are computed alike of the same."""
-    op = value.op
-    if op is None or not depth or not op.defn.pure or op.regions or len(op.results) != 1:
-        return value
-    operands = tuple(_key(v, depth - 1) for v in op.operands)
-    return op.defn, exact(op.attrs), operands, value.type
+    between = Linear(trace)
+    between.add(stop)
+    between.add(start, -1)
+    return None if between.terms else between.number
