@@ -50,6 +50,7 @@ HEAVY = {
     ],  # compiles users' kernels, and a search
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
+    "networkx": ["tapec/inspection/graph.py"],  # lays a program out as a graph
     "click": ["tapec/cli"],
     "matplotlib": ["tapec/inspection/memory_map.py"],  # a picture as PNG, if it is installed
     "rich": ["tapec/explanations/report.py", "tapec/tables.py"],  # tables of its console

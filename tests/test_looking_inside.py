@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from html import unescape
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -275,3 +278,30 @@ def test_other_debuggers_are_called(monkeypatch: pytest.MonkeyPatch, capsys: Any
     assert calls == [(("here",), {"depth": 1})]
     assert "breakpoint() in f" in capsys.readouterr().err
     assert sys.breakpointhook is hook
+
+
+# ---- a program that shows itself
+
+
+def test_a_trace_shows_itself() -> None:
+    _, step, _ = trainer()
+    module = step.trace(tapec.ones([5, 4]))
+    text = str(module)
+    assert text.startswith("// tapec-ir 1\nfunc @step(")
+    assert len(list(parse_module(text).walk())) == len(list(module.walk()))
+    shown = module._repr_html_()
+    assert unescape(re.sub(r"<[^>]*>", "", shown)) == text
+    assert shown.count("<span") > 20
+    assert module.html().startswith("<!doctype html>")
+
+
+def test_a_trace_as_a_graph() -> None:
+    _, step, _ = trainer()
+    module = step.trace(tapec.ones([5, 4]))
+    ops = len(module.entry.block.ops)
+    nodes = ops + len(module.entry.args)
+    picture = ElementTree.fromstring(module.svg())
+    assert len(picture.findall("{*}g")) == nodes
+    dot = module.dot()
+    assert dot.count(" [label=") == dot.count(" -> ") + nodes
+    assert re.search(r'"x" -> "\d+" \[label="f32\[5,4\]"\];', dot)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tapec.compiled.buffers import ProgramMemory
     from tapec.compiled.lowering import Lowered
     from tapec.compiled.profile import Profile
+    from tapec.inspection.traced import TracedModule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -309,15 +310,19 @@ class CompiledFunction(Generic[P, R]):
         """Compiled methods: the instance is one of the Python values of the signature."""
         return self if instance is None else BoundFunction(self, instance)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Module:
+    def trace(self, *args: Any, **kwargs: Any) -> TracedModule:
         """The program for arguments like these, as traced; nothing runs, and no Variable changes.
+
+        It shows itself: as text, in notebooks with colours, by ``html()`` with all passes, by ``svg()`` as a graph.
 
         Args:
             args: as in a call; a `tapec.TensorSpec` stands for a tensor, None in it for any size. Without any, those
                 of the ``input_signature``.
             kwargs: as in a call.
         """
-        return self.traced(*args, **kwargs).module
+        from tapec.inspection.traced import TracedModule  # as in `_specified`
+
+        return TracedModule(self.traced(*args, **kwargs).module.functions.values())
 
     def traced(self, *args: Any, **kwargs: Any) -> Program:
         """The same with what the program reads from outside; it has no code."""

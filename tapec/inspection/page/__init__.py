@@ -13,28 +13,31 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from tapec.compiled.buffers import ProgramMemory
+from tapec.compiled.buffers import ProgramMemory, memory_of
+from tapec.compiler import lowered
 from tapec.inspection.lines import Line
-from tapec.inspection.stages import Snapshot
+from tapec.inspection.stages import Named, Snapshot, snapshots
+from tapec.ir.core import Module
 
 #: How many lines of source are shown around those that operations come from.
 _AROUND = 3
 
 
-def html_of(name: str, stages: Sequence[Snapshot], memory: ProgramMemory | None = None) -> str:
-    """The page, as text: UTF-8, without references to anything outside of it.
+def html_of(module: Module) -> str:
+    """The page of a program, as text: UTF-8, without references to anything outside of it; the module is left alone.
 
     Args:
-        name: of the program.
-        stages: the program as it is, then after each pass.
-        memory: what is in the arena, for a picture.
+        module: as traced.
     """
+    name, stages = module.entry.name, snapshots(module)
+    # Its buffers go by the names that they have after `plan`, which are the same at each run.
+    memory = memory_of(lowered(module, "plan", observers=[Named()]))
     data = {
         "name": name,
         "stages": [_stage(stage) for stage in stages],
         "gone": _gone(stages),
         "sources": _sources(stages),
-        "memory": None if memory is None else _memory(memory, stages),
+        "memory": _memory(memory, stages),
     }
     # "</" would end the script in which the data stands.
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")

@@ -1,0 +1,63 @@
+"""A program as people look at it in a notebook: `CompiledFunction.trace` gives one."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from tapec.inspection.graph import dot_of, svg_of
+from tapec.inspection.page import html_of
+from tapec.ir.core import Module
+from tapec.ir.printer import print_module
+
+#: What is coloured in a text: comments, values, types, strings; then the names of operations.
+_PIECES = re.compile(
+    r"(?P<comment>//[^\n]*)|(?P<value>%[\w.]+)|(?P<type>\b(?:[fiu]\d+|bf16|c\d+|bool)\b(?:\[[^\]]*\])?)"
+    r"|(?P<text>\"[^\"\n]*\")|(?P<word>(?<== )\w+|^\s*\w+)",
+    re.MULTILINE,
+)
+_COLOURS = {
+    "comment": "#7a828c",
+    "value": "#1f6fb2",
+    "type": "#2b8a3e",
+    "text": "#a5561b",
+    "word": "#8b3db8",
+}
+
+
+class TracedModule(Module):
+    """A module that shows itself: as text, as a page with all passes, as a graph."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """The program's text."""
+        return print_module(self).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """The text with colours."""
+        return f"<pre>{highlighted(str(self))}</pre>"
+
+    def html(self) -> str:
+        """The page of ``tapec html``: the program after each pass, beside the source; one file, as text."""
+        return html_of(self)
+
+    def svg(self) -> str:
+        """A picture of who reads what, as SVG."""
+        return svg_of(self)
+
+    def dot(self) -> str:
+        """The same for Graphviz."""
+        return dot_of(self)
+
+
+def highlighted(text: str) -> str:
+    """A program's text as HTML, with colours."""
+    parts = []
+    done = 0
+    for match in _PIECES.finditer(text):
+        parts.append(escape(text[done : match.start()]))
+        colour = _COLOURS[match.lastgroup or "word"]
+        parts.append(f'<span style="color:{colour}">{escape(match[0])}</span>')
+        done = match.end()
+    return "".join([*parts, escape(text[done:])])
