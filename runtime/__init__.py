@@ -48,7 +48,7 @@ def _text_for_cpu(module: Module, form: str) -> str:
 class Target:
     """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has.
 
-    ``text`` is what it makes of a module, as ``llvm`` or ``assembly``.
+    ``text`` is what it makes of a module, as ``llvm`` or ``asm``.
     """
 
     compile: Callable[..., Executable]

@@ -123,7 +123,7 @@ def timed_module(module: Module) -> tuple[Module, Executable]:
 
 
 def native_text(module: Module, form: str) -> str:
-    """What a tensor-level module becomes on this machine: as ``llvm``, or ``assembly``."""
+    """What a tensor-level module becomes on this machine: as ``llvm``, or ``asm``."""
     return TARGETS["cpu"].text(lowered(module), form)
 
 

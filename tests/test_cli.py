@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -234,3 +237,45 @@ def test_config(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPEC_CHECK", "2")
     (line,) = [line for line in works("config").splitlines() if line.startswith("TAPEC_CHECK")]
     assert line.split()[:3] == ["TAPEC_CHECK", "2", "set"]
+
+
+# ---- JSON
+
+
+@pytest.mark.parametrize(
+    ("argv", "holds"),
+    [
+        (["ops"], lambda found: {row["name"] for row in found["ops"]} == set(OPS)),
+        (["ops", "add"], lambda found: [row["name"] for row in found["ops"]] == ["add"]),
+        (["passes"], lambda found: [row["pass"] for row in found["passes"]] == list(PASSES)),
+        (["config"], lambda found: "TAPEC_CHECK" in {r["variable"] for r in found["settings"]}),
+        (["cache", "info"], lambda found: isinstance(found["used"], bool) and found["most"] > 0),
+        (["doctor"], lambda found: found["works"] and "processor" in found["facts"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_json(argv: list[str], holds: Callable[[Any], bool]) -> None:
+    assert holds(json.loads(works(*argv, "--json")))
+
+
+def test_run_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "f.tir"
+    path.write_text(
+        "func @f() -> (f32, i32[2]) {\n  %0 = constant {value = nan} : f32\n"
+        "  %1 = iota {axis = 0} : i32[2]\n  return %0, %1\n}\n"
+    )
+    found = json.loads(works("run", path, "--json"))
+    assert found["results"] == [
+        {"dtype": "float32", "shape": [], "values": "nan"},
+        {"dtype": "int32", "shape": [2], "values": [0, 1]},
+    ]
+
+
+def test_run_compares_backends(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "differ" not in works("run", program, "--compare")
+    monkeypatch.setattr(
+        "tapec.cli.run.native_results", lambda p, arrays: [np.zeros(4, np.float32)] * 2
+    )
+    result = tapec("run", program, "--compare")
+    assert result.exit_code == 1
+    assert "result 0 differs by 1.0e+00" in result.stdout

@@ -80,12 +80,12 @@ def test_text_of_every_level() -> None:
     assert "gradient" not in lowered.text(after="adjoint")
     assert 'loc("' in lowered.text(locs=True)
     assert 'place = ["' in lowered.text("kernels")
-    assert "launch" in lowered.text("loops")
+    assert "launch" in lowered.text("loop")
     assert "define hidden ptr @tapec.call" in lowered.text("llvm")
-    assert "tapec.call:" in lowered.text("assembly")
+    assert "tapec.call:" in lowered.text("asm")
     with pytest.raises(ValueError, match="no level 'ssa'") as caught:
         lowered.text("ssa")
-    assert "assembly" in str(caught.value)
+    assert "asm" in str(caught.value)
     with pytest.raises(tapec.errors.PassError, match="no pass 'magic'"):
         lowered.text(after="magic")
 

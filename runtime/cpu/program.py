@@ -92,7 +92,7 @@ def write_text(
 
 
 def native_text(module: Module, form: str) -> str:
-    """A module as LLVM text before optimisation (``llvm``), or as assembly."""
+    """A module as LLVM text before optimisation (``llvm``), or as assembly (``asm``)."""
     text, _ = write_text(module)
     if form == "llvm":
         return text

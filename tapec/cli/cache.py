@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from tapec import config
@@ -15,10 +17,16 @@ def cache() -> None:
 
 
 @cache.command()
-def info() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(as_json: bool) -> None:
     """Where the folder is, whether it is used, how much it holds."""
     kept = _cache()
     refusal = kept.refusal()
+    if as_json:
+        held = Held(0, 0) if refusal is not None else kept.held()
+        found = {"folder": str(kept.folder), "used": refusal is None, "refusal": refusal}
+        click.echo(json.dumps(found | held._asdict() | {"most": config.cache_bytes()}, indent=1))
+        return
     click.echo(f"folder  {kept.folder}")
     click.echo(f"used    {'yes' if refusal is None else f'no: {refusal}'}")
     if refusal is None:

@@ -23,7 +23,13 @@ _SEPARATOR = "// -----"
 @click.option("--passes", default="", help="Passes and pipelines: adjoint,prune,fuse{max-ops=8}.")
 @click.option("--stop-after", type=int, metavar="N", help="Run the first N passes only.")
 @click.option("--verify-each", is_flag=True, help="Verify and re-read the program after each pass.")
-@click.option("--evaluate-each", is_flag=True, help="Also compare what it computes, by NumPy.")
+@click.option(
+    "--check",
+    "--evaluate-each",
+    "evaluate_each",
+    is_flag=True,
+    help="Also compare what it computes, by NumPy.",
+)
 @click.option("--dump", metavar="DIR", help="Write the program after each pass; - prints it.")
 @click.option("--time", "timed", is_flag=True, help="Tell how long each pass took.")
 @click.option("--split-input", is_flag=True, help=f"Lines '{_SEPARATOR}' separate programs.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 
 from tapec.cli.programs import program_argument, read
 from tapec.compiler import compile_module
-from tapec.errors import ValueError
+from tapec.errors import TapecError, ValueError
+from tapec.inspection.results import distance, native_results
 from tapec.ir.core import Function, Module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.verifier import verify
@@ -38,8 +40,19 @@ from tapec.runtime import compile_module as compile_loops
 )
 @click.option("--output", type=click.Path(path_type=Path), help="A .npz file for the results.")
 @click.option("--seed", default=0, show_default=True, help="Of the random arrays.")
+@click.option("--compare", is_flag=True, help="Run both backends; end with 1 if they differ.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def run(
-    file: Path, passes: str, backend: str, source: Path | None, output: Path | None, seed: int
+    context: click.Context,
+    file: Path,
+    passes: str,
+    backend: str,
+    source: Path | None,
+    output: Path | None,
+    seed: int,
+    compare: bool,
+    as_json: bool,
 ) -> None:
     """Run the entry of the program in FILE and show its results."""
     module = read(file)
@@ -47,22 +60,44 @@ def run(
     arrays = random_inputs(module.entry, seed) if source is None else _load(source, module.entry)
     run_pipeline(module, parse_pipeline(passes))
     results = _compiled(module, arrays) if backend == "cpu" else evaluate_module(module, arrays)
-    for i, result in enumerate(results):
-        text = np.array2string(result, separator=", ", prefix=f"result {i}: ")
-        click.echo(f"result {i}: {text}")
+    differences = _differences(module, arrays) if compare else []
+    if as_json:
+        shown = [{"dtype": str(r.dtype), "shape": r.shape, "values": _listed(r)} for r in results]
+        click.echo(json.dumps({"results": shown, "differences": differences}, indent=1))
+    else:
+        for i, result in enumerate(results):
+            text = np.array2string(result, separator=", ", prefix=f"result {i}: ")
+            click.echo(f"result {i}: {text}")
+        for text in differences:
+            click.echo(text)
     if output is not None:
         np.savez(output, *results)
+    context.exit(1 if differences else 0)
+
+
+def _listed(array: Any) -> Any:
+    """An array as nested lists of numbers or, where JSON has none, their texts."""
+    if array.dtype.kind in "biuf" and np.isfinite(array).all():
+        return array.tolist()
+    return np.vectorize(str, otypes=[object])(array).tolist() if array.size else []
+
+
+def _differences(module: Module, arrays: Sequence[Any]) -> list[str]:
+    """In which results compiled code and NumPy differ by more than rounding explains."""
+    expected = evaluate_module(module, [np.array(a) for a in arrays])
+    found = []
+    for i, (right, got) in enumerate(zip(expected, _compiled(module, arrays), strict=True)):
+        try:
+            distance(i, np.asarray(right), np.asarray(got))
+        except TapecError as error:
+            found.append(str(error))
+    return found
 
 
 def _compiled(module: Module, arrays: Sequence[Any]) -> list[Any]:
-    """The results of the program as native code; the arrays are left alone."""
+    """The results of the program as native code."""
     loops = module.entry.is_loop_level
-    program = compile_loops(module) if loops else compile_module(module)
-    given = [array.copy() for array in arrays]
-    fresh = iter(program(*given))
-    updates = program.updates
-    count = len(updates) + len(program.outputs)
-    return [given[updates[i]] if i in updates else next(fresh) for i in range(count)]
+    return native_results(compile_loops(module) if loops else compile_module(module), arrays)
 
 
 def _load(source: Path, entry: Function) -> list[Any]:

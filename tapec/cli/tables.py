@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
@@ -14,25 +15,39 @@ from tapec.ir import OPS, Op
 from tapec.passes import ORDER, PASSES, PIPELINES
 from tapec.tables import Table
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    click.echo(Table(head, list(rows)).text())
+
+def _tables(as_json: bool, **tables: tuple[Sequence[str], Iterable[Sequence[str]]]) -> None:
+    """Print tables, a blank line between two; or as JSON, by name, a row as an object."""
+    if as_json:
+        found = {
+            name: [dict(zip(head, row, strict=True)) for row in rows]
+            for name, (head, rows) in tables.items()
+        }
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        texts = [Table(head, list(rows)).text() for head, rows in tables.values()]
+        click.echo("\n\n".join(texts))
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-def ops(names: tuple[str, ...]) -> None:
+@_json
+def ops(names: tuple[str, ...], as_json: bool) -> None:
     """List the operations, or describe those named."""
     for name in names:
         if name not in OPS:
             raise ValueError(f"no operation is called {name}", hint="tapec ops lists them")
-        _describe(OPS[name])
-    if not names:
+        if not as_json:
+            _describe(OPS[name])
+    if not names or as_json:
         rows = [
             (name, _levels(op), op.form, _derivative(op), _summary(op))
             for name, op in sorted(OPS.items())
+            if not names or name in names
         ]
-        _table(("name", "level", "form", "derivative", "meaning"), rows)
+        _tables(as_json, ops=(("name", "level", "form", "derivative", "meaning"), rows))
 
 
 def _describe(op: Op) -> None:
@@ -73,7 +88,8 @@ def _derivative(op: Op) -> str:
 
 
 @click.command()
-def passes() -> None:
+@_json
+def passes(as_json: bool) -> None:
     """List the passes, their options and their order."""
     rows = []
     for name, row in PASSES.items():
@@ -81,18 +97,20 @@ def passes() -> None:
         options = ", ".join(f"{f.name}={getattr(default, f.name)}" for f in fields(row.options))
         levels = row.takes if row.takes == row.leaves else f"{row.takes} → {row.leaves}"
         rows.append((name, levels, options, row.summary))
-    _table(("pass", "level", "options", "what it does"), rows)
-    click.echo()
-    _table(("pipeline", "passes"), list(PIPELINES.items()))
-    click.echo()
-    _table(("before", "after", "because"), [(c.earlier, c.later, c.why) for c in ORDER])
+    _tables(
+        as_json,
+        passes=(("pass", "level", "options", "what it does"), rows),
+        pipelines=(("pipeline", "passes"), list(PIPELINES.items())),
+        order=(("before", "after", "because"), [(c.earlier, c.later, c.why) for c in ORDER]),
+    )
 
 
 @click.command()
-def config() -> None:
+@_json
+def config(as_json: bool) -> None:
     """List the settings: environment variables, what they are set to, what they mean."""
     rows = [
         (s.name, s.value or "-", "" if s.value == s.default else "set", s.meaning)
         for s in settings_module.settings
     ]
-    _table(("variable", "value", "", "meaning"), rows)
+    _tables(as_json, settings=(("variable", "value", "is", "meaning"), rows))

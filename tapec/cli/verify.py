@@ -12,6 +12,7 @@ import numpy as np
 from tapec.cli.target import Target, target_argument
 from tapec.compiler import compile_module, lowered
 from tapec.errors import TapecError
+from tapec.inspection.results import distance, native_results
 from tapec.ir.compare import difference
 from tapec.ir.core import Module
 from tapec.ir.evaluator import evaluate_module
@@ -19,10 +20,6 @@ from tapec.ir.parser import parse_module
 from tapec.ir.printer import print_module
 from tapec.ir.verifier import verify as verify_program
 from tapec.passes.observers import Check
-
-#: Relative difference that native code may have from NumPy's evaluation, by the size of the dtype in bytes:
-#: sums are taken in another order.
-_TOLERANCE = {1: 1e-1, 2: 2e-2, 4: 2e-4, 8: 1e-9, 16: 1e-9}
 
 
 @click.command()
@@ -77,40 +74,7 @@ def _passes(module: Module, arrays: list[Any]) -> str:
 def _native(module: Module, arrays: list[Any]) -> str:
     meant = lowered(module, pipeline="evaluated")
     expected = evaluate_module(meant, [np.array(a) for a in arrays])
-    program = compile_module(module)
-    given = [np.array(a) for a in arrays]
-    fresh = iter(program(*given))
-    updates, worst = program.updates, 0.0
-    for i, right in enumerate(expected):
-        got = given[updates[i]] if i in updates else next(fresh)
-        worst = max(worst, _distance(i, np.asarray(right), np.asarray(got)))
+    got = native_results(compile_module(module), arrays)
+    pairs = enumerate(zip(expected, got, strict=True))
+    worst = max((distance(i, np.asarray(a), np.asarray(b)) for i, (a, b) in pairs), default=0.0)
     return f"{len(expected)} results, largest relative difference {worst:.1e}"
-
-
-def _distance(index: int, right: Any, got: Any) -> float:
-    """The largest difference, relative to the largest number.
-
-    Raises:
-        TapecError: it is larger than rounding explains.
-    """
-    if right.shape != got.shape or right.dtype != got.dtype:
-        raise TapecError(f"result {index}: {got.dtype}{got.shape} for {right.dtype}{right.shape}")
-    if right.dtype.kind in "biu":
-        if not np.array_equal(right, got):
-            raise TapecError(f"result {index}: {np.sum(right != got)} elements differ")
-        return 0.0
-    wide = [
-        np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in (right, got)
-    ]
-    finite = np.isfinite(wide[0])
-    if not np.array_equal(wide[0][~finite], wide[1][~finite], equal_nan=True):
-        raise TapecError(f"result {index}: numbers that are not finite differ")
-    if not finite.any():
-        return 0.0
-    scale = max(float(np.max(np.abs(wide[0][finite]))), float(np.finfo(np.float32).tiny))
-    distance = float(np.max(np.abs(wide[0][finite] - wide[1][finite]))) / scale
-    if distance > _TOLERANCE[right.dtype.itemsize]:
-        raise TapecError(
-            f"result {index} differs by {distance:.1e}, relative to its largest number"
-        )
-    return distance

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tapec.compiled.dimensions import Dimensions
 
 #: Levels of `Lowered.text`, with the pass after which each is there.
-_LEVELS = {"tensor": None, "kernels": "plan", "loops": "lower"}
-_NATIVE = ("llvm", "assembly")
+_LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
+_NATIVE = ("llvm", "asm")
 
 
 class Lowered:
@@ -48,8 +48,8 @@ class Lowered:
         """The program as text.
 
         Args:
-            level: ``tensor`` as traced, ``kernels`` grouped and placed in memory, ``loops`` what is compiled, ``llvm``
-                and ``assembly`` what becomes of that here.
+            level: ``tensor`` as traced, ``kernels`` grouped and placed in memory, ``loop`` what is compiled, ``llvm``
+                and ``asm`` what becomes of that here.
             after: a pass of the default pipeline, after whose last run to look.
             locs: with the user's line beside each operation.
             full_constants: with all elements of constants, so that the text can be read back.
@@ -57,7 +57,7 @@ class Lowered:
         Raises:
             ValueError: there is no such level.
             PassError: there is no such pass.
-            TargetError: this machine has no code for the program (``llvm`` and ``assembly``).
+            TargetError: this machine has no code for the program (``llvm`` and ``asm``).
         """
         if level in _NATIVE and after is None:
             return native_text(self.module, level)
