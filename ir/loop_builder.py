@@ -31,13 +31,17 @@ _INDEX = TensorType(INDEX)
 class LoopBuilder(LoopValues):
     """Writes the body of a kernel; see the module docstring."""
 
-    def __init__(self, function: Function, *, lanes: int = 16, masked: bool = True) -> None:
+    def __init__(
+        self, function: Function, *, lanes: int = 16, masked: bool = True, compact: bool = False
+    ) -> None:
         """Write into ``function``; vectors have ``lanes`` lanes.
 
         ``masked`` lets the end of a vectorised loop use masked loads and stores; otherwise it runs one by one.
+        ``compact`` keeps to one sum where several could take turns.
         """
         super().__init__(function, lanes)
         self.masked = masked
+        self.compact = compact
         #: Gathers and reversed loads written so far: what a better choice of vectorised loop would avoid.
         self.gathers = 0
         #: Whether any loop was vectorised.

@@ -79,7 +79,7 @@ class _Reduction:
         turns = extent // lanes if lanes else extent
         # Wide vectors are several registers, which take turns themselves.
         width = (k.active_lanes.count if k.active_lanes else lanes) // WIDE
-        chains = max(CHAINS // max(width, 1), 1)
+        chains = 1 if k.compact else max(CHAINS // max(width, 1), 1)
         while isinstance(turns, int) and chains > 1 and turns < 2 * chains:
             chains //= 2
         # The rest of the last axis: some of the lanes, or one by one into a sum of its own.

@@ -167,6 +167,7 @@ class KernelWriter:
             self.function,
             lanes=self.op.attrs["lanes"],
             masked=self.op.attrs.get("masked", True),
+            compact=self.op.attrs.get("compact", False),
         )
         k.location = self.op.location
         k.mutable(*self.outputs)

@@ -19,10 +19,14 @@ from tapec.passes.tiling import size
 
 @dataclass(frozen=True)
 class Options:
-    """The target: bytes of a vector register (0: none), and whether its loads and stores can be masked."""
+    """The target: bytes of a vector register (0: none), and whether its loads and stores can be masked.
+
+    ``compact``: little code counts more than speed, so no loop does several things in turns.
+    """
 
     vector_bytes: int = 64
     masked: bool = True
+    compact: bool = False
 
 
 #: Scalar operations in a kernel from which on waking another thread pays.
@@ -44,6 +48,8 @@ def _schedule(kernel: Operation, options: Options) -> None:
     core = core_of(kernel)
     if not options.masked:
         kernel.attrs["masked"] = False
+    if options.compact:
+        kernel.attrs["compact"] = True
     if core is not None and core.defn.form == "contraction":
         kernel.attrs.update(_tiling(kernel, core, options).attrs)
         return
@@ -60,6 +66,8 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
     contraction = core.defn.contraction(left, right, **core.parameters)
     if 0 in contraction.space:
         return tiling.Tiling()  # loops that do not turn, in the simplest form
+    if options.compact:
+        return tiling.Tiling(lanes=_lanes([left.dtype], options))
     return tiling.choose(
         contraction,
         left,

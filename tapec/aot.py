@@ -117,10 +117,11 @@ def build(
     modelling = Modelling(title)
     for key, of in functions.items():
         modelling.add(c_name(key), of, arguments_of(signatures.get(key)))
-    model = modelling.for_target(machine)
+    goal = optimize or ("size" if machine.small else "speed")
+    model = modelling.for_target(machine, compact=goal == "size")
     if state == "extern" and model.state:
         forms = (*forms, "bin")
-    options = Options(forms, optimize, checked, state == "embed")
+    options = Options(forms, goal, checked, state == "embed")
     made = Build(model, machine, options)
     return Built(
         title, machine, made.files(), model.arena_bytes, model.state_bytes, made.stack

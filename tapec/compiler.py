@@ -139,22 +139,24 @@ def lowered(
     observers: Sequence[Observer] = (),
     pipeline: str = "default",
     unit: VectorUnit | None = None,
+    compact: bool = False,
 ) -> Module:
     """A copy of the module after a pipeline, or after the last run of the pass named ``after`` in it.
 
-    ``unit`` are the vectors of the machine that it is for; this one's if None.
+    ``unit`` are the vectors of the machine that it is for; this one's if None. ``compact``: little code counts most.
     """
     from tapec.passes.pipeline import run_pipeline  # who finds a program needs no passes
 
     copy = clone_module(module)
-    run_pipeline(copy, _stages(after, pipeline, _text(pipeline, unit)), observers)
+    run_pipeline(copy, _stages(after, pipeline, _text(pipeline, unit, compact)), observers)
     return copy
 
 
-def _text(pipeline: str, unit: VectorUnit | None = None) -> str:
+def _text(pipeline: str, unit: VectorUnit | None = None, compact: bool = False) -> str:
     """A pipeline for this machine, or for one with other vectors."""
     unit = unit or TARGETS["cpu"].vectors()
-    options = f"schedule{{vector-bytes={unit.bytes},masked={str(unit.masked).lower()}}}"
+    options = f"vector-bytes={unit.bytes},masked={str(unit.masked).lower()}"
+    options = f"schedule{{{options}{',compact=true' * compact}}}"
     text = PIPELINES[pipeline].replace("schedule", options)
     return text.replace("plan,", "plan, poison,") if config.poison() else text
 

@@ -45,13 +45,13 @@ class Options:
 
     Attributes:
         forms: of `FORMS`.
-        optimize: ``speed``, ``size``, or None for what suits the target. On x86-64, ``speed`` gives the JIT's bits.
+        optimize: ``speed`` or ``size``. On machines with a system, ``speed`` gives the JIT's bits.
         checked: functions look at what they are called with.
         embed: the object holds the state before the first call.
     """
 
     forms: Collection[str] = ("obj", "header")
-    optimize: str | None = None
+    optimize: str = "speed"
     checked: bool = False
     embed: bool = True
 
@@ -67,7 +67,7 @@ class Build:
     @cached_property
     def goal(self) -> str:
         """As for `tapec.runtime.aot.objects.emit`."""
-        wanted = self.options.optimize or ("size" if self.target.small else "speed")
+        wanted = self.options.optimize
         return "jit" if wanted == "speed" and self.target.hosted else wanted
 
     @cached_property

@@ -78,7 +78,8 @@ def _dialect(target: EdgeTarget, optimize: str) -> Dialect:
     inlining = "noinline" if optimize == "jit" else ""
     # Where a vector may lie askew, an array need not begin at a multiple of its size.
     alignment = 64 if optimize == "jit" else 8
-    return Dialect(target.bits, " ".join(words), alignment, inlining)
+    copies = 1 if optimize == "size" else 64
+    return Dialect(target.bits, " ".join(words), alignment, copies, inlining)
 
 
 def _flags(target: EdgeTarget) -> str:

@@ -14,12 +14,14 @@ class Dialect:
         attributes: of all functions. No exceptions, hence no unwind tables; no calls of memset and memcpy where loops
             look like them.
         alignment: of arrays on the stack, in bytes.
+        copies: of a mathematical function, from which on it stays one that is called.
         inlining: whether kernels, and what launches them, may become part of their callers.
     """
 
     index_bits: int = 64
     attributes: str = 'nounwind "no-builtins" "prefer-vector-width"="512" "no-trapping-math"="true"'
     alignment: int = 64
+    copies: int = 64
     inlining: str = "noinline"
 
 

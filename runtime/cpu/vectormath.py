@@ -90,8 +90,6 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "two_over_pi.32": lambda: large_angles.table(32),
     "two_over_pi.64": lambda: large_angles.table(64),
 }
-#: Calls in one module from which on a function stays one: so many copies take LLVM longer than the calls will.
-_MOST_COPIES = 64
 _BINARY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
 
 
@@ -102,8 +100,9 @@ _INLINED, _CALLED = " #1 {", " #0 {"
 class MathLibrary:
     """The functions that one module needs."""
 
-    def __init__(self) -> None:
-        """Need none."""
+    def __init__(self, copies: int = 64) -> None:
+        """Need none; from ``copies`` calls on a function stays one: so many take LLVM longer than the calls will."""
+        self._copies = copies
         self._written: dict[tuple[str, str, int], str] = {}
         self._calls: Counter[tuple[str, str, int]] = Counter()
 
@@ -125,7 +124,7 @@ class MathLibrary:
     def text(self) -> str:
         """All functions, in the order in which they were needed."""
         return "\n".join(
-            text.replace(_INLINED, _CALLED, 1) if self._calls[key] > _MOST_COPIES else text
+            text.replace(_INLINED, _CALLED, 1) if self._calls[key] > self._copies else text
             for key, text in self._written.items()
         )
 

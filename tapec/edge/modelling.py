@@ -64,22 +64,27 @@ class Modelling:
                 self._names[id(captured)] = c_name(argument.name or "variable", taken)
                 self._variables[id(captured)] = captured
 
-    def for_target(self, target: EdgeTarget) -> Model:
-        """The model with its programs lowered for a target."""
+    def for_target(self, target: EdgeTarget, *, compact: bool) -> Model:
+        """The model with its programs lowered for a target; ``compact``: little code counts most."""
         arrays = [
             (name, np.array(self._variables[key].numpy()), self._variables[key].value().type)
             for key, name in self._names.items()
         ]
         state = lay_out(arrays)
         entries = [
-            self._entry(name, program, target, state) for name, program in self._programs.items()
+            self._entry(
+                name,
+                program,
+                lowered(program.module, pipeline="ahead", unit=target.vectors, compact=compact),
+                state,
+            )
+            for name, program in self._programs.items()
         ]
         return Model(self.name, tuple(entries), state)
 
     def _entry(
-        self, name: str, program: Program, target: EdgeTarget, state: Sequence[Member]
+        self, name: str, program: Program, loops: Module, state: Sequence[Member]
     ) -> EntryPoint:
-        loops = lowered(program.module, pipeline="ahead", unit=target.vectors)
         count = len(loops.entry.args) - bool(loops.entry.attrs.get("arena", 0))
         inputs = loops.entry.attrs.get("inputs", count)
         given = inputs - len(program.captures)
