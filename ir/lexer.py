@@ -27,6 +27,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+#: Of an integer; Python reads a few thousand.
+_MAX_DIGITS = 1000
+#: How many characters before and behind a place an error shows.
+_SHOWN = 150
+
 
 class Token(NamedTuple):
     """A piece of text: its kind (a group of the pattern, or ``end``), and where it starts.
@@ -65,6 +70,9 @@ class Source:
             kind = match.lastgroup or ""
             if kind == "line":
                 fresh = True
+            elif kind == "int" and len(match[0]) > _MAX_DIGITS:
+                message = f"a number has at most {_MAX_DIGITS} digits, got {len(match[0])}"
+                raise self.error(message, position)
             elif kind != "blank":
                 tokens.append(Token(kind, match.group(), position, fresh))
                 fresh = False
@@ -81,12 +89,15 @@ class Source:
         row = bisect.bisect_left(ends, start)
         begin = ends[row - 1] + 1 if row else 0
         end = ends[row] if row < len(ends) else len(self.text)
+        place = f"{self.name}:{row + 1}:{start - begin + 1}"
+        # Of a long line the part around the place.
+        if end - begin > 2 * _SHOWN:
+            begin, end = max(begin, start - _SHOWN), min(end, start + _SHOWN)
         line = self.text[begin:end]
         column = start - begin
         carets = "^" * max(1, min(length, len(line) - column))
         # Tabs before the carets keep them below the text that they mean.
         blank = "".join(c if c == "\t" else " " for c in line[:column])
-        place = f"{self.name}:{row + 1}:{column + 1}"
         return ParseError(f"{message}\n  {place}\n    {line}\n    {blank}{carets}", hint=hint)
 
 

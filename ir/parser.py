@@ -69,7 +69,11 @@ def parse_module(
             len(version["number"]),
             hint="read it with the tapec that wrote it, or a newer one",
         )
-    return _Parser(source, constants or {}).module()
+    parser = _Parser(source, constants or {})
+    try:
+        return parser.module()
+    except RecursionError:
+        raise source.error("nested too deeply to be read", parser.token.start) from None
 
 
 def read_module(path: Path) -> Module:

@@ -15,6 +15,8 @@ TYPE_PATTERN = rf"(?:{_CODES})x\d+\b|&?(?:{_CODES})(?:\[[^\]\n]*\]|\b)"
 _TYPE = re.compile(
     rf"(?P<code>{_CODES})x(?P<lanes>\d+)|(?P<ref>&?)(?P<code2>{_CODES})(?:\[(?P<dims>.*)\])?"
 )
+#: Limits of what is read: NumPy's of dims, and of an expression as long as no program has one.
+_MAX_RANK, _MAX_DIM = 64, 1000
 _DIM_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(//|[-+*%()]))")
 
 
@@ -46,7 +48,10 @@ def parse_type(text: str, known: MutableMapping[str, Symbol] | None = None) -> T
     dims: list[DimLike] = []
     start = match.start("dims")
     if match["dims"]:
-        for part in match["dims"].split(","):
+        parts = match["dims"].split(",")
+        if len(parts) > _MAX_RANK:
+            raise TypeTextError(f"a type has at most {_MAX_RANK} dims, got {len(parts)}", start)
+        for part in parts:
             dim = parse_dim(part, known, start)
             if isinstance(dim, int) and dim < 0:
                 raise TypeTextError(f"a dim must not be negative, got {dim}", start)
@@ -66,6 +71,8 @@ def parse_dim(
     Raises:
         TypeTextError: the text is no dim.
     """
+    if len(text) > _MAX_DIM:
+        raise TypeTextError(f"a dim has at most {_MAX_DIM} characters, got {len(text)}", start)
     if text.isdigit():
         return int(text)
     return _DimParser(text, {} if known is None else known, start).parse()

@@ -92,6 +92,9 @@ class Commands(click.Group):
         except TapecError as error:
             click.echo(f"{type(error).__name__}: {error}", err=True)
             ctx.exit(2)
+        except MemoryError as error:
+            click.echo(f"MemoryError: {error}", err=True)
+            ctx.exit(2)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from tapec import aot
-from tapec.cli.target import WrongTarget, as_program, function_of
+from tapec.cli.programs import WrongTarget
+from tapec.cli.target import as_program, function_of
 from tapec.runtime.aot.building import FORMS
 
 

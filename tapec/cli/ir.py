@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from tapec.cli.programs import print_options
-from tapec.cli.target import Target, WrongTarget, target_argument
+from tapec.cli.programs import WrongTarget, print_options
+from tapec.cli.target import Target, target_argument
 from tapec.compiled.lowering import Lowered
 from tapec.compiler import lowered
 from tapec.inspection.lines import Line, around, lines_of, with_margin

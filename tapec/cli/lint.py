@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tapec.cli.target import Target, WrongTarget, target_argument
+from tapec.cli.programs import WrongTarget
+from tapec.cli.target import Target, target_argument
 from tapec.inspection.pitfalls import Pitfall, pitfalls
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tapec.cli.target import Target, WrongTarget, target_argument
+from tapec.cli.programs import WrongTarget
+from tapec.cli.target import Target, target_argument
 from tapec.compiled.profile import profile_of
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -13,8 +14,15 @@ import click
 from tapec.ir.core import Module
 from tapec.ir.parser import parse_module, read_module
 from tapec.ir.printer import print_module
+from tapec.ir.types import TensorType
 
 Command = Callable[..., Any]
+
+
+class WrongTarget(click.ClickException):
+    """A file, a function or a value that there is not: one line that says what there is instead."""
+
+    exit_code = 2
 
 
 def program_argument(command: Command) -> Command:
@@ -56,6 +64,23 @@ def read(file: Path) -> Module:
     if str(file) == "-":
         return parse_module(sys.stdin.read(), name="<stdin>")
     return read_module(file)
+
+
+def hold_to_memory(module: Module) -> None:
+    """Refuse to run a program with a value that is larger than the memory of this machine.
+
+    Raises:
+        WrongTarget: it has one.
+    """
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for function in module.functions.values():
+        values = [*function.args, *(r for op in function.walk() for r in op.results)]
+        for value in values:
+            size = value.type.bytes if isinstance(value.type, TensorType) else 0
+            if isinstance(size, int) and size > most:
+                raise WrongTarget(
+                    f"@{function.name} has a value of type {value.type}: {size:,} bytes, and this machine has {most:,}"
+                )
 
 
 def show(module: Module, *, locs: bool, full_constants: bool) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 
-from tapec.cli.programs import program_argument, read
-from tapec.cli.target import WrongTarget
+from tapec.cli.programs import WrongTarget, program_argument, read
 from tapec.inspection.reduction import reduced
 from tapec.ir.core import Module
 from tapec.ir.printer import print_module

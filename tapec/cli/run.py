@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from tapec.cli.programs import program_argument, read
+from tapec.cli.programs import hold_to_memory, program_argument, read
 from tapec.compiler import compile_module
 from tapec.errors import TapecError, ValueError
 from tapec.inspection.results import distance, native_results
@@ -57,6 +57,7 @@ def run(
     """Run the entry of the program in FILE and show its results."""
     module = read(file)
     verify(module)
+    hold_to_memory(module)
     arrays = random_inputs(module.entry, seed) if source is None else _load(source, module.entry)
     run_pipeline(module, parse_pipeline(passes))
     results = _compiled(module, arrays) if backend == "cpu" else evaluate_module(module, arrays)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tapec.cli.programs import read
+from tapec.cli.programs import WrongTarget, read
 from tapec.ir.core import Function, Module
 from tapec.ir.dims import symbol
 from tapec.ir.type_text import TypeTextError, parse_type
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from tapec.compiled.program import Program
 
 Command = Callable[..., Any]
-
-
-class WrongTarget(click.ClickException):
-    """A file, a function or a value that there is not: one line that says what there is instead."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)

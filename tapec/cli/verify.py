@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tapec.cli.programs import hold_to_memory
 from tapec.cli.target import Target, target_argument
 from tapec.compiler import compile_module, lowered
 from tapec.errors import TapecError
@@ -32,6 +33,7 @@ def verify(context: click.Context, target: Target, as_json: bool) -> None:
     That its text can be read back; that it is valid and computes the same after each pass, as NumPy evaluates it on
     the arrays of the call; that native code gives the same results. Ends with 1 if one of these does not hold.
     """
+    hold_to_memory(target.module)
     module, arrays = target.module, target.arrays()
     checks: list[tuple[str, Callable[[], str]]] = [
         ("text can be read back", lambda: _read_back(module)),
