@@ -50,15 +50,23 @@ def fold(
     return tuple(axis((), [k.splat(v) for v in init] if wide else init))
 
 
-def reduce(k: LoopBuilder, combine: str, extents: Shape, dtype: DType, body: Body) -> Value:
-    """Combine the body's values over all indices; sums of half precision are kept in single."""
+def reduce(
+    k: LoopBuilder,
+    combine: str,
+    extents: Shape,
+    dtype: DType,
+    body: Body,
+    *,
+    chains: int = CHAINS,
+) -> Value:
+    """Combine the body's values over all indices, in ``chains`` sums; those of half precision are kept in single."""
     if not extents:
         return body(())
     half = dtype.is_floating and dtype.bits < 32 and combine in ("add", "mul")
     if half:
-        total = _Reduction(k, OPS[combine], F32, lambda i: k.cast(body(i), dtype=F32)).over(extents)
-        return k.cast(total, dtype=dtype)
-    return _Reduction(k, OPS[combine], dtype, body).over(extents)
+        wide = _Reduction(k, OPS[combine], F32, lambda i: k.cast(body(i), dtype=F32), chains)
+        return k.cast(wide.over(extents), dtype=dtype)
+    return _Reduction(k, OPS[combine], dtype, body, chains).over(extents)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ class _Reduction:
     combine: Op
     dtype: DType
     body: Body
+    chains: int
 
     def over(self, extents: Shape) -> Value:
         """The combination of all values."""
@@ -79,7 +88,7 @@ class _Reduction:
         turns = extent // lanes if lanes else extent
         # Wide vectors are several registers, which take turns themselves.
         width = (k.active_lanes.count if k.active_lanes else lanes) // WIDE
-        chains = 1 if k.compact else max(CHAINS // max(width, 1), 1)
+        chains = 1 if k.compact else max(self.chains // max(width, 1), 1)
         while isinstance(turns, int) and chains > 1 and turns < 2 * chains:
             chains //= 2
         # The rest of the last axis: some of the lanes, or one by one into a sum of its own.

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from tapec.ir.core import Block, Operation, Value
 from tapec.ir.op import RUNS, AxesRead
 from tapec.ir.types import Shape
+from tapec.passes.totals import total_of
 
 #: As `AxesRead`, with the kernel's loops in place of a result's axes. None: in no simple way.
 Access = AxesRead
@@ -43,7 +44,12 @@ def block_accesses(block: Block) -> dict[Value, list[Access]]:
     found: dict[Value, list[Access]] = {}
     for value in block.terminator.operands:
         _add(found, value, identity(value.tensor.rank))
+    total = total_of(block.ops[:-1], block.terminator.operands)
     for op in reversed(block.ops[:-1]):
+        if op is total:
+            # The kernel's own loops add up.
+            _add(found, op.operands[0], identity(op.operands[0].tensor.rank))
+            continue
         read = dict.fromkeys(access for result in op.results for access in found.get(result, ()))
         for operand, access in operand_accesses(op, read):
             _add(found, operand, access)
@@ -57,7 +63,13 @@ def _add(found: dict[Value, list[Access]], value: Value, access: Access) -> None
 
 
 def loops_of(kernel: Operation) -> Shape:
-    """The extents of a kernel's loops: the shape of its largest result, of which the others' are the first axes."""
+    """The extents of a kernel's loops: the shape of its largest result, of which the others' are the first axes.
+
+    Where the loops also add up what they run over to one number, it is the shape of that.
+    """
+    total = total_of(kernel.regions[0].block.ops[:-1], kernel.results)
+    if total is not None:
+        return total.operands[0].tensor.shape
     return max((r.tensor.shape for r in kernel.results), key=len)
 
 
@@ -91,19 +103,3 @@ def is_once(access: Access, space: Shape) -> bool:
     turning = [loop for loop, n in enumerate(space) if n != 1]
     used = {a for a in access if a >= 0} & set(turning)
     return used == set(turning[: len(used)])
-
-
-def order_for_gathers(block: Block, space: Shape) -> tuple[int, ...]:
-    """An order of the loops over ``space`` in which gathers use all of a cache line before the next is needed.
-
-    Inside of the vectorised loop is the one along which a gathered operand is contiguous. () if there is none.
-    """
-    last = len(space) - 1
-    accesses = block_accesses(block)
-    inner = [
-        access[-1]
-        for arg in block.args
-        for access in accesses.get(arg, ())
-        if access and 0 <= access[-1] < last
-    ]
-    return (*(n for n in range(last) if n != max(inner)), last, max(inner)) if inner else ()

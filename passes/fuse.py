@@ -40,6 +40,7 @@ from tapec.ir.ops.source import Constant, Extent, Iota
 from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.collapse import collapse
 from tapec.passes.grouping import Group, has_loops, sources
+from tapec.passes.merging import merge_totals
 from tapec.passes.order import ordered
 from tapec.passes.ownership import copy_aliases, give_own_memory
 
@@ -99,9 +100,10 @@ class _Fusion:
         """Group, then write the function anew."""
         for op in reversed(self.function.block.ops[:-1]):
             self._assign(op)
+        position, most = self.position.__getitem__, self.options.max_ops
         order = ordered(
             self.function,
-            self.groups,
+            merge_totals(self.groups, self.outside, position, most),
             self.outside,
             self.position,
             thrifty=self.options.reorder,

@@ -18,22 +18,19 @@ from tapec.ir.op import OPS, RUNS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
-from tapec.passes.access import block_accesses, is_by_rows, loops_of, order_for_gathers
+from tapec.passes.access import block_accesses, is_by_rows, loops_of
 from tapec.passes.contraction import lower_contraction
+from tapec.passes.loop_choice import order_for_gathers, shared_axis, vector_axis, written_out
 from tapec.passes.products import each
 from tapec.passes.schedule import core_of
 from tapec.passes.tiling import Tiling, size
+from tapec.passes.totals import reduce_in_parts, total_of
 
 #: Places where a loop is split, at most.
 _MOST_BREAKS = 6
-#: Turns of a loop that threads can share evenly.
-_ENOUGH_TURNS = 8
 #: Bytes of a row that waits in scratch: it should stay in the first cache.
 _LONGEST_ROW = 1 << 14
 
-
-#: Operations of loops whose turns are written out, at most.
-_MOST_WRITTEN_OUT = 600
 
 #: An element, a buffer, and the index in it.
 _Store = tuple[Value, Value, Index]
@@ -66,6 +63,8 @@ class KernelWriter:
         self.op = op
         self.block = op.regions[0].block
         self.core = core_of(op)
+        ops = self.block.ops[:-1]
+        self._total = total_of(ops, op.results) if self.core is None else None
         self.space = loops_of(op)
         self.flat = self._is_flat()
         values = [*op.operands, *op.results]
@@ -81,6 +80,7 @@ class KernelWriter:
         self._product: _Product | None = None
         #: By axis the symbol of its loop, where the loops are in the axes' order.
         self._turns: list[Symbol | None] = []
+        self._sum: Value | None = None
         #: Values that wait in memory row by row, with how many loops are around a row.
         self._rows = self._values_by_rows()
 
@@ -100,8 +100,15 @@ class KernelWriter:
 
     def _best_loops(self) -> None:
         """Lanes along the last axis; where they would be far apart in memory, the best of what else there is."""
+        if self._total is not None:
+            self._total_loops(self._total)
+            return
         k = self._loops(vector=True)
-        phases = self._phases(k)
+        # The simplest kernels only: rows have places of their own in the loops.
+        simple = not self._rows and all(r.tensor.shape == self.space for r in self.op.results)
+        phases: dict[int, int] = {}
+        if simple and not k.compact:
+            phases = written_out(k.periods, self._turns, self.space, len(self.block.ops))
         if phases:
             self._start_again()
             k = self._loops(vector=True, phases=phases)
@@ -118,29 +125,11 @@ class KernelWriter:
             )
             if scalars.vectorised or moves:
                 tries.append((scalars.gathers, self.function))
-            plain = not self._rows and all(r.tensor.shape == self.space for r in self.op.results)
-            order = order_for_gathers(self.block, self.space) if plain else ()
+            order = order_for_gathers(self.block, self.space) if simple else ()
             if order and not scalars.vectorised:
                 self._start_again()
                 tries = [(self._loops(vector=True, order=order).gathers, self.function)]
         self._rebind(min(tries, key=lambda pair: pair[0])[1])
-
-    def _phases(self, k: LoopBuilder) -> dict[int, int]:
-        """For axes along which turns differ in a pattern, how many turns it has: these are written out, each by itself.
-
-        So what is known of each, such as which element of a window it is, is known when the code is written, and what
-        they read together is read once.
-        """
-        space = self.space
-        if self._rows or any(r.tensor.shape != space for r in self.op.results):
-            return {}
-        found: dict[int, int] = {}
-        for axis, of in enumerate(self._turns):
-            extent, period = space[axis], k.periods.get(of, 1) if of else 1
-            if period > 1 and axis != _vector_axis(space) and isinstance(extent, int):
-                found[axis] = period
-        copies = prod(found.values())
-        return found if copies * len(self.block.ops) <= _MOST_WRITTEN_OUT else {}
 
     def _start_again(self) -> None:
         """Write into a new function."""
@@ -184,6 +173,7 @@ class KernelWriter:
         return all(v.tensor.shape in (space, ()) for v in values) and all(
             isinstance(op.defn, Elementwise | Constant)
             or (isinstance(op.defn, Broadcast) and not op.attrs["axes"])
+            or op is self._total
             for op in self.block.ops[:-1]
         )
 
@@ -200,7 +190,7 @@ class KernelWriter:
 
     def _values_by_rows(self) -> dict[Value, int]:
         """Costly values that loops inside read as well: computed once for a row, if that is not too long."""
-        if self.core is not None or self.flat:
+        if self.core is not None or self.flat or self._total is not None:
             return {}
         found = {}
         accesses = block_accesses(self.block)
@@ -218,7 +208,7 @@ class KernelWriter:
             # A row that one vector holds stays in a register.
             in_register = row <= self.op.attrs["lanes"] and self.op.attrs.get("masked", True)
             # The loop that is vectorised, and the one that threads share, have to be inside and outside of a row.
-            apart = loops <= _vector_axis(self.space) and (loops or not self.op.attrs["parallel"])
+            apart = loops <= vector_axis(self.space) and (loops or not self.op.attrs["parallel"])
             if short and not in_register and apart:
                 found[value] = loops
         return found
@@ -245,8 +235,9 @@ class KernelWriter:
         natural = not order
         order = order or range(len(space))
         place = {axis: n for n, axis in enumerate(order)}
-        last = _vector_axis(space)
-        shared = self._shared(space, order)
+        last = vector_axis(space)
+        parallel = self.op.attrs["parallel"]
+        shared = shared_axis(space, order, self.op.attrs["lanes"]) if parallel else None
         self._turns = []
 
         def nest(turns: tuple[_Turn, ...]) -> None:
@@ -283,16 +274,22 @@ class KernelWriter:
         k.effect(OPS["return"])
         return k
 
-    def _shared(self, space: Shape, order: Sequence[int]) -> int | None:
-        """The axis whose loop threads share: the outermost with enough turns for all of them."""
-        if not self.op.attrs["parallel"] or not order:
-            return None
-        turns = {axis: size(space[axis]) for axis in order}
-        turns[_vector_axis(space)] //= self.op.attrs["lanes"]
-        return next(
-            (axis for axis in order if turns[axis] >= _ENOUGH_TURNS),
-            max(order, key=turns.__getitem__),
-        )
+    def _total_loops(self, total: Operation) -> None:
+        """All indices of what is added up, with the stores of what is as large; then those of single numbers."""
+        k = self._builder()
+        space = (TensorType(BOOL, self.space).size,) if self.flat else self.space
+
+        def one(index: Index) -> Value:
+            value = self.element(k, total.operands[0], index)
+            for store in self._stores(k, index):
+                k.store(*store)
+            return value
+
+        parallel, work = self.op.attrs["parallel"], len(self.block.ops)
+        self._sum = reduce_in_parts(k, total, space, one, parallel=parallel, work=work)
+        for store in self._stores(k, ()):
+            k.store(*store)
+        k.effect(OPS["return"])
 
     def _stores(self, k: LoopBuilder, index: Index) -> list[_Store]:
         """Elements of the results that have as many axes, with where they go; all are read before one is written."""
@@ -367,7 +364,7 @@ class KernelWriter:
         if self.inputs.get(value) is out:
             return
         shape = value.tensor.shape
-        last = _vector_axis(shape)
+        last = vector_axis(shape)
 
         def axis(index: Index) -> None:
             if len(index) == len(shape):
@@ -398,6 +395,9 @@ class KernelWriter:
     def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         """An element of a value: loaded, or computed from elements of others."""
         product = self._product
+        if self._total is not None and value.op is self._total:
+            assert self._sum is not None
+            return self._sum
         if value in self._rows:
             row = self._row(k, value, index)
             inner = index if row in self.outputs else index[self._rows[value] :]
@@ -468,11 +468,6 @@ def _indices(turn: _Turn) -> list[DimLike]:
     """What a turn of a loop stands for."""
     first, count = turn
     return [first + n for n in range(count)]
-
-
-def _vector_axis(space: Shape) -> int:
-    """The axis whose loop is vectorised: the last with more than one turn."""
-    return max((n for n, extent in enumerate(space) if extent != 1), default=len(space) - 1)
 
 
 class _Operand:
