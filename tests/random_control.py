@@ -1,6 +1,8 @@
 """Random Python functions with control flow over tensors and over Python's values, as source text.
 
-Values stay small, and loops end: `while` counts. Conditions compare with numbers that no value hits.
+They hold state of every kind that goes through branches and loops: tensors, numbers, a Variable, a vector that is
+written at an index, a TensorArray, an entry of a dict. Values stay small, and loops end: `while` counts. Conditions
+compare with numbers that no value hits.
 """
 
 from __future__ import annotations
@@ -44,6 +46,16 @@ _values = st.sampled_from(
         "tapec.cast(k, tapec.float64) * 0.1",
         "helper(a, b)",
         "tapec.random.uniform([], dtype=tapec.float64) - 0.5",
+        "u[k % 5] * 0.9",
+        "tapec.reduce_sum(u[k % 3 : k % 3 + 2]) * 0.4",
+        "ta.read(k % 4) + 0.1 * x",
+        "d['h'] * y",
+        "tapec.cond(a > 0.2713, lambda: tapec.sin(a), lambda: helper(b, a))",
+        "tapec.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, tapec.tanh(s + y)), (0, a))[1]",
+        "tapec.foldl(lambda s, e: tapec.tanh(s * 0.7 + e), u, initializer=b)",
+        "tapec.reduce_mean(tapec.map_fn(lambda e: tapec.sin(e * a), u))",
+        "tapec.reduce_mean(tapec.vectorized_map(lambda e: helper(e, a), u))",
+        "searched(u, a)",
     ]
 )
 
@@ -56,6 +68,9 @@ def _simple(draw: Any) -> list[str]:
         "{n} = tapec.tanh({n} + {v})",
         "v.assign(tapec.tanh(v + {v}))",
         "t = {v}; {n} = t * 0.5",
+        "u = tapec.tensor_scatter_nd_update(u, [[k % 5]], [tapec.tanh({v})])",
+        "ta = ta.write(k % 4, tapec.tanh({v}))",
+        "d['h'] = tapec.tanh({v} + d['h'] * 0.5)",
     )
     return [draw(st.sampled_from(kinds)).format(n=name, v=value)]
 
@@ -111,10 +126,17 @@ def blocks(depth: int, loop: str) -> st.SearchStrategy[list[str]]:
 
 @st.composite
 def programs(draw: Any) -> str:
-    """The source of a function of ``x, y, n, flag, v, helper`` that returns a float and an integer."""
+    """The source of a function of ``x, y, n, flag, v, helper, searched`` that returns a float and an integer."""
     body = draw(blocks(2, ""))
-    lines = ["a, b, k = x * 0.9, y - 0.1, 0", *body, "return a - b * 0.5 + v * 0.1, k"]
-    return "\n".join(["def program(x, y, n, flag, v, helper):", *_indented(lines)]) + "\n"
+    lines = [
+        "a, b, k = x * 0.9, y - 0.1, 0",
+        "u, d = tapec.stack([x, y, a, b, x * y]), {'h': x * 0.3}",
+        "ta = tapec.TensorArray(tapec.float64, size=4, clear_after_read=False, element_shape=[])",
+        *body,
+        "rest = tapec.reduce_sum(u) * 0.2 + tapec.reduce_sum(ta.stack()) * 0.3 + d['h'] * 0.7",
+        "return a - b * 0.5 + v * 0.1 + rest, k",
+    ]
+    return "\n".join(["def program(x, y, n, flag, v, helper, searched):", *_indented(lines)]) + "\n"
 
 
 def function_of(source: str) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_control import function_of, programs
 
 import tapec
@@ -18,30 +19,58 @@ def helper(a: Any, b: Any) -> Any:
     return a * 0.5
 
 
-def outcome(program: Callable[..., Any], flag: bool, n: int) -> list[float]:
-    """What a program returns and assigns, and its gradients by two inputs and the Variable."""
+def searched(u: Any, a: Any) -> Any:
+    """The first entry that is greater, halved as long as it is large; 0.1 without one."""
+    place, found = 0, tapec.constant(0.1, tapec.float64)
+    for e in u:
+        if e > a + 0.0123:
+            found = e
+            break
+        place += 1
+    while found > 0.4111:
+        found = found * 0.5 if place % 2 == 0 else found * 0.25
+    return found
+
+
+X, Y = tapec.constant(0.71, tapec.float64), tapec.constant(-0.43, tapec.float64)
+
+
+def sloped(program: Callable[..., Any], flag: bool, v: tapec.Variable) -> Callable[..., Any]:
+    """What a program returns, with the gradients by two inputs and the Variable."""
+
+    def run(x: Any, y: Any, n: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch([x, y])
+            value, count = program(x, y, n, flag, v, helper, searched)
+        return value, count, *tape.gradient(value, [x, y, v], unconnected_gradients="zero")
+
+    return run
+
+
+def outcome(run: Callable[..., Any], v: tapec.Variable, n: int) -> list[float]:
+    """What it gives, and the Variable afterwards."""
     tapec.random.set_seed(5)
-    x, y = tapec.constant(0.71, tapec.float64), tapec.constant(-0.43, tapec.float64)
-    v = tapec.Variable(0.3, dtype=tapec.float64)
-    with tapec.GradientTape() as tape:
-        tape.watch([x, y])
-        value, count = program(x, y, tapec.constant(n), flag, v, helper)
-    gradients = tape.gradient(value, [x, y, v], unconnected_gradients="zero")
-    return [float(t) for t in (value, count, v, *gradients)]
+    v.assign(0.3)
+    return [float(t) for t in (*run(X, Y, tapec.constant(n)), v)]
 
 
 @settings(max_examples=settings().max_examples // 8)
-@given(programs())
-def test_compiled_is_eager(source: str) -> None:
+@given(programs(), st.booleans())
+def test_compiled_is_eager(source: str, flag: bool) -> None:
+    """Compiled inside of a tape and with it, as native code and as NumPy evaluates the program.
+
+    `--hypothesis-profile=search` looks further.
+    """
     program = function_of(source)
-    compiled = tapec.compile(
-        program, jit=False
-    )  # the meaning of what was traced; native code has tests of its own
-    for flag, n in ((True, 2), (False, 0)):
-        np.testing.assert_allclose(
-            outcome(compiled, flag, n),
-            outcome(program, flag, n),
-            rtol=1e-9,
-            atol=1e-9,
-            err_msg=source,
-        )
+    v = tapec.Variable(0.3, dtype=tapec.float64)
+    eager = sloped(program, flag, v)
+    wants = {n: outcome(eager, v, n) for n in (2, 0)}
+    for run in (
+        sloped(tapec.compile(program), flag, v),
+        tapec.compile(eager),
+        tapec.compile(eager, jit=False),
+    ):
+        for n, want in wants.items():
+            np.testing.assert_allclose(
+                outcome(run, v, n), want, rtol=1e-9, atol=1e-9, err_msg=source
+            )

@@ -66,6 +66,67 @@ def test_initial_values(name: str, sizes: Any) -> None:
         assert value(compiled(x)).tolist() == value(eager(x)).tolist()
 
 
+def in_a_branch(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: f(x) if x[0] > 0.0 else tapec.zeros_like(x)
+
+
+def in_two_branches(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return in_a_branch(in_a_branch(f))
+
+
+def in_a_loop(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def repeated(x: Any) -> Any:
+        y = tapec.zeros_like(x)
+        for _ in tapec.range(2):
+            y = f(x)
+        return y
+
+    return repeated
+
+
+@pytest.mark.parametrize("around", [in_a_branch, in_two_branches, in_a_loop])
+@pytest.mark.parametrize("name", INITIAL)
+def test_initial_values_in_branches_and_loops(name: str, around: Callable[..., Any]) -> None:
+    eager = around(made_at_first(INITIAL[name]))
+    compiled = tapec.compile(around(made_at_first(INITIAL[name])))
+    for _ in range(2):
+        x = tapec.constant([1.0, -2.0])
+        assert value(compiled(x)).tolist() == value(eager(x)).tolist()
+
+
+def test_an_initial_value_in_a_branch_is_what_a_variable_holds_there() -> None:
+    v, made = tapec.Variable([1.0, 2.0]), list[tapec.Variable]()
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        v.assign(v * 2.0)
+        if x > 0.0:
+            v.assign(v + 1.0)
+            if not made:
+                made.append(tapec.Variable(v * 10.0))
+        return made[0] + 0.0
+
+    assert value(f(tapec.constant(1.0))).tolist() == [30.0, 50.0]
+    assert value(v).tolist() == [3.0, 5.0]
+
+
+def test_what_a_loop_carries_is_no_initial_value() -> None:
+    made: list[tapec.Variable] = []
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        for _ in tapec.range(3):
+            x = x * 2.0
+            if not made:
+                made.append(tapec.Variable(x))
+        return x
+
+    with pytest.raises(
+        tapec.errors.TypeError, match="initial value of a Variable cannot be computed"
+    ):
+        f(tapec.constant(1.0))
+
+
 def test_random_initial_values_are_drawn_once() -> None:
     def drawn(wrap: Callable[[Any], Any]) -> list[list[float]]:
         tapec.random.set_seed(1)
