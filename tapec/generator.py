@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 
 from tapec.claims import survive_fork
-from tapec.composite import composed
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import add, cast
 from tapec.ir.types import F32, I32, I64, U64, TensorType
 from tapec.recording import current_trace, tracing
-from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import EagerTensor, Tensor, TensorLike, apply, as_tensor
 from tapec.variable import Variable
 
 _MASK = 2**64 - 1
 #: What a seeded operation starts from while nobody has called `set_seed`.
 _DEFAULT_SEED = 87654321
+#: What an eager draw adds to a state.
+_ONE_DRAW = np.array([0, 1], np.uint64)
 
 
 def _mixed(number: int) -> int:
@@ -44,10 +45,6 @@ class Algorithm(IntEnum):
     PHILOX = 1
     THREEFRY = 2
     AUTO_SELECT = 3
-
-
-def _moved_on(key: Tensor) -> Tensor:
-    return add(key, as_tensor([0, 1], U64))
 
 
 class Generator:
@@ -133,7 +130,10 @@ class Generator:
             trace.root.call.streams[id(self)] = self
         with self._lock:
             key = self.state.read_value()
-            self.state.assign(composed(_moved_on, key))
+            if trace is None:  # no tape needs to hear of this
+                self.state.assign(EagerTensor(key.array + _ONE_DRAW, key.type))
+            else:
+                self.state.assign(add(key, as_tensor([0, 1], U64)))
         return key
 
     def skip(self, delta: int) -> None:

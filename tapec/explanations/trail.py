@@ -115,7 +115,6 @@ class Trail:
 
     Attributes:
         state: what the tape does now with operations that it does not record.
-        steps: operations that the tape did not follow.
         past: operations that it followed, once they are needed for nothing else.
         reads: ids of what reads of Variables gave, where those were not watched.
         watches: when what was first watched, by tensor id or ``id`` of a Variable.
@@ -126,9 +125,11 @@ class Trail:
 
     __slots__ = (
         "__weakref__",
+        "_noted",
         "_room",
         "_taken",
         "_thread",
+        "_together",
         "_trace",
         "answers",
         "assignments",
@@ -139,7 +140,6 @@ class Trail:
         "reads",
         "spent",
         "state",
-        "steps",
         "unanswered",
         "watches",
     )
@@ -147,7 +147,10 @@ class Trail:
     def __init__(self) -> None:
         """Nothing happened yet."""
         self.state = State.AFTER
-        self.steps: deque[Step] = deque(maxlen=CAPACITY)
+        #: The `steps`; those that ran as one stand together until somebody looks: `note_each`'s arguments.
+        self._noted: deque[Any] = deque(maxlen=CAPACITY)
+        #: At least how many stand together with others.
+        self._together = 0
         self.past: Recording | None = None
         self.reads: dict[int, tuple[Variable, deque[int]]] = {}
         self.watches: dict[int, Mark] = {}
@@ -202,7 +205,7 @@ class Trail:
         step = tuple.__new__(
             Step, (defn, ids, tuple(outputs), where, state, None, (), None, None, None)
         )
-        self.steps.append(step)
+        self._noted.append(step)
 
     def note_each(
         self,
@@ -211,11 +214,40 @@ class Trail:
         where: Origin | None,
     ) -> None:
         """As `step`, for operations that ran as one, of values with these ids: by the places of operands and result."""
-        state = State.UNFOLLOWED
-        for defn, operands, result in operations:
-            read, made = tuple([ids[p] for p in operands]), (ids[result],)
-            step = tuple.__new__(Step, (defn, read, made, where, state, None, (), None, None))
-            self.steps.append(step)
+        self._noted.append((operations, ids, where))
+        self._together += len(operations)
+        if self._together > 2 * CAPACITY:
+            self._forget_oldest()
+
+    @property
+    def steps(self) -> deque[Step]:
+        """Operations that the tape did not follow."""
+        if self._together:
+            self._take_apart()
+        return self._noted
+
+    def _forget_oldest(self) -> None:
+        """Forget what is further back than that many operations; some that stood together may be gone already."""
+        weights = [0 if isinstance(entry, Step) else len(entry[0]) for entry in self._noted]
+        self._together = sum(weights)
+        for weight in weights:
+            if self._together <= CAPACITY:
+                break
+            self._noted.popleft()
+            self._together -= weight
+
+    def _take_apart(self) -> None:
+        """Make a step of each operation that was noted with others."""
+        noted: deque[Step] = deque(maxlen=CAPACITY)
+        for entry in self._noted:
+            if isinstance(entry, Step):
+                noted.append(entry)
+                continue
+            operations, ids, where = entry
+            for defn, operands, result in operations:
+                read = tuple([ids[p] for p in operands])
+                noted.append(Step(defn, read, (ids[result],), where, State.UNFOLLOWED))
+        self._noted, self._together = noted, 0
 
     def read(self, variable: Variable, value: Tensor) -> None:
         """Remember the read of a Variable that is not watched."""
