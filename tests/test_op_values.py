@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import inf, nan
+from fractions import Fraction
+from math import factorial, inf, nan
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,22 @@ def test_polygamma(order: int) -> None:
     x = np.array([-5.5, -0.5, 1e-3, 0.5, 1.0, 3.7, 20.0, 1e5])
     found = OPS["polygamma"].evaluate(x, order=order)
     np.testing.assert_allclose(found, special.polygamma(order, x), rtol=1e-13)
-    assert np.isnan(OPS["polygamma"].evaluate(np.array([-6.5]), order=order)).all()
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 8])
+def test_polygamma_of_what_is_far_below_zero(order: int) -> None:
+    x = np.array([-6.5, -7.3, -8.9999, -20.25, -100.5, -1000.123])
+    steps = np.ceil(10 - x).astype(int)
+    sums = [
+        sum((Fraction(v) + k) ** -(order + 1) for k in range(n))
+        for v, n in zip(x, steps, strict=True)
+    ]
+    size = (-1) ** (order + 1) * factorial(order)
+    expected = size * np.array(sums, float) + special.polygamma(order, x + steps)
+    found = OPS["polygamma"].evaluate(x, order=order)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    poles = OPS["polygamma"].evaluate(np.array([-3.0, -7.0, -1e9]), order=order)
+    np.testing.assert_array_equal(poles, [size * np.inf] * 3)
 
 
 def test_complex_keeps_infinities_apart() -> None:

@@ -5,18 +5,14 @@ The cotangent is multiplied by the conjugate of the derivative, as in TensorFlow
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import factorial, isfinite, nan, pi, prod, sqrt
+from math import isfinite, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 from tapec.ir import pairs
 from tapec.ir import scalar as primitives
-from tapec.ir.composed import Composed
-from tapec.ir.errors import ShapeError
-from tapec.ir.op import Cotangents, Elementwise, Index, Kernel, Sample
+from tapec.ir.op import Cotangents, Elementwise
 from tapec.ir.ops.arith import conj, scaled
 from tapec.ir.ops.source import Constant
-from tapec.ir.types import F32, DType
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -341,89 +337,6 @@ class Digamma(Smooth):
     def derivative(self, b: Builder, x: Value, y: Value) -> Any:
         """``polygamma(x, order=1)``."""
         return b.polygamma(x, order=1)
-
-
-class Polygamma(Composed):
-    """The derivative of order ``order >= 1`` of `digamma`; NaN below -6.
-
-    Source: Euler-Maclaurin summation of the Hurwitz zeta function; NIST Digital Library of
-    Mathematical Functions, 5.15.1 and 25.11.28.
-    """
-
-    name = "polygamma"
-    domain = (0.5, 3.0)
-
-    def infer(self, *types: Any, **attrs: Any) -> Any:
-        """The operand's type."""
-        if attrs["order"] < 1:
-            raise ShapeError(f"polygamma: the order must be positive, got {attrs['order']}")
-        return super().infer(*types)
-
-    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``x_bar = ct * polygamma(x, order + 1)``."""
-        slope = b.polygamma(op.operands[0], order=op.attrs["order"] + 1)
-        return (b.mul(cts[0], slope),)
-
-    def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
-        """``(-1) ** (n + 1) * n! * zeta(n + 1, x)``; half precision is computed in single."""
-        order = attrs["order"]
-        x, dtype = operands[0][i], operands[0].type.dtype
-        working = F32 if dtype.bits == 16 else dtype
-        if dtype != working:
-            x = k.cast(x, dtype=working)
-        sign = 1 if order % 2 else -1
-        value = k.mul(k.constant(sign * factorial(order), working), _zeta(k, order + 1, x, working))
-        far = k.lt(x, k.constant(-6, working))
-        value = k.where(far, k.constant(nan, working), value)
-        return value if dtype == working else k.cast(value, dtype=dtype)
-
-    def samples(self) -> Iterator[Sample]:
-        """The first orders."""
-        for sample in super().samples():
-            for order in (1, 2):
-                yield Sample(sample.types, {"order": order}, domain=self.domain)
-
-
-#: ``B(2j) / (2j)!``, j = 1, 2, ….
-_BERNOULLI = (
-    1 / 12,
-    -1 / 720,
-    1 / 30240,
-    -1 / 1209600,
-    1 / 47900160,
-    -691 / 1307674368000,
-    1 / 74724249600,
-)
-#: Terms that are summed before the tail is approximated.
-_SUMMED = 14
-
-
-def _zeta(k: Kernel, s: int, x: Value, dtype: DType) -> Value:
-    """The Hurwitz zeta function: the sum over ``n >= 0`` of ``(x + n) ** -s``, ``s >= 2``.
-
-    The smallest terms are added first, so that little is lost of them.
-    """
-    one = k.constant(1, dtype)
-
-    def power(base: Value, exponent: int) -> Value:
-        result = base
-        for _ in range(exponent - 1):
-            result = k.mul(result, base)
-        return result
-
-    # The tail from w = x + 14 on, as w ** (1 - s) * (1/(s-1) + 1/(2w) + a polynomial in 1/w²).
-    r = k.div(one, k.add(x, k.constant(_SUMMED, dtype)))
-    square = k.mul(r, r)
-    correction = k.constant(0, dtype)
-    for j in reversed(range(len(_BERNOULLI))):
-        rising = prod(range(s, s + 2 * j + 1))
-        correction = k.mul(square, k.add(k.constant(_BERNOULLI[j] * rising, dtype), correction))
-    tail = k.add(k.constant(1 / (s - 1), dtype), k.mul(k.constant(0.5, dtype), r))
-    total = k.mul(power(r, s - 1), k.add(tail, correction))
-    for n in reversed(range(_SUMMED)):
-        term = k.div(one, power(k.add(x, k.constant(n, dtype)), s))
-        total = k.add(total, term)
-    return total
 
 
 class Atan2(Elementwise):

@@ -250,7 +250,7 @@ def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Tensor:
     Args:
         a: the orders: a Python number, or a tensor that broadcasts with ``x``. No gradient flows to
             it.
-        x: floats; the result is NaN below -6 for ``a`` greater than 0.
+        x: floats.
         name: not used.
     """
     if isinstance(a, int | float) and 0 <= a <= _LARGEST_ORDER and a == int(a):
@@ -279,19 +279,32 @@ def zeta(x: TensorLike, q: TensorLike, name: str | None = None) -> Tensor:
 
     Args:
         x: the exponent: infinite at 1, NaN below.
-        q: the first base: infinite at 0 and at negative whole numbers. Other negative ones, down to
-            -6, need a whole ``x``; else NaN.
+        q: the first base: infinite at 0 and at negative whole numbers. Other negative ones need a
+            whole ``x``; else NaN.
         name: not used.
 
     Gradients flow to both.
 
-    Source: NIST Digital Library of Mathematical Functions, 25.11.28.
+    Source: NIST Digital Library of Mathematical Functions, 25.11.3 and 25.11.28.
     """
     x, q = broadcast_pair(x, q)
     s = where(greater(x, 1), x, 2)
     pole = logical_and(less_equal(q, 0), equal(q, floor(q)))
     base = where(pole, 1, q)
-    w = add(base, _SUMMED)
+    # Far below 0, the sum over all whole n less that over the negative ones, which mirrors another.
+    far = less(base, -6)
+    part = where(far, subtract(base, floor(base)), 0.5)
+    mirrored = subtract(_zeta(s, subtract(1, part)), _zeta(s, where(far, subtract(1, base), 1)))
+    mirrored = where(equal(floormod(s, 2), 0), mirrored, negative(mirrored))
+    mirrored = where(equal(s, floor(s)), mirrored, float("nan"))
+    value = add(_zeta(s, where(far, part, base)), where(far, mirrored, 0))
+    value = where(greater(x, 1), value, float("nan"))
+    return where(logical_or(equal(x, 1), logical_and(pole, greater(x, 1))), float("inf"), value)
+
+
+def _zeta(s: Tensor, q: Tensor) -> Tensor:
+    """The same for ``s`` above 1 and ``q`` from -6 on, no pole."""
+    w = add(q, _SUMMED)
     inverse = divide(1, multiply(w, w))
     rest = multiply(w, 0)
     for j in reversed(builtins.range(1, len(_BERNOULLI))):
@@ -301,10 +314,8 @@ def zeta(x: TensorLike, q: TensorLike, name: str | None = None) -> Tensor:
     tail = add(add(divide(w, subtract(s, 1)), 0.5), rest)
     value = multiply(power(w, negative(s)), tail)
     for n in reversed(builtins.range(_SUMMED)):
-        value = add(value, power(add(base, n), negative(s)))
-    value = where(less(base, -6), float("nan"), value)
-    value = where(greater(x, 1), value, float("nan"))
-    return where(logical_or(equal(x, 1), logical_and(pole, greater(x, 1))), float("inf"), value)
+        value = add(value, power(add(q, n), negative(s)))
+    return value
 
 
 # -- incomplete functions
