@@ -59,9 +59,37 @@ INSTEAD: dict[str, str] = {
     "experimental_ref": "x.ref()",
 }
 
-_BY_NAME = {name: text for names, text in INSTEAD.items() for name in names.split()}
+#: The same of an optimizer ``opt``.
+OF_OPTIMIZERS: dict[str, str] = {
+    "get_weights set_weights weights state_dict load_state_dict": "the Variables in opt.variables",
+    "get_slot get_slot_names add_slot add_variable add_variable_from_reference": "opt.variables; "
+    "a rule of your own says in its method slots what it keeps",
+    "get_gradients compute_gradients get_updates": "tape.gradient(loss, variables)",
+    "zero_grad": "nothing: each tape.gradient begins anew",
+    "param_groups": "one optimizer for each group of variables",
+    "get_scaled_loss": "opt.scale_loss(loss), of a LossScaleOptimizer",
+    "get_unscaled_gradients": "opt.apply_gradients, which divides by the scale",
+    "assign": "v.assign(value) of a Variable",
+}
+
+
+def _by_name(table: dict[str, str]) -> dict[str, str]:
+    return {name: text for names, text in table.items() for name in names.split()}
+
+
+_BY_NAME, _OF_OPTIMIZERS = _by_name(INSTEAD), _by_name(OF_OPTIMIZERS)
 
 _HOMES = ("", "math.", "nn.", "linalg.")
+
+
+def missing_of_optimizer(owner: object, name: str) -> Exception:
+    """The error for an attribute that an optimizer does not have."""
+    instead = _OF_OPTIMIZERS.get(name)
+    return AttributeError(
+        f"{type(owner).__name__!r} object has no attribute {name!r}",
+        location=None if name.startswith("_") else here(),
+        hint=None if instead is None else f"use {instead}",
+    )
 
 
 def missing_attribute(owner: object, name: str) -> Exception:

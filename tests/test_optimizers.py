@@ -232,6 +232,43 @@ def test_loss_scale() -> None:
     assert int(inner.iterations) == 3
 
 
+def test_minimize() -> None:
+    """Of a function, of a tensor with its tape, scaled, and compiled: the same step."""
+    start = [1.0, -2.0]
+
+    def loss() -> Any:
+        return tapec.reduce_sum(w * w * w)
+
+    def of_a_tensor(optimizer: Any) -> None:
+        with tapec.GradientTape() as tape:
+            value = loss()
+        optimizer.minimize(value, [w], tape=tape)
+
+    w = tapec.Variable(start)
+    steps: list[Any] = [
+        lambda o: o.minimize(loss, [w]),
+        lambda o: o.minimize(loss, lambda: [w], tape=tapec.GradientTape(persistent=True)),
+        of_a_tensor,
+        lambda o: tapec.compile(lambda: o.minimize(loss, [w]))(),
+    ]
+    for step in steps:
+        for optimizer in (SGD(0.1), optimizers.LossScaleOptimizer(SGD(0.1))):
+            w.assign(start)
+            step(optimizer)
+            np.testing.assert_allclose(w.numpy(), [0.7, -3.2], rtol=1e-6)
+            assert int(optimizer.iterations) == 1
+    with pytest.raises(tapec.errors.ValueError, match="`tape` is required"):
+        SGD(0.1).minimize(loss(), [w])
+
+
+def test_attributes_that_optimizers_lack() -> None:
+    with pytest.raises(AttributeError, match=r"use the Variables in opt\.variables"):
+        SGD(0.1).get_weights()
+    with pytest.raises(AttributeError, match=r"did you mean .*CosineDecay"):
+        optimizers.schedules.CosineDecays  # type: ignore[attr-defined]  # noqa: B018
+    assert not hasattr(copy.copy(SGD(0.1)), "anything")
+
+
 # -- schedules
 
 

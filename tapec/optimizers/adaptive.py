@@ -24,7 +24,8 @@ from tapec.functions.arithmetic import pow as power
 from tapec.functions.elementary import rsqrt, sqrt
 from tapec.functions.rearrangement import expand_dims
 from tapec.functions.reductions import reduce_mean, reduce_sum
-from tapec.optimizers.optimizer import MomentOptimizer, Optimizer, Rate, Slots, blend
+from tapec.optimizers.moments import MomentOptimizer
+from tapec.optimizers.optimizer import Optimizer, Rate, Slots, blend
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 

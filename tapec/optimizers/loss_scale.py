@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tapec.functions.arithmetic import (
@@ -17,7 +17,9 @@ from tapec.functions.arithmetic import (
 from tapec.functions.logic import logical_and, logical_not
 from tapec.functions.reductions import reduce_all
 from tapec.ir.types import F32, I32
+from tapec.optimizers.minimization import slopes
 from tapec.optimizers.optimizer import Optimizer
+from tapec.tape import GradientTape
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
 
@@ -83,6 +85,19 @@ class LossScaleOptimizer:
         self.dynamic_scale.assign(multiply(scale, factor))
         self._good_steps.assign(where(logical_and(finite, logical_not(grown)), steps, 0))
         return result
+
+    def minimize(
+        self,
+        loss: Callable[[], TensorLike] | TensorLike,
+        var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
+        tape: GradientTape | None = None,
+    ) -> Any:
+        """`Optimizer.minimize` of the loss times the scale.
+
+        Raises:
+            ValueError: see there.
+        """
+        return self.apply_gradients(slopes(loss, var_list, tape, self.scale_loss))
 
 
 def _unscaled(gradient: TensorLike, scale: Tensor) -> Tensor:

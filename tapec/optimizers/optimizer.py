@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
+from tapec.absent_attributes import missing_of_optimizer
 from tapec.errors import AttributeError, TypeError, ValueError
 from tapec.frames import depth, here
 from tapec.functions.arithmetic import (
@@ -24,18 +25,18 @@ from tapec.functions.arithmetic import (
     floordiv,
     floormod,
     multiply,
-    square,
     subtract,
     where,
 )
-from tapec.functions.arithmetic import pow as power
 from tapec.functions.broadcasting import misfit
 from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
 from tapec.functions.logic import logical_and
 from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32, I64, DType
+from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
+from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
 
@@ -120,6 +121,9 @@ class Optimizer:
         self._mask: Tensor | None = None
         #: Bias corrections of the update that is being made: the same for all variables.
         self._biases: dict[tuple[int, DType], Tensor] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_of_optimizer(self, name)
 
     # -- state
 
@@ -325,6 +329,27 @@ class Optimizer:
             )
         return self.apply_gradients(zip(found, variables, strict=True))
 
+    def minimize(
+        self,
+        loss: Callable[[], TensorLike] | TensorLike,
+        var_list: Iterable[Variable] | Callable[[], Iterable[Variable]],
+        tape: GradientTape | None = None,
+    ) -> Any:
+        """Update variables by the gradients of a loss.
+
+        Args:
+            loss: a function of nothing that computes it; or the loss itself, a tensor of ``tape``'s.
+            var_list: the variables, or a function that gives them once the loss is computed.
+            tape: what records the loss; a new one for a function, if None.
+
+        Returns:
+            `iterations`.
+
+        Raises:
+            ValueError: a tensor without its tape, or as `apply_gradients`.
+        """
+        return self.apply_gradients(slopes(loss, var_list, tape))
+
     # -- steps of an update
 
     def _present(
@@ -440,54 +465,3 @@ def _fitted(gradient: Any, variable: Variable, dense: bool) -> Any:
             f"gradient with shape {list(g.shape)}, shapes must be equal."
         )
     return g
-
-
-class MomentOptimizer(Optimizer):
-    """Base of the rules that keep moving means of the gradient and of its square.
-
-    Args:
-        learning_rate: see `Optimizer`.
-        beta_1: the share of the past in the mean of gradients.
-        beta_2: the share of the past in the mean of squares.
-        epsilon: keeps the divisor from 0.
-        options: see `Optimizer`.
-    """
-
-    #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
-    _MEMOS = frozenset({"_biases", "_known", "_mask"})
-
-    def __init__(
-        self,
-        learning_rate: Rate = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **options: Any,
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-
-    def slots(self, variable: Variable) -> dict[str, Any]:
-        """The moments."""
-        return {"momentum": 0.0, "velocity": 0.0}
-
-    def moments(self, g: Tensor, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Both means, moved on by a gradient."""
-        m = blend(self.beta_1, slots["momentum"], g)
-        v = blend(self.beta_2, slots["velocity"], square(g))
-        self.set(slots["momentum"], m)
-        self.set(slots["velocity"], v)
-        return m, v
-
-    def bias(self, beta: float, dtype: DType) -> Tensor:
-        """``1 - beta ** t``, with ``beta`` in float32 whatever the dtype, as in Keras."""
-        known = {} if self._biases is None else self._biases
-        key = (
-            id(beta),
-            dtype,
-        )  # by identity: a number that is an input has no value to be compared
-        if key not in known:
-            known[key] = subtract(1, power(cast(beta, dtype), self.step(dtype)))
-        return known[key]

@@ -18,7 +18,8 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.elementary import rsqrt, sqrt
 from tapec.indexed_slices import IndexedSlices
-from tapec.optimizers.optimizer import MomentOptimizer, Optimizer, Rate, Slots, blend
+from tapec.optimizers.moments import MomentOptimizer
+from tapec.optimizers.optimizer import Optimizer, Rate, Slots, blend
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import pi
+from typing import TYPE_CHECKING
 
 from tapec import arguments
+from tapec.absent import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -193,3 +195,7 @@ class CosineDecay(LearningRateSchedule):
         share = divide(minimum(x, self.decay_steps), self.decay_steps)
         fall = multiply(0.5, add(1, cos(multiply(pi, share))))
         return multiply(start, add(multiply(1 - self.alpha, fall), self.alpha))
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__, __dir__ = namespace("optimizers.schedules")
