@@ -67,6 +67,17 @@ def adjoint(b: Builder, x: Value) -> Value:
     return conj(b, swapped(b, x))
 
 
+def real_part(b: Builder, x: Value) -> Value:
+    """The real part; of real elements they themselves."""
+    return b.real(x) if x.tensor.dtype.is_complex else x
+
+
+def like(b: Builder, x: Value, other: Value) -> Value:
+    """Real elements in the dtype of others that may be complex."""
+    dtype = other.tensor.dtype
+    return b.cast(x, dtype=dtype) if dtype.is_complex else x
+
+
 def product(b: Builder, x: Value, y: Value, *, turn: str = "") -> Value:
     """``x y`` for each pair of matrices; ``turn`` names the factors that are transposed first."""
     result: Value = b.matmul(x, y, transpose_a="x" in turn, transpose_b="y" in turn)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,68 +67,127 @@ def rotation(k: Kernel, tangent_of_double: Value, wanted: Value) -> tuple[Value,
     return t, c, k.mul(t, c)
 
 
-def rotate(k: Kernel, c: Value, s: Value, buffer: Value, first: Index, second: Index) -> None:
-    """Turn two elements of a buffer into ``c a - s b`` and ``s a + c b``."""
-    a, b = k.load(buffer, first), k.load(buffer, second)
-    k.store(k.sub(k.mul(c, a), k.mul(s, b)), buffer, first)
-    k.store(k.add(k.mul(s, a), k.mul(c, b)), buffer, second)
+def widened(k: Kernel, x: Any, dtype: DType) -> Any:
+    """A real number in the dtype of elements that may be complex."""
+    return k.cast(x, dtype=dtype) if dtype.is_complex else x
+
+
+def phase(k: Kernel, value: Any, dtype: DType, wanted: Value) -> Any:
+    """The factor that turns a complex number onto its modulus; 1 if not wanted, or if there is no angle."""
+    real = dtype.real_dtype
+    size = k.abs(value)
+    useful = k.and_(wanted, k.gt(size, k.constant(0, real)))
+    length = widened(k, k.where(useful, size, k.constant(1, real)), dtype)
+    return k.where(useful, k.div(k.conj(value), length), k.constant(1, dtype))
+
+
+class Rotation:
+    """What turns two elements ``a`` and ``b`` of a buffer into ``c a - s b`` and ``s a + c b``.
+
+    Of complex ones ``b`` is turned before, as makes the element beside the diagonal real.
+    """
+
+    def __init__(
+        self, k: Kernel, c: Value, s: Value, beside: Any, wanted: Value, dtype: DType
+    ) -> None:
+        """Cosine and sine are real; ``beside`` is the element."""
+        self._k, self._complex = k, dtype.is_complex
+        self._c, self._s = widened(k, c, dtype), widened(k, s, dtype)
+        self._phase = phase(k, beside, dtype, wanted) if dtype.is_complex else None
+
+    def conjugate(self) -> Rotation:
+        """That of rows, where this one is of columns."""
+        if self._complex:
+            turned = copy(self)
+            turned._phase = self._k.conj(self._phase)
+            return turned
+        return self
+
+    def __call__(self, buffer: Value, first: Index, second: Index) -> None:
+        """Turn two elements."""
+        k, c, s = self._k, self._c, self._s
+        a, b = k.load(buffer, first), k.load(buffer, second)
+        if self._complex:
+            b = k.mul(self._phase, b)
+        k.store(k.sub(k.mul(c, a), k.mul(s, b)), buffer, first)
+        k.store(k.add(k.mul(s, a), k.mul(c, b)), buffer, second)
 
 
 def annihilate(k: Kernel, m: Index, d: Value, v: Value, p: DimLike, q: DimLike) -> Value:
-    """Rotate rows and columns p and q of a symmetric matrix so that its element there is 0."""
+    """Rotate rows and columns p and q of a symmetric or Hermitian matrix so that its element there is 0."""
     n, dtype = d.type.shape[-1], d.type.dtype  # type: ignore[union-attr]
-    zero = k.constant(0, dtype)
-    app, aqq, apq = (k.load(d, (*m, *place)) for place in ((p, p), (q, q), (p, q)))
+    real = dtype.real_dtype
+    app, aqq = (real_of(k, k.load(d, (*m, *place)), dtype) for place in ((p, p), (q, q)))
+    apq = k.load(d, (*m, p, q))
     size = k.abs(apq)
     # Too small to change either: then it is left out.
     lost = [k.eq(k.add(k.abs(a), size), k.abs(a)) for a in (app, aqq)]
     wanted = k.not_(k.and_(*lost))
-    slope = k.div(k.sub(aqq, app), k.mul(k.constant(2, dtype), apq))
+    beside = size if dtype.is_complex else apq
+    slope = k.div(k.sub(aqq, app), k.mul(k.constant(2, real), beside))
     t, c, s = rotation(k, slope, wanted)
-    moved = k.mul(t, apq)
+    moved = k.mul(t, beside)
+    columns = Rotation(k, c, s, apq, wanted, dtype)
+    rows = columns.conjugate()
 
     def both(i: Index) -> None:
-        rotate(k, c, s, d, (*m, *i, p), (*m, *i, q))
-        rotate(k, c, s, v, (*m, *i, p), (*m, *i, q))
+        columns(d, (*m, *i, p), (*m, *i, q))
+        columns(v, (*m, *i, p), (*m, *i, q))
 
     k.loop((n,), both)
-    k.loop((n,), lambda i: rotate(k, c, s, d, (*m, p, *i), (*m, q, *i)))
-    k.store(k.sub(app, moved), d, (*m, p, p))
-    k.store(k.add(aqq, moved), d, (*m, q, q))
+    k.loop((n,), lambda i: rows(d, (*m, p, *i), (*m, q, *i)))
+    zero = k.constant(0, dtype)
+    k.store(widened(k, k.sub(app, moved), dtype), d, (*m, p, p))
+    k.store(widened(k, k.add(aqq, moved), dtype), d, (*m, q, q))
     k.store(zero, d, (*m, p, q))
     k.store(zero, d, (*m, q, p))
     return wanted
 
 
-def overlap(k: Kernel, m: Index, u: Value, p: DimLike, q: DimLike) -> Value:
-    """The product of two columns."""
+def real_of(k: Kernel, x: Any, dtype: DType) -> Any:
+    """The real part of an element that may be complex."""
+    return k.real(x) if dtype.is_complex else x
+
+
+def overlap(k: Kernel, m: Index, u: Value, p: DimLike, q: DimLike) -> Any:
+    """The product of two columns, the first of which is conjugated."""
     rows, dtype = u.type.shape[-2], u.type.dtype  # type: ignore[union-attr]
 
-    def term(i: Index) -> Value:
-        return k.mul(k.load(u, (*m, *i, p)), k.load(u, (*m, *i, q)))
+    def term(i: Index) -> Any:
+        first = k.load(u, (*m, *i, p))
+        return k.mul(k.conj(first) if dtype.is_complex else first, k.load(u, (*m, *i, q)))
 
     return k.reduce("add", (rows,), dtype, term)
+
+
+def square(k: Kernel, m: Index, u: Value, p: DimLike) -> Any:
+    """The square of a column's length."""
+    return real_of(k, overlap(k, m, u, p, p), u.type.dtype)
 
 
 def orthogonalise(k: Kernel, m: Index, u: Value, v: Value, p: DimLike, q: DimLike) -> Value:
     """Rotate columns p and q so that those of u are orthogonal."""
     dtype = u.type.dtype
-    alpha, beta, gamma = (overlap(k, m, u, *pair) for pair in ((p, p), (q, q), (p, q)))
-    epsilon = k.constant(float(np.finfo(dtype.numpy).eps), dtype)
+    real = dtype.real_dtype
+    alpha, beta, gamma = square(k, m, u, p), square(k, m, u, q), overlap(k, m, u, p, q)
+    epsilon = k.constant(float(np.finfo(real.numpy).eps), real)
     bound = k.mul(epsilon, k.mul(k.sqrt(alpha), k.sqrt(beta)))
-    wanted = k.gt(k.abs(gamma), bound)
-    slope = k.div(k.sub(beta, alpha), k.mul(k.constant(2, dtype), gamma))
+    size = k.abs(gamma)
+    wanted = k.gt(size, bound)
+    beside = size if dtype.is_complex else gamma
+    slope = k.div(k.sub(beta, alpha), k.mul(k.constant(2, real), beside))
     _, c, s = rotation(k, slope, wanted)
+    turned = Rotation(k, c, s, gamma, wanted, dtype)
     for buffer in (u, v):
-        rotate_columns(k, m, buffer, p, q, c, s)
+        rotate_columns(k, m, buffer, p, q, turned)
     return wanted
 
 
 def rotate_columns(
-    k: Kernel, m: Index, buffer: Value, p: DimLike, q: DimLike, c: Value, s: Value
+    k: Kernel, m: Index, buffer: Value, p: DimLike, q: DimLike, rotate: Rotation
 ) -> None:
     rows = buffer.type.shape[-2]  # type: ignore[union-attr]
-    k.loop((rows,), lambda i: rotate(k, c, s, buffer, (*m, *i, p), (*m, *i, q)))
+    k.loop((rows,), lambda i: rotate(buffer, (*m, *i, p), (*m, *i, q)))
 
 
 def sort(
@@ -168,24 +228,28 @@ def scale_column(k: Kernel, m: Index, buffer: Value, column: DimLike, factor: Va
     k.loop((rows,), element)
 
 
-def turn(k: Kernel, m: Index, v: Value, column: DimLike) -> Value:
-    """Give a column its sign, as the module says; return the factor."""
+def turn(k: Kernel, m: Index, v: Value, column: DimLike) -> Any:
+    """Give a column its sign or phase, as the module says; return the factor."""
     rows, dtype = v.type.shape[-2], v.type.dtype  # type: ignore[union-attr]
-    zero = k.constant(0, dtype)
+    real = dtype.real_dtype
+    zero = k.constant(0, real)
 
-    def element(r: Index) -> Value:
+    def element(r: Index) -> Any:
         return k.load(v, (*m, *r, column))
 
-    largest = k.reduce("max", (rows,), dtype, lambda r: k.abs(element(r)))
-    bound = k.mul(largest, k.constant(LARGE, dtype))
+    largest = k.reduce("max", (rows,), real, lambda r: k.abs(element(r)))
+    bound = k.mul(largest, k.constant(LARGE, real))
 
-    def step(r: Index, carried: Sequence[Value]) -> Sequence[Value]:
+    def step(r: Index, carried: Sequence[Any]) -> Sequence[Any]:
         value = element(r)
-        leads = k.and_(k.eq(carried[0], zero), k.ge(k.abs(value), bound))
+        leads = k.and_(k.eq(k.abs(carried[0]), zero), k.ge(k.abs(value), bound))
         return [k.where(leads, value, carried[0])]
 
-    (leading,) = k.fold((rows,), [zero], step)
-    factor = k.where(k.lt(leading, zero), k.constant(-1, dtype), k.constant(1, dtype))
+    (leading,) = k.fold((rows,), [k.constant(0, dtype)], step)
+    if dtype.is_complex:
+        factor = phase(k, leading, dtype, k.constant(True, BOOL))
+    else:
+        factor = k.where(k.lt(leading, zero), k.constant(-1, dtype), k.constant(1, dtype))
     scale_column(k, m, v, column, factor)
     return factor
 
@@ -196,21 +260,23 @@ def complete(k: Kernel, m: Index, u: Value, column: DimLike, missing: Value) -> 
     It is what is left of the unit vector that they reach least, after two rounds of Gram and Schmidt.
     """
     rows, dtype = u.type.shape[-2], u.type.dtype  # type: ignore[union-attr]
+    real = dtype.real_dtype
     zero, one = k.constant(0, dtype), k.constant(1, dtype)
 
     def make(_: Index) -> None:
         def reach(r: Index, carried: Sequence[Value]) -> Sequence[Value]:
-            def square(c: Index) -> Value:
+            def squared(c: Index) -> Value:
                 value = k.load(u, (*m, *r, *c))
-                return k.mul(value, value)
+                size = k.abs(value) if dtype.is_complex else value
+                return k.mul(size, size)
 
-            total = k.reduce("add", (column,), dtype, square)
+            total = k.reduce("add", (column,), real, squared)
             less = k.lt(total, carried[0])
             return k.where(less, total, carried[0]), k.where(
                 less, k.number(r[0], INDEX), carried[1]
             )
 
-        init = (k.constant(2, dtype), k.constant(0, INDEX))
+        init = (k.constant(2, real), k.constant(0, INDEX))
         least = k.fold((rows,), init, reach)[1]
 
         def start(r: Index) -> None:
@@ -230,7 +296,8 @@ def complete(k: Kernel, m: Index, u: Value, column: DimLike, missing: Value) -> 
             k.loop((rows,), element)
 
         k.loop((2, column), remove)
-        scale_column(k, m, u, column, k.div(one, k.sqrt(overlap(k, m, u, column, column))))
+        length = k.sqrt(square(k, m, u, column))
+        scale_column(k, m, u, column, widened(k, k.div(k.constant(1, real), length), dtype))
 
     count = k.where(missing, k.constant(1, INDEX), k.constant(0, INDEX))
     k.loop((k.position(count, 2),), make)

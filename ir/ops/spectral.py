@@ -1,8 +1,9 @@
-"""Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations.
+"""Eigenvalues of symmetric and Hermitian matrices and singular values, by Jacobi's rotations.
 
-Vectors are unique but for their signs, which are made so: of the largest elements of a vector (those
-within a thousandth of the largest) the first is positive. For singular vectors this decides of the
-right ones, and the left ones turn with them. So eager and native code agree.
+Vectors are unique but for their signs (phases, if they are complex), which are made so: of the largest
+elements of a vector (those within a thousandth of the largest) the first is real and positive. For
+singular vectors this decides of the right ones, and the left ones turn with them. So eager and native
+code agree, and gradients are those of these very vectors.
 
 Where values are equal, their vectors are any basis of a subspace and have no derivative: what would
 divide by the difference of equal values is 0 in a gradient.
@@ -18,14 +19,17 @@ import numpy as np
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import ShapeError
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample
+from tapec.ir.ops.arith import conj
 from tapec.ir.ops.matrices import (
+    adjoint,
     exchange,
     halved,
+    like,
     part,
     product,
+    real_part,
     require_matrix,
     require_square,
-    swapped,
 )
 from tapec.ir.ops.rotations import (
     LARGE,
@@ -33,14 +37,16 @@ from tapec.ir.ops.rotations import (
     complete,
     exchange_columns,
     orthogonalise,
-    overlap,
+    real_of,
     scale_column,
     sort,
+    square,
     sweep,
     turn,
     unit,
+    widened,
 )
-from tapec.ir.types import F64, INDEX, TensorType
+from tapec.ir.types import F64, I32, INDEX, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -48,9 +54,9 @@ if TYPE_CHECKING:
 
 
 class Eigh(Op):
-    """``x = v d vᵀ`` for symmetric ``x``, of which the lower triangle is read.
+    """``x = v d vᴴ`` for symmetric or Hermitian ``x``, of which the lower triangle is read.
 
-    ``d`` is diagonal and ascends, the columns of ``v`` are orthonormal. For signs and for equal
+    ``d`` is diagonal, real and ascends, the columns of ``v`` are orthonormal. For signs and for equal
     eigenvalues see the module.
     """
 
@@ -59,7 +65,7 @@ class Eigh(Op):
 
     def infer(self, *types: Any) -> tuple[TensorType, TensorType]:
         """Two square matrices: d and v."""
-        x = require_square(self.name, types[0])
+        x = require_square(self.name, types[0], or_complex=True)
         return x, x
 
     def evaluate(self, *arrays: Any) -> Any:
@@ -74,7 +80,7 @@ class Eigh(Op):
         return _spoiled(x, diagonal, vectors)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``v (d_bar + f * (vᵀ v_bar)) vᵀ`` with ``f[i, j] = 1 / (d[j] - d[i])``, in the lower triangle.
+        """``v (d_bar + f * (vᴴ v_bar)) vᴴ`` with ``f[i, j] = 1 / (d[j] - d[i])``, in the lower triangle.
 
         Source: Giles, "Collected matrix derivative results for forward and reverse mode AD", 2008,
         section 3.1.
@@ -83,12 +89,14 @@ class Eigh(Op):
         d_ct, v_ct = cts
         terms = [] if d_ct is None else [part(b, d_ct, "eq")]
         if v_ct is not None:
-            terms.append(b.mul(_inverse_gaps(b, d), product(b, v, v_ct, turn="x")))
+            gaps = _inverse_gaps(b, real_part(b, d))
+            overlap = product(b, conj(b, v), _fixed(b, v, v_ct, [(v, v_ct)]), turn="x")
+            terms.append(b.mul(like(b, gaps, v), overlap))
         if not terms:
             return (None,)
         inner = terms[0] if len(terms) == 1 else b.add(*terms)
-        full = product(b, product(b, v, inner), v, turn="y")
-        return (halved(b, b.add(full, swapped(b, full))),)
+        full = product(b, product(b, v, inner), conj(b, v), turn="y")
+        return (halved(b, b.add(full, adjoint(b, full))),)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -107,8 +115,15 @@ class Eigh(Op):
 
         def matrix(m: Index) -> None:
             def start(i: Index) -> None:
-                lower = k.ge(k.number(i[0], INDEX), k.number(i[1], INDEX))
-                k.store(k.where(lower, x[(*m, *i)], x[(*m, i[1], i[0])]), d, (*m, *i))
+                row, column = k.number(i[0], INDEX), k.number(i[1], INDEX)
+                above = x[(*m, i[1], i[0])]
+                value = k.where(
+                    k.ge(row, column), x[(*m, *i)], k.conj(above) if dtype.is_complex else above
+                )
+                if dtype.is_complex:  # what is imaginary on the diagonal is not read
+                    middle = widened(k, k.real(value), dtype)
+                    value = k.where(k.eq(row, column), middle, value)
+                k.store(value, d, (*m, *i))
                 k.store(unit(k, i[0], i[1], dtype), v, (*m, *i))
 
             def swap(i: DimLike, j: DimLike) -> None:
@@ -120,7 +135,7 @@ class Eigh(Op):
 
             k.loop((n, n), start)
             sweep(k, n, lambda p, q: annihilate(k, m, d, v, p, q))
-            sort(k, n, lambda i: k.load(d, (*m, i, i)), swap)
+            sort(k, n, lambda i: real_of(k, k.load(d, (*m, i, i)), dtype), swap)
             k.loop((n,), orient)
 
         k.loop(tuple(lead), matrix)
@@ -137,9 +152,9 @@ class Eigh(Op):
 
 
 class SVD(Op):
-    """``x = u diag(s) vᵀ`` for ``x`` of at least as many rows as columns.
+    """``x = u diag(s) vᴴ`` for ``x`` of at least as many rows as columns.
 
-    ``s`` descends and is not negative, the columns of ``u`` and ``v`` are orthonormal; results are
+    ``s`` is real, descends and is not negative, the columns of ``u`` and ``v`` are orthonormal; results are
     ``s``, ``u``, ``v``. For signs and for equal singular values see the module.
     """
 
@@ -149,11 +164,12 @@ class SVD(Op):
     def infer(self, *types: Any) -> tuple[TensorType, ...]:
         """``s [..., n]``, ``u [..., m, n]``, ``v [..., n, n]``."""
         (x,) = types
-        require_matrix(self.name, x)
+        require_matrix(self.name, x, or_complex=True)
         *lead, rows, columns = x.shape
         if not isinstance(rows, int) or not isinstance(columns, int) or rows < columns:
             raise ShapeError(f"svd: expected as many rows as columns, or more, got {x}")
-        return x.with_shape((*lead, columns)), x, x.with_shape((*lead, columns, columns))
+        values = TensorType(x.dtype.real_dtype, (*lead, columns))
+        return values, x, x.with_shape((*lead, columns, columns))
 
     def evaluate(self, *arrays: Any) -> Any:
         """`numpy.linalg.svd`; NaN for what is not finite."""
@@ -164,15 +180,15 @@ class SVD(Op):
         except np.linalg.LinAlgError:
             shapes = (x.shape, (*x.shape[:-2], n), (*x.shape[:-2], n, n))
             u, s, vt = (np.full(shape, np.nan, x.dtype) for shape in shapes)
-        v = np.swapaxes(vt, -1, -2)
+        v = np.swapaxes(vt, -1, -2).conj()
         signs = _signs(v)
         s, u, v = _spoiled(x, s[..., None], u * signs, v * signs)
-        return s[..., 0], u, v
+        return s[..., 0].real, u, v
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
-        """``u k vᵀ`` and, for more rows than columns, ``(u_bar - u uᵀ u_bar) s⁻¹ vᵀ``.
+        """``u k vᴴ`` and, for more rows than columns, ``(u_bar - u uᴴ u_bar) s⁻¹ vᴴ``.
 
-        ``k = diag(s_bar) + (f * (uᵀ u_bar - u_barᵀ u)) s + s (f * (vᵀ v_bar - v_barᵀ v))`` with
+        ``k = diag(s_bar) + (f * (uᴴ u_bar - u_barᴴ u)) s + s (f * (vᴴ v_bar - v_barᴴ v))`` with
         ``f[i, j] = 1 / (s[j]² - s[i]²)``. With the two antisymmetric matrices called ``p`` and ``q`` that is
         ``(p + q) / (s[j] - s[i]) / 2 + (p - q) / (s[j] + s[i]) / 2``, of which the second part has a value where
         singular values are equal, too.
@@ -188,18 +204,22 @@ class SVD(Op):
         along_columns = b.broadcast(s, shape=square, axes=(*lead, rank - 2))
         gaps = _inverse_gaps(b, part(b, along_rows, "eq"))
         sums = _no_pole(b, b.add(along_rows, along_columns))
-        half = b.full(0.5, v.tensor)
+        half = b.full_like(0.5, gaps)
         terms = []
         if s_ct is not None:
-            terms.append(part(b, b.broadcast(s_ct, shape=square, axes=(*lead, rank - 1)), "eq"))
+            diagonal = b.broadcast(s_ct, shape=square, axes=(*lead, rank - 1))
+            terms.append(like(b, part(b, diagonal, "eq"), v))
+        told = [(y, ct) for y, ct in ((u, u_ct), (v, v_ct)) if ct is not None]
+        if told:
+            v_ct = _fixed(b, v, v_ct, told)
         for vectors, ct, factors in (
             (u, u_ct, b.add(gaps, sums)),
             (v, v_ct, b.sub(gaps, sums)),
         ):
             if ct is not None:
-                overlap = product(b, vectors, ct, turn="x")
-                turned = b.sub(overlap, swapped(b, overlap))
-                terms.append(b.mul(b.mul(half, factors), turned))
+                overlap = product(b, conj(b, vectors), ct, turn="x")
+                turned = b.sub(overlap, adjoint(b, overlap))
+                terms.append(b.mul(like(b, b.mul(half, factors), v), turned))
         if not terms:
             return (None,)
         inner = terms[0]
@@ -207,11 +227,11 @@ class SVD(Op):
             inner = b.add(inner, term)
         left = product(b, u, inner)
         if u_ct is not None and u.tensor.shape != square:
-            outside = b.sub(u_ct, product(b, u, product(b, u, u_ct, turn="x")))
+            outside = b.sub(u_ct, product(b, u, product(b, conj(b, u), u_ct, turn="x")))
             inverse = _no_pole(b, s)
             scales = b.broadcast(inverse, shape=u.tensor.shape, axes=(*lead, rank - 1))
-            left = b.add(left, b.mul(outside, scales))
-        return (product(b, left, v, turn="y"),)
+            left = b.add(left, b.mul(outside, like(b, scales, u)))
+        return (product(b, left, conj(b, v), turn="y"),)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -227,18 +247,19 @@ class SVD(Op):
         """
         (s, u, v), (x,) = outs, operands
         *lead, rows, n = x.type.shape
-        dtype = x.type.dtype
+        dtype, real = x.type.dtype, x.type.dtype.real_dtype
 
         def matrix(m: Index) -> None:
-            zero, one = k.constant(0, dtype), k.constant(1, dtype)
-            largest = k.reduce("max", (rows, n), dtype, lambda i: k.abs(x[(*m, *i)])) if n else zero
+            zero, one = k.constant(0, real), k.constant(1, real)
+            largest = k.reduce("max", (rows, n), real, lambda i: k.abs(x[(*m, *i)])) if n else zero
             size = k.where(k.gt(largest, zero), largest, one)  # so that no square overflows
-            k.loop((rows, n), lambda i: k.store(k.div(x[(*m, *i)], size), u, (*m, *i)))
+            whole = widened(k, size, dtype)
+            k.loop((rows, n), lambda i: k.store(k.div(x[(*m, *i)], whole), u, (*m, *i)))
             k.loop((n, n), lambda i: k.store(unit(k, i[0], i[1], dtype), v, (*m, *i)))
             sweep(k, n, lambda p, q: orthogonalise(k, m, u, v, p, q))
 
             def length(i: Index) -> None:
-                k.store(k.sqrt(overlap(k, m, u, i[0], i[0])), s, (*m, *i))
+                k.store(k.sqrt(square(k, m, u, i[0])), s, (*m, *i))
 
             def exchange_all(i: DimLike, j: DimLike) -> None:
                 exchange(k, s, (*m, i), (*m, j))
@@ -251,8 +272,8 @@ class SVD(Op):
             def finish(i: Index) -> None:
                 value = k.load(s, (*m, *i))
                 factor = turn(k, m, v, i[0])
-                scale = k.div(factor, k.where(k.gt(value, zero), value, one))
-                scale_column(k, m, u, i[0], scale)
+                length = widened(k, k.where(k.gt(value, zero), value, one), dtype)
+                scale_column(k, m, u, i[0], k.div(factor, length))
                 complete(k, m, u, i[0], k.eq(value, zero))
                 k.store(k.mul(value, size), s, (*m, *i))
 
@@ -281,6 +302,9 @@ def _signs(vectors: Any) -> Any:
         return np.ones_like(sizes.sum(-2, keepdims=True))
     first = np.argmax(sizes >= LARGE * sizes.max(-2, keepdims=True), -2)
     leading = np.take_along_axis(vectors, first[..., None, :], -2)
+    if np.iscomplexobj(vectors):
+        sizes = np.abs(leading)
+        return np.where(sizes > 0, leading.conj() / np.where(sizes > 0, sizes, 1), 1)
     return np.where(leading < 0, -1, 1).astype(vectors.dtype)
 
 
@@ -288,6 +312,35 @@ def _spoiled(x: Any, *results: Any) -> list[Any]:
     """Results in the operand's dtype; NaN for matrices that have NaN or infinity."""
     usable = np.isfinite(x).all((-2, -1), keepdims=True)
     return [np.where(usable, y, np.nan).astype(x.dtype) for y in results]
+
+
+def _fixed(b: Builder, v: Value, ct: Value | None, told: Sequence[tuple[Value, Value]]) -> Any:
+    """The cotangent of ``v``, and what its phases add that are fixed by the leading element of each column.
+
+    A phase that turns its column, and those of the other vectors that are ``told`` with their cotangents, moves the
+    result by ``t``, the imaginary part of all products ``yᴴ y_bar`` of columns. It turns back what the rest does to the
+    leading element, which is real: so that has the cotangent ``-i t / v``.
+    """
+    if not v.tensor.dtype.is_complex:
+        return ct
+    shape, rank = v.tensor.shape, v.tensor.rank
+    rows = rank - 2
+    sizes = b.stop_gradient(b.abs(v))
+    largest = b.broadcast(b.reduce_max(sizes, axes=(rows,)), shape=shape, axes=_all_but(rank, rows))
+    leads = b.ge(sizes, b.mul(largest, b.full_like(LARGE, largest)))
+    first = b.eq(b.cumsum(b.cast(leads, dtype=I32), axis=rows), b.full(1, v.tensor.with_dtype(I32)))
+    leads = b.and_(leads, first)
+    turned = [b.sum(b.imag(b.mul(conj(b, y), y_ct)), axes=(rows,)) for y, y_ct in told]
+    total = turned[0] if len(turned) == 1 else b.add(*turned)
+    total = b.broadcast(total, shape=shape, axes=_all_but(rank, rows))
+    zero, one = b.full_like(0, total), b.full_like(1, total)
+    moved = b.div(b.neg(total), b.where(leads, b.real(v), one))
+    added = b.complex(zero, b.where(leads, moved, zero))
+    return added if ct is None else b.add(ct, added)
+
+
+def _all_but(rank: int, axis: int) -> tuple[int, ...]:
+    return tuple(i for i in range(rank) if i != axis)
 
 
 def _inverse_gaps(b: Builder, d: Value) -> Value:

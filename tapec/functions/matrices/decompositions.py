@@ -15,23 +15,19 @@ from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     cast,
-    equal,
-    greater,
     multiply,
-    real,
     sign,
     stop_gradient,
     subtract,
     where,
 )
-from tapec.functions.arrays import eye, ones_like, zeros
-from tapec.functions.broadcasting import like, misfit
+from tapec.functions.arrays import eye, ones_like
+from tapec.functions.broadcasting import like
 from tapec.functions.known import is_less
 from tapec.functions.matrices.doubled import doubled, halved
-from tapec.functions.matrices.factorization import adjoint, matrices, places, solve, transposed
+from tapec.functions.matrices.factorization import adjoint, matrices, solve, transposed
 from tapec.functions.products import main_diagonal, matmul
-from tapec.functions.rearrangement import concat, expand_dims, part, reshape, reverse, stack
-from tapec.functions.reductions import reduce_mean
+from tapec.functions.rearrangement import concat, expand_dims, part, reshape, stack
 from tapec.ir.types import F16, F32
 from tapec.tensor import Tensor, TensorLike, apply
 
@@ -86,11 +82,7 @@ def _complex_qr(x: Tensor, full_matrices: bool) -> QR:
     """
     *_, rows, columns = x.type.shape
     if full_matrices and isinstance(rows, int) and isinstance(columns, int) and rows > columns:
-        raise NotImplementedError(
-            f"qr: all columns of q, of complex matrices {x.shape}",
-            location=here(),
-            hint="leave full_matrices out, or take numpy.linalg.qr outside of a tape",
-        )
+        _refuse_completing("qr", "q", x)
     q, r = qr(doubled(x))
     lead, size = list(r.type.shape[:-2]), r.type.shape[-2]
     signs = sign(main_diagonal(part(r, len(lead) + 1, 0, size), lead, size))
@@ -99,6 +91,16 @@ def _complex_qr(x: Tensor, full_matrices: bool) -> QR:
     fixed = stack([ones_like(both), both], -1)
     turned = multiply(r, expand_dims(reshape(fixed, signs.type.shape), -1))
     return QR(halved(q), halved(turned))
+
+
+def _refuse_completing(name: str, vectors: str, x: Tensor) -> None:
+    """The completed columns come from reflections of reals."""
+    if x.type.dtype.is_complex:
+        raise NotImplementedError(
+            f"{name}: all columns of {vectors}, of complex matrices {x.shape}",
+            location=here(),
+            hint=f"leave full_matrices out, or take numpy.linalg.{name} outside of a tape",
+        )
 
 
 def _complement(q: Tensor, reflected: Tensor) -> Tensor:
@@ -124,16 +126,16 @@ def _complement(q: Tensor, reflected: Tensor) -> Tensor:
 
 
 def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of symmetric matrices, of which the lower triangle is read.
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices, of which the lower triangle is read.
 
     Args:
         tensor: ``[..., n, n]``.
         name: not used.
 
     Returns:
-        The eigenvalues ``[..., n]``, ascending, and ``[..., n, n]`` with a vector in each column.
-        Of the largest elements of a vector, the first is positive. Gradients are in the lower
-        triangle; where eigenvalues are equal, what comes through the vectors is 0.
+        The eigenvalues ``[..., n]``, ascending, and ``[..., n, n]`` with a vector in each column, both in
+        the dtype of the matrices. Of the largest elements of a vector, the first is real and positive.
+        Gradients are in the lower triangle; where eigenvalues are equal, what comes through the vectors is 0.
     """
     values, vectors = apply("eigh", matrices(tensor))
     *lead, n, _ = values.type.shape
@@ -141,31 +143,8 @@ def eigh(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 def eigvalsh(tensor: TensorLike, name: str | None = None) -> Tensor:
-    """The eigenvalues of `eigh` alone; of complex, Hermitian matrices, too, in the dtype of these."""
-    x = matrices(tensor)
-    if not x.type.dtype.is_complex:
-        return eigh(x)[0]
-    n = x.type.shape[-1]
-    rows, columns = places(n, n)
-    below = where(greater(rows, columns), x, 0)
-    middle = where(equal(rows, columns), cast(real(x), x.type.dtype), 0)
-    whole = add(add(below, middle), adjoint(below))
-    twice = eigh(doubled(whole))[0]
-    # Each is there twice; the gradient of their mean does not depend on the choice of vectors.
-    pairs = reshape(twice, (*x.type.shape[:-1], 2))
-    return cast(reduce_mean(pairs, -1), x.type.dtype)
-
-
-def _singular_values(x: Tensor) -> Tensor:
-    """Those of complex matrices: the eigenvalues of ``[[0, x], [xᴴ, 0]]`` are these, their opposites, and 0."""
-    *lead, rows, columns = x.type.shape
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise misfit(f"svd of complex matrices needs sizes that are known, got {x.shape}")
-    blocks = (zeros((*lead, n, n), x.type.dtype) for n in (rows, columns))
-    upper = concat([next(blocks), x], -1)
-    values = real(eigvalsh(concat([upper, concat([adjoint(x), next(blocks)], -1)], -2)))
-    descending = reverse(values, [-1])
-    return part(descending, len(lead), 0, min(rows, columns))
+    """The eigenvalues of `eigh` alone."""
+    return eigh(tensor)[0]
 
 
 def svd(
@@ -174,28 +153,30 @@ def svd(
     compute_uv: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Singular values and vectors: ``x = u diag(s) vᵀ``.
+    """Singular values and vectors: ``x = u diag(s) vᴴ``.
 
     Args:
         tensor: ``[..., m, n]``.
         full_matrices: whether ``u`` and ``v`` are square, else they have ``k = min(m, n)`` columns.
-        compute_uv: False: the singular values alone, of complex matrices, too.
+        compute_uv: False: the singular values alone.
         name: not used.
 
     Returns:
-        ``s [..., k]``, descending; then ``u [..., m, k]`` and ``v [..., n, k]``. Of the largest
-        elements of a column of ``v`` (of ``u`` if ``m < n``), the first is positive. Where singular
-        values are equal, the gradient that comes through the vectors is 0.
+        ``s [..., k]``, real and descending; then ``u [..., m, k]`` and ``v [..., n, k]``. Of the largest
+        elements of a column of ``v`` (of ``u`` if ``m < n``), the first is real and positive. Where
+        singular values are equal, the gradient that comes through the vectors is 0.
+
+    Raises:
+        NotImplementedError: ``full_matrices`` of complex matrices that are not square.
     """
     x = matrices(tensor)
-    if x.type.dtype.is_complex and not compute_uv:
-        return _singular_values(x)
     rows, columns = x.type.shape[-2:]
     wide = is_less(rows, columns)
-    s, u, v = apply("svd", transposed(x) if wide else x)
+    s, u, v = apply("svd", adjoint(x) if wide else x)
     if not arguments.flag(compute_uv, "compute_uv"):
         return s
     if full_matrices and rows != columns:
+        _refuse_completing("svd", "u and v", x)
         q, _, reflected = apply("qr", u)  # q is u, but for signs
         u = concat([u, _complement(q, reflected)], -1)
     return (s, v, u) if wide else (s, u, v)
