@@ -319,6 +319,19 @@ def complex_matrix(*shape: int) -> Array:
     return np.asarray(rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape))
 
 
+def turned(vectors: Array, along: Array | None = None) -> Array:
+    """Columns whose largest elements are real and positive; ``along``: they turn with those of another matrix."""
+    guide = vectors if along is None else along
+    leading = np.take_along_axis(guide, np.abs(guide).argmax(0)[None], 0)
+    return np.asarray(vectors * leading.conj() / np.abs(leading))
+
+
+def singular_vectors(x: Array) -> tuple[Array, Array]:
+    u, _, adjoint = np.linalg.svd(x, full_matrices=False)
+    v = adjoint.conj().T
+    return turned(u, v), turned(v)
+
+
 SYSTEM, COLUMNS = complex_matrix(3, 3), complex_matrix(3, 2)
 HERMITIAN = SYSTEM @ SYSTEM.conj().T + np.eye(3)
 BOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...]]] = {
@@ -364,6 +377,21 @@ BOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Array, ...]]
         lambda x: tapec.math.real(linalg.eigvalsh(x)),
         np.linalg.eigvalsh,
         (HERMITIAN,),
+    ),
+    "eigenvectors": (
+        lambda x: linalg.eigh(x)[1],
+        lambda x: turned(np.linalg.eigh(x)[1]),
+        (HERMITIAN,),
+    ),
+    "left singular vectors": (
+        lambda x: linalg.svd(x)[1],
+        lambda x: singular_vectors(x)[0],
+        (complex_matrix(4, 2),),
+    ),
+    "right singular vectors": (
+        lambda x: linalg.svd(x)[2],
+        lambda x: singular_vectors(x)[1],
+        (complex_matrix(3, 3),),
     ),
     "pinv": (linalg.pinv, np.linalg.pinv, (complex_matrix(4, 2),)),
     "lstsq": (
@@ -432,9 +460,20 @@ def test_complex_qr_has_gradients() -> None:
     check_gradients(total, x, rtol=1e-6, atol=1e-8)
 
 
-def test_complex_qr_of_all_columns_is_refused() -> None:
-    with pytest.raises(tapec.errors.NotImplementedError, match=r"qr: all columns(.|\n)*hint"):
-        tapec.linalg.qr(tapec.ones([3, 2], tapec.complex64), full_matrices=True)
+def test_complex_vectors_are_not_completed() -> None:
+    for name in ("qr", "svd"):
+        with pytest.raises(tapec.errors.NotImplementedError, match=rf"{name}: all col(.|\n)*hint"):
+            getattr(linalg, name)(tapec.ones([3, 2], tapec.complex64), full_matrices=True)
+
+
+def test_complex_vectors_of_equal_values(wrap: Wrap) -> None:
+    for x in (np.zeros((3, 2)), np.ones((3, 2)) * (1 + 2j), np.diag([1j, 1, 2])):
+        s, u, v = (y.numpy() for y in wrap(linalg.svd)(tapec.constant(x.astype(complex))))
+        np.testing.assert_allclose(t(u).conj() @ u, np.eye(x.shape[1]), atol=1e-14)
+        np.testing.assert_allclose(u * s @ t(v).conj(), x, atol=1e-14)
+    y = np.array([[1, 2j, 0], [-2j, 1, 0], [0, 0, 3]])
+    values, vectors = (z.numpy() for z in wrap(linalg.eigh)(tapec.constant(y)))
+    np.testing.assert_allclose(vectors * values @ t(vectors).conj(), y, atol=1e-14)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
