@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.assertions import assert_greater as assert_greater
     from tapec.functions.assertions import assert_less as assert_less
     from tapec.functions.assertions import assert_rank as assert_rank
+    from tapec.functions.bits import bitcast as bitcast
     from tapec.functions.clipping import clip_by_global_norm as clip_by_global_norm
     from tapec.functions.clipping import clip_by_norm as clip_by_norm
     from tapec.functions.counts import histogram_fixed_width as histogram_fixed_width
@@ -93,6 +94,8 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.indexed_slices import IndexedSlices as IndexedSlices
     from tapec.initializers import constant_initializer as constant_initializer
     from tapec.kernels.custom_op import custom_op as custom_op
+    from tapec.linalg import eig as eig
+    from tapec.linalg import eigvals as eigvals
     from tapec.module import Module as Module
     from tapec.recording import executing_eagerly as executing_eagerly
     from tapec.scopes import *  # noqa: F403
@@ -117,6 +120,7 @@ _TABLE = {
         eye fill identity_n is_tensor linspace one_hot ones ones_like range rank sequence_mask shape
         shape_n size zeros zeros_like""",
     "functions.assertions": "Assert assert_equal assert_greater assert_less assert_rank",
+    "functions.bits": "bitcast",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
     "compiled.function": "compile function=compile",
     "compiled.retraces": "RetraceWarning",
@@ -149,7 +153,7 @@ _TABLE = {
         tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update""",
     "initializers": """constant_initializer ones_initializer=Ones random_normal_initializer=RandomNormal
         random_uniform_initializer=RandomUniform zeros_initializer=Zeros""",
-    "linalg": "matrix_square_root=sqrtm",
+    "linalg": "eig eigvals matrix_square_root=sqrtm",
     "kernels.custom_op": "custom_op",
     "module": "Module",
     "recording": "executing_eagerly",

@@ -36,6 +36,8 @@ from tapec.functions.matrices.determinants import slogdet as slogdet
 from tapec.functions.matrices.diagonals import diag as diag
 from tapec.functions.matrices.diagonals import diag_part as diag_part
 from tapec.functions.matrices.diagonals import set_diag as set_diag
+from tapec.functions.matrices.eigen import eig as eig
+from tapec.functions.matrices.eigen import eigvals as eigvals
 from tapec.functions.matrices.factorization import cholesky as cholesky
 from tapec.functions.matrices.factorization import cholesky_solve as cholesky_solve
 from tapec.functions.matrices.factorization import inv as inv

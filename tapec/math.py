@@ -41,6 +41,7 @@ from tapec.functions.arithmetic import square as square
 from tapec.functions.arithmetic import squared_difference as squared_difference
 from tapec.functions.arithmetic import subtract as subtract
 from tapec.functions.arithmetic import truediv as truediv
+from tapec.functions.bits import nextafter as nextafter
 from tapec.functions.counts import bincount as bincount
 from tapec.functions.counts import in_top_k as in_top_k
 from tapec.functions.counts import zero_fraction as zero_fraction

@@ -3,6 +3,7 @@
 from tapec.ir.ops import (
     arith,
     bessel,
+    bits,
     branching,
     check,
     compare,
@@ -11,6 +12,7 @@ from tapec.ir.ops import (
     convolution,
     cumulative,
     custom,
+    eigen,
     elementary,
     foreign,
     fourier,
@@ -43,6 +45,7 @@ from tapec.ir.ops import (
 __all__ = [
     "arith",
     "bessel",
+    "bits",
     "branching",
     "check",
     "compare",
@@ -51,6 +54,7 @@ __all__ = [
     "convolution",
     "cumulative",
     "custom",
+    "eigen",
     "elementary",
     "foreign",
     "fourier",

@@ -75,9 +75,9 @@ class Eigh(Op):
             values, vectors = np.linalg.eigh(x)
         except np.linalg.LinAlgError:
             values, vectors = np.full(x.shape[:-1], np.nan, x.dtype), np.full_like(x, np.nan)
-        vectors = vectors * _signs(vectors)
+        vectors = vectors * phases(vectors)
         diagonal = values[..., None] * np.eye(x.shape[-1])
-        return _spoiled(x, diagonal, vectors)
+        return spoiled(x, diagonal, vectors)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``v (d_bar + f * (vᴴ v_bar)) vᴴ`` with ``f[i, j] = 1 / (d[j] - d[i])``, in the lower triangle.
@@ -89,8 +89,8 @@ class Eigh(Op):
         d_ct, v_ct = cts
         terms = [] if d_ct is None else [part(b, d_ct, "eq")]
         if v_ct is not None:
-            gaps = _inverse_gaps(b, real_part(b, d))
-            overlap = product(b, conj(b, v), _fixed(b, v, v_ct, [(v, v_ct)]), turn="x")
+            gaps = inverse_gaps(b, real_part(b, d))
+            overlap = product(b, conj(b, v), phase_fixed(b, v, v_ct, [(v, v_ct)]), turn="x")
             terms.append(b.mul(like(b, gaps, v), overlap))
         if not terms:
             return (None,)
@@ -181,8 +181,8 @@ class SVD(Op):
             shapes = (x.shape, (*x.shape[:-2], n), (*x.shape[:-2], n, n))
             u, s, vt = (np.full(shape, np.nan, x.dtype) for shape in shapes)
         v = np.swapaxes(vt, -1, -2).conj()
-        signs = _signs(v)
-        s, u, v = _spoiled(x, s[..., None], u * signs, v * signs)
+        signs = phases(v)
+        s, u, v = spoiled(x, s[..., None], u * signs, v * signs)
         return s[..., 0].real, u, v
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
@@ -202,7 +202,7 @@ class SVD(Op):
         lead = tuple(range(rank - 2))
         along_rows = b.broadcast(s, shape=square, axes=(*lead, rank - 1))
         along_columns = b.broadcast(s, shape=square, axes=(*lead, rank - 2))
-        gaps = _inverse_gaps(b, part(b, along_rows, "eq"))
+        gaps = inverse_gaps(b, part(b, along_rows, "eq"))
         sums = _no_pole(b, b.add(along_rows, along_columns))
         half = b.full_like(0.5, gaps)
         terms = []
@@ -211,7 +211,7 @@ class SVD(Op):
             terms.append(like(b, part(b, diagonal, "eq"), v))
         told = [(y, ct) for y, ct in ((u, u_ct), (v, v_ct)) if ct is not None]
         if told:
-            v_ct = _fixed(b, v, v_ct, told)
+            v_ct = phase_fixed(b, v, v_ct, told)
         for vectors, ct, factors in (
             (u, u_ct, b.add(gaps, sums)),
             (v, v_ct, b.sub(gaps, sums)),
@@ -295,7 +295,7 @@ class SVD(Op):
 # ---- in rules
 
 
-def _signs(vectors: Any) -> Any:
+def phases(vectors: Any) -> Any:
     """By what each column is multiplied, as the module says."""
     sizes = np.abs(vectors)
     if not vectors.shape[-2]:
@@ -308,13 +308,13 @@ def _signs(vectors: Any) -> Any:
     return np.where(leading < 0, -1, 1).astype(vectors.dtype)
 
 
-def _spoiled(x: Any, *results: Any) -> list[Any]:
-    """Results in the operand's dtype; NaN for matrices that have NaN or infinity."""
+def spoiled(x: Any, *results: Any, dtype: Any = None) -> list[Any]:
+    """Results in the operand's dtype, or another; NaN for matrices that have NaN or infinity."""
     usable = np.isfinite(x).all((-2, -1), keepdims=True)
-    return [np.where(usable, y, np.nan).astype(x.dtype) for y in results]
+    return [np.where(usable, y, np.nan).astype(dtype or x.dtype) for y in results]
 
 
-def _fixed(b: Builder, v: Value, ct: Value | None, told: Sequence[tuple[Value, Value]]) -> Any:
+def phase_fixed(b: Builder, v: Value, ct: Value | None, told: Sequence[tuple[Value, Value]]) -> Any:
     """The cotangent of ``v``, and what its phases add that are fixed by the leading element of each column.
 
     A phase that turns its column, and those of the other vectors that are ``told`` with their cotangents, moves the
@@ -343,7 +343,7 @@ def _all_but(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(rank) if i != axis)
 
 
-def _inverse_gaps(b: Builder, d: Value) -> Value:
+def inverse_gaps(b: Builder, d: Value) -> Value:
     """``1 / (d[j] - d[i])`` for a diagonal matrix, 0 for equal values."""
     shape = d.tensor.shape
     rank = len(shape)

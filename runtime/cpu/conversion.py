@@ -33,6 +33,12 @@ def convert(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int)
     return _one(f, word, x, _register(source, lanes), _register(target, lanes))
 
 
+def reinterpret(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int) -> str:
+    """The bits of ``x`` of dtype ``source`` as ``target``, which has as many."""
+    given, wanted = _register(source, lanes), _register(target, lanes)
+    return x if given == wanted else _one(f, "bitcast", x, given, wanted)
+
+
 def widen(f: FunctionWriter, x: str, dtype: DType, lanes: int) -> str:
     """A 16-bit float as ``float``, exactly."""
     bits, single = spelling.wide("i16", lanes), spelling.wide("float", lanes)

@@ -19,7 +19,7 @@ from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Dim
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import Op
-from tapec.ir.ops import compare, loop, source
+from tapec.ir.ops import bits, compare, loop, source
 from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.ops.host import Invoke
 from tapec.ir.scalar import Scalar
@@ -306,6 +306,14 @@ class KernelWriter(FunctionWriter):
             name = conversion.convert(self, self.name(value), source, target, lanes)
             self.define(op.result, name)
 
+    def bitcast(self, op: Operation) -> None:
+        """The same bits as another dtype."""
+        value = op.operands[0]
+        source, target = value.type.dtype, op.result.type.dtype
+        lanes = spelling.lanes_of(value.type)
+        name = conversion.reinterpret(self, self.name(value), source, target, lanes)
+        self.define(op.result, name)
+
     # ---- memory
 
     def place(self, buffer: Value, indices: Sequence[Value]) -> str:
@@ -474,6 +482,7 @@ def _is_positive(divisor: Affine) -> bool:
 _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     source.Constant: KernelWriter.constant,
     compare.Cast: KernelWriter.cast,
+    bits.Bitcast: KernelWriter.bitcast,
     loop.For: KernelWriter.for_op,
     loop.While: branching.while_op,
     loop.If: branching.if_op,

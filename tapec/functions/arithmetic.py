@@ -410,7 +410,7 @@ def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     """
     if isinstance(x, IndexedSlices):
         return x.map(lambda v: cast(v, dtype))  # type: ignore[no-any-return]
-    target = _dtype(dtype)
+    target = named_dtype(dtype)
     tensor = as_tensor(x)
     if tensor.type.dtype == target:
         return tensor
@@ -418,7 +418,12 @@ def cast(x: TensorLike, dtype: Any, name: str | None = None) -> Tensor:
     return result
 
 
-def _dtype(dtype: Any) -> Any:
+def named_dtype(dtype: Any) -> Any:
+    """The dtype that an argument names.
+
+    Raises:
+        TypeError: it names none.
+    """
     try:
         return as_dtype(dtype)
     except builtins.TypeError as error:
@@ -430,7 +435,7 @@ def saturate_cast(value: TensorLike, dtype: Any, name: str | None = None) -> Ten
 
     Example: ``saturate_cast([-1, 300], tapec.uint8)`` is ``[0, 255]``.
     """
-    x, target = as_tensor(value), _dtype(dtype)
+    x, target = as_tensor(value), named_dtype(dtype)
     x = x if target.is_complex else real(x)
     if target.is_bool or target.is_complex or x.type.dtype.is_bool:
         return cast(x, target)
