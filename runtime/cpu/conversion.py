@@ -8,9 +8,31 @@ the second cannot be misled by (Boldo and Melquiond, "Emulation of FMA and corre
 
 from __future__ import annotations
 
-from tapec.ir.types import INDEX, DType
+from typing import TYPE_CHECKING
+
+from tapec.ir.core import Operation
+from tapec.ir.types import DType
 from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.function import FunctionWriter
+
+if TYPE_CHECKING:
+    from tapec.runtime.cpu.llvm import KernelWriter
+
+
+def cast(k: KernelWriter, op: Operation) -> None:
+    """A conversion between dtypes."""
+    (value,), target = op.operands, op.result.type.dtype
+    x, source = k.name(value), value.type.dtype
+    lanes = spelling.lanes_of(value.type)
+    k.define(op.result, x if source == target else convert(k, x, source, target, lanes))
+
+
+def bitcast(k: KernelWriter, op: Operation) -> None:
+    """The same bits as another dtype."""
+    (value,) = op.operands
+    x, lanes = k.name(value), spelling.lanes_of(value.type)
+    given, wanted = (_register(v.type.dtype, lanes) for v in (value, op.result))
+    k.define(op.result, x if given == wanted else _one(k, "bitcast", x, given, wanted))
 
 
 def convert(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int) -> str:
@@ -31,12 +53,6 @@ def convert(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int)
     signed = source.kind in ("int", "index")
     word = "sext" if signed else "zext"
     return _one(f, word, x, _register(source, lanes), _register(target, lanes))
-
-
-def reinterpret(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int) -> str:
-    """The bits of ``x`` of dtype ``source`` as ``target``, which has as many."""
-    given, wanted = _register(source, lanes), _register(target, lanes)
-    return x if given == wanted else _one(f, "bitcast", x, given, wanted)
 
 
 def widen(f: FunctionWriter, x: str, dtype: DType, lanes: int) -> str:

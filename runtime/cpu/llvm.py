@@ -295,25 +295,6 @@ class KernelWriter(FunctionWriter):
         self.affine[op.result] = result
         return True
 
-    def cast(self, op: Operation) -> None:
-        """A conversion between dtypes."""
-        value = op.operands[0]
-        source, target = value.type.dtype, op.result.type.dtype
-        lanes = spelling.lanes_of(value.type)
-        if source == target:
-            self.define(op.result, self.name(value))
-        else:
-            name = conversion.convert(self, self.name(value), source, target, lanes)
-            self.define(op.result, name)
-
-    def bitcast(self, op: Operation) -> None:
-        """The same bits as another dtype."""
-        value = op.operands[0]
-        source, target = value.type.dtype, op.result.type.dtype
-        lanes = spelling.lanes_of(value.type)
-        name = conversion.reinterpret(self, self.name(value), source, target, lanes)
-        self.define(op.result, name)
-
     # ---- memory
 
     def place(self, buffer: Value, indices: Sequence[Value]) -> str:
@@ -481,8 +462,8 @@ def _is_positive(divisor: Affine) -> bool:
 
 _RULES: Mapping[type[Op], Callable[[KernelWriter, Operation], None]] = {
     source.Constant: KernelWriter.constant,
-    compare.Cast: KernelWriter.cast,
-    bits.Bitcast: KernelWriter.bitcast,
+    compare.Cast: conversion.cast,
+    bits.Bitcast: conversion.bitcast,
     loop.For: KernelWriter.for_op,
     loop.While: branching.while_op,
     loop.If: branching.if_op,
