@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tapec.ir.core import Operation
-from tapec.ir.types import DType
+from tapec.ir.types import INDEX, DType
 from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.function import FunctionWriter
 
