@@ -292,7 +292,7 @@ class LoopBuilder(LoopValues):
             body(i)
             return ()
 
-        if not vector:
+        if not vector or self.lanes == 1:
             self.repeat(0, extent, run, parallel=parallel)
             return
         for low, high in pairwise((0, *splits, extent)):

@@ -1,9 +1,11 @@
-"""The closed list of scalar primitives, each with its NumPy, LLVM and CUDA spelling in one record.
+"""The closed list of scalar primitives, each with its NumPy, LLVM and Python spelling in one record.
 
 Back ends hold no tables by operation: they ask the record. An LLVM spelling is one instruction per kind of dtype,
 with ``{t}`` the type (``float`` or ``<16 x float>``), ``{m}`` its name inside an intrinsic (``f32``, ``v16f32``) and
 ``{0} {1} {2}`` the operands. ``@tapec.NAME`` are functions that `tapec.runtime.cpu.vectormath` writes; ``@llvm.NAME``
-are LLVM's. A kind that is missing is one the primitive does not take. Complex numbers are pairs of reals before they
+are LLVM's. The Python spelling is an expression of typed scalars, for compilers of Python text (Numba, on CPUs and on
+GPUs): its names are functions of `tapec.runtime.python_text.primitives`, ``{t}`` is the dtype's, ``{bits}`` its width.
+A kind that is missing is one the primitive does not take. Complex numbers are pairs of reals before they
 reach a back end; ``pairs`` is the formula that makes them so.
 """
 
@@ -26,7 +28,7 @@ class Scalar:
     arity: int
     numpy: Callable[..., Any]
     llvm: Mapping[str, str] = field(repr=False)
-    cuda: str = field(repr=False)
+    python: str = field(repr=False)
     result: Literal["same", "bool"] = "same"
     pairs: Callable[..., Any] | None = field(default=None, repr=False)
 
@@ -168,7 +170,7 @@ MOD = Scalar(
     _call("tapec.mod", 2, "float", "int", "index") | _call("tapec.umod", 2, "uint"),
     "mod({0}, {1})",
 )
-FMA = Scalar("fma", 3, _fma, _call("llvm.fma", 3), "fma({0}, {1}, {2})")
+FMA = Scalar("fma", 3, _fma, _call("llvm.fma", 3), "({0} * {1} + {2})")
 NEG = Scalar(
     "neg",
     1,
@@ -246,7 +248,7 @@ POW = Scalar(
     2,
     _pow,
     _call("tapec.pow", 2, "float", "int") | _call("tapec.upow", 2, "uint"),
-    "pow({0}, {1})",
+    "power({0}, {1}, {t}(1))",
     pairs=pairs.pow,
 )
 EQ = Scalar(
@@ -269,13 +271,13 @@ NOT = Scalar(
     dict.fromkeys(("int", "uint", "bool"), "xor {t} {0}, {ones}"),
     "(~{0})",
 )
-SHL = Scalar("shl", 2, np.left_shift, _call("tapec.shl", 2, *_INT), "({0} << {1})")
+SHL = Scalar("shl", 2, np.left_shift, _call("tapec.shl", 2, *_INT), "shl({0}, {1}, {bits})")
 SHR = Scalar(
     "shr",
     2,
     np.right_shift,
     _call("tapec.shr", 2, "int") | _call("tapec.ushr", 2, "uint"),
-    "({0} >> {1})",
+    "shr({0}, {1}, {bits})",
 )
 IS_FINITE = Scalar(
     "is_finite",

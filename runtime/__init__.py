@@ -44,11 +44,29 @@ def _text_for_cpu(module: Module, form: str) -> str:
     return native_text(module, form)
 
 
+def _compile_by_numba(
+    module: Module, *, threads: int, cache: Cache | None, key: str | None, apart: bool = False
+) -> Executable:
+    from tapec.runtime.numba.program import compile_program  # as above
+
+    return compile_program(module)
+
+
+def _python_text(module: Module, form: str) -> str:
+    from tapec.runtime.numba.program import python_text  # as above
+
+    return python_text(module)
+
+
+def _find_nothing(key: str, **options: Any) -> None:
+    """What Numba makes is not kept."""
+
+
 @dataclass(frozen=True)
 class Target:
     """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has.
 
-    ``text`` is what it makes of a module, as ``llvm`` or ``asm``.
+    ``text`` is what it makes of a module, as ``llvm`` or ``asm``, or as ``numba``.
     """
 
     compile: Callable[..., Executable]
@@ -59,7 +77,8 @@ class Target:
 
 #: By the name that a user gives.
 TARGETS: Mapping[str, Target] = {
-    "cpu": Target(_compile_for_cpu, _find_for_cpu, vector_unit, _text_for_cpu)
+    "cpu": Target(_compile_for_cpu, _find_for_cpu, vector_unit, _text_for_cpu),
+    "numba": Target(_compile_by_numba, _find_nothing, lambda: VectorUnit(0, False), _python_text),
 }
 
 

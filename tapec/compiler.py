@@ -72,14 +72,30 @@ os.register_at_fork(
 )
 
 
-def compile_module(module: Module, pipeline: str = "default", *, boxed: bool = False) -> Executable:
+#: The compilers of `tapec.compile`: each with the target of `tapec.runtime` that it is.
+ENGINES = {"llvm": "cpu", "numba": "numba"}
+
+
+def compile_module(
+    module: Module, pipeline: str = "default", *, boxed: bool = False, engine: str = "llvm"
+) -> Executable:
     """Compile a tensor-level module for this machine by one of `PIPELINES`; the module is left as it is.
 
-    ``boxed``: it will be called with Tensors; see `tapec.runtime.boxes`.
+    Args:
+        module: the program as traced.
+        pipeline: the passes.
+        boxed: it will be called with Tensors; see `tapec.runtime.boxes`.
+        engine: one of `ENGINES`. Only what ``llvm`` makes is kept on disk.
 
     Raises:
         TargetError: an operation has no native code here.
     """
+    if engine != "llvm":
+        target = ENGINES[engine]
+        unit = TARGETS[target].vectors()
+        loops = lowered(module, observers=_observers(), pipeline=pipeline, unit=unit)
+        with _compiling:
+            return compile_loops(loops, target=target)
     kept, threads = cache(), config.threads()
     observers = _observers()
     debug = config.debug_folder()
@@ -123,8 +139,9 @@ def timed_module(module: Module) -> tuple[Module, Executable]:
 
 
 def native_text(module: Module, form: str) -> str:
-    """What a tensor-level module becomes on this machine: as ``llvm``, or ``asm``."""
-    return TARGETS["cpu"].text(lowered(module), form)
+    """What a tensor-level module becomes on this machine: as ``llvm``, ``asm`` or ``numba``."""
+    target = TARGETS[ENGINES.get(form, "cpu")]
+    return target.text(lowered(module, unit=target.vectors()), form)
 
 
 def cache() -> Cache | None:

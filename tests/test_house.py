@@ -47,7 +47,8 @@ HEAVY = {
         "tapec/kernels/numba_code.py",
         "passes/arena/search.py",
         "tapec/cli/doctor.py",  # whether there is a CUDA device
-    ],  # compiles users' kernels, and a search
+        "runtime/numba",
+    ],  # compiles users' kernels, a search, and the kernels of an engine
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "networkx": ["tapec/inspection/graph.py"],  # lays a program out as a graph

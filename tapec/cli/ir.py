@@ -18,7 +18,7 @@ from tapec.inspection.stages import Snapshot, snapshots
 from tapec.passes.observers import Times
 
 #: Levels of `Lowered.text` that are no stage of a program any more.
-_NATIVE = ("llvm", "asm")
+_NATIVE = ("llvm", "asm", "numba")
 #: The other levels, with the pass after which each is there; as traced if None.
 _LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
 

@@ -16,6 +16,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
     ParamSpec,
     TypedDict,
     TypeVar,
@@ -36,7 +37,7 @@ from tapec.compiled.program import Program
 from tapec.compiled.retraces import Cause, Change, Retrace, announce
 from tapec.compiled.shelves import Shelf, Shelves
 from tapec.compiled.variants import Found, Variants
-from tapec.compiler import lowered
+from tapec.compiler import ENGINES, lowered
 from tapec.errors import RuntimeError, TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.garbage import collecting_rarely
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from tapec.compiled.profile import Profile
     from tapec.inspection.traced import TracedModule
 
+Engine = Literal["llvm", "numba"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -77,6 +79,7 @@ class Options(TypedDict, total=False):
     dims: Mapping[str, Any] | None
     dynamic: Dynamic
     jit: bool
+    engine: Engine
 
 
 @overload
@@ -102,6 +105,7 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     dynamic: Dynamic = "auto",
     jit: bool = True,
+    engine: Engine = "llvm",
 ) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
 
@@ -132,10 +136,14 @@ def compile(
             from the first call on. ``False``: each shape has a program of its own.
         jit: whether programs become native code. If not, they go through the same passes and NumPy evaluates them,
             operation by operation: where no native code can be made, or to see whether it is to blame.
+        engine: which compiler makes native code: tapec's own by way of LLVM, or Numba (``"numba"``) out of Python text
+            that is made of the same loops, which takes longer and runs slower. It shares nothing below the loops with
+            the first, so each checks the other; nothing else is used where it cannot do something.
 
     Raises:
         TypeError, ValueError: ``input_signature`` or ``dims`` does not fit the function, or at a call the arguments.
-        ValueError: at a call, if the function makes a Variable at each call.
+        ValueError: there is no such engine; or, at a call, the function makes a Variable at each call.
+        TargetError: at a call, if the engine cannot do what the function asks.
         OperatorNotAllowedInGraphError: at a call, if the function needs a tensor's value in Python.
     """
     options = dict(locals())  # all that is said of the function
@@ -157,7 +165,11 @@ def _made(function: Any, options: dict[str, Any]) -> Any:
         dims=options["dims"],
         dynamic=options["dynamic"] or ("auto" if relaxed else False),
     )
-    kept = {name: options[name] for name in ("jit", "autograph")}
+    if options["engine"] not in ENGINES:
+        raise ValueError(
+            f"there is no engine {options['engine']!r}", location=here(), hint=", ".join(ENGINES)
+        )
+    kept = {name: options[name] for name in ("jit", "autograph", "engine")}
     return CompiledFunction(function, options["name"], sizes, **kept)
 
 
@@ -184,6 +196,7 @@ class CompiledFunction(Generic[P, R]):
         *,
         jit: bool = True,
         autograph: bool = True,
+        engine: Engine = "llvm",
     ) -> None:
         """Nothing is traced before the first call."""
         # Attributes of a callable object are its own affair: copies could hide the methods of this class.
@@ -193,6 +206,8 @@ class CompiledFunction(Generic[P, R]):
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         #: Whether programs become native code; else NumPy evaluates them.
         self.jit = jit
+        #: Which compiler makes it.
+        self.engine = engine
         self._dimensions = dimensions or Dimensions(function)
         self.parameters = Parameters(function)
         self._shelves = Shelves()

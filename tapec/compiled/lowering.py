@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 #: Levels of `Lowered.text`, with the pass after which each is there.
 _LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
-_NATIVE = ("llvm", "asm")
+_NATIVE = ("llvm", "asm", "numba")
+LEVELS = (*_LEVELS, *_NATIVE)
 
 
 class Lowered:
@@ -49,7 +50,7 @@ class Lowered:
 
         Args:
             level: ``tensor`` as traced, ``kernels`` grouped and placed in memory, ``loop`` what is compiled, ``llvm``
-                and ``asm`` what becomes of that here.
+                and ``asm`` what becomes of that here, ``numba`` the Python text of ``engine="numba"``.
             after: a pass of the default pipeline, after whose last run to look.
             locs: with the user's line beside each operation.
             full_constants: with all elements of constants, so that the text can be read back.
@@ -57,7 +58,7 @@ class Lowered:
         Raises:
             ValueError: there is no such level.
             PassError: there is no such pass.
-            TargetError: this machine has no code for the program (``llvm`` and ``asm``).
+            TargetError: this machine has no code for the program (``llvm``, ``asm``, ``numba``).
         """
         if level in _NATIVE and after is None:
             return native_text(self.module, level)
@@ -65,7 +66,7 @@ class Lowered:
             raise ValueError(
                 f"text: there is no level {level!r}",
                 location=here(),
-                hint=", ".join([*_LEVELS, *_NATIVE]),
+                hint=", ".join(LEVELS),
             )
         after = after or _LEVELS[level]
         module = self.module if after is None else lowered(self.module, after)

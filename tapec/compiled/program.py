@@ -115,17 +115,17 @@ class Program:
         self.is_unconditional = self.recipe is None and not self.state.places
         if self.created_variables or not compiled:
             return  # traced once more before it is compiled: the second trace makes none
-        self.executable = self._compiled(native=owner.jit)
+        self.executable = self._compiled(owner)
         # Passes may have had to assume more.
         self.guards = tuple(dict.fromkeys((*self.guards, *self.executable.signature.guards)))
         self._prepare(trace)
 
-    def _compiled(self, *, native: bool) -> Executable:
+    def _compiled(self, owner: CompiledFunction[Any, Any]) -> Executable:
         """The program to call: with Tensors, too, unless it has to take Variables' arrays itself."""
-        if not native:
+        if not owner.jit:
             return evaluated_module(self.module)
         boxed = not any(isinstance(c, Variable) for c in self.captures)
-        return compile_module(self.module, boxed=boxed)
+        return compile_module(self.module, boxed=boxed, engine=owner.engine)
 
     def at(self, sizes: Mapping[str, int]) -> Program:
         """This program for given sizes: the same code, with the types of its results."""

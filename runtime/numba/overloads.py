@@ -1,0 +1,54 @@
+"""What Numba is to make of the functions that Python text calls: their own bodies, or an instruction."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba.extending import overload
+
+from tapec.runtime.python_text import primitives
+
+_CONVERTERS = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+}
+
+
+@functools.cache
+def register() -> None:
+    """Tell Numba, once."""
+    for name, to in _CONVERTERS.items():
+        _use(getattr(primitives, name), _conversion(to))
+    for name, function in vars(primitives).items():
+        private = name.startswith("_") and name != "_on_grid"
+        if isinstance(function, FunctionType) and not private and name not in _CONVERTERS:
+            _use(function, function)
+
+
+def _use(function: Callable[..., Any], implementation: Callable[..., Any]) -> None:
+    """Let calls of a function be calls of another one, whatever the types are."""
+
+    def typed(*args: Any) -> Callable[..., Any]:
+        return implementation
+
+    # Division by 0 is a number, not an exception.
+    overload(function, jit_options={"error_model": "numpy"}, strict=False)(typed)
+
+
+def _conversion(to: Any) -> Callable[[Any], Any]:
+    def convert(x: Any) -> Any:
+        return to(x)
+
+    return convert

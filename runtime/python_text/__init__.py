@@ -1,0 +1,1 @@
+"""Loop-level modules as Python source: what a compiler of Python's functions takes, and anybody reads."""
