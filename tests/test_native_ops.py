@@ -2,150 +2,56 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from sampling import arrays, retyped, tensor_ops
+from programs_of_ops import (
+    ELEMENTWISE,
+    Program,
+    assert_close,
+    edge_program,
+    sample_program,
+)
+from sampling import retyped, tensor_ops
 
-from tapec.ir.builder import Builder
-from tapec.ir.core import Function, Module
+from tapec.ir.core import Module
 from tapec.ir.errors import DTypeError
-from tapec.ir.evaluator import evaluate_module
 from tapec.ir.op import OPS, Elementwise, Op
 from tapec.ir.types import (
     BF16,
     C64,
     C128,
-    DTYPES,
     F16,
     F32,
     F64,
     I32,
     DType,
     TensorType,
-    as_dtype,
 )
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module
 
 LOWER = parse_pipeline("pairs,fuse,schedule,plan,lower")
-#: Distance of 1 from the next number.
-EPSILON = {F16: 2.0**-10, BF16: 2.0**-7, F32: 2.0**-23, F64: 2.0**-52}
-REAL = [dtype for dtype in DTYPES if not dtype.is_complex]
-#: What matters to some dtype: subnormal, halfway, just inside and just outside of integers.
-FLOATS = [0.0, 0.5, 1.0, 1.5, 2.5, 127.9, 128.0, 255.9, 256.0, 2.0**31 - 1, 2.0**31, 2.0**63]
-FLOATS += [1e-40, 1e10, 2.0**64, 3e38, np.inf, np.nan]
 
 
-class Program:
-    """A function that collects operations on arguments of its own."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self.function = Function("f")
-        self.builder = Builder(self.function.block)
-        self.arrays: list[Any] = []
-        self.results: list[Any] = []
-
-    def add(self, defn: Op, operands: list[Any], attrs: Any) -> None:
-        """One operation on these arrays."""
-        types = [TensorType(as_dtype(a.dtype), a.shape) for a in operands]
-        args = [self.function.block.add_arg(t) for t in types]
-        made = self.builder.emit(defn, *args, **attrs)
-        self.arrays += operands
-        self.results += made if isinstance(made, tuple) else (made,)
-
-    def run(self) -> Iterator[tuple[Any, Any]]:
-        """Yield each result in native code and evaluated."""
-        self.builder.emit("return", *self.results)
-        module = Module([self.function])
-        expected = evaluate_module(module, self.arrays)
-        run_pipeline(module, LOWER)
-        return zip(compile_module(module)(*self.arrays), expected, strict=True)
-
-
-def assert_close(found: Any, expected: Any, ulps: int) -> None:
-    """Equal integers; floats within so many units of the last place; of complex numbers, their distance."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    dtype = as_dtype(expected.dtype)
-    if dtype.is_complex:
-        bound = ulps * EPSILON[dtype.real_dtype] * (np.abs(expected) + 0.1)
-        assert (np.abs(found - expected) <= bound).all()
-        return
-    if not dtype.is_floating:
-        np.testing.assert_array_equal(found, expected)
-        return
-    rtol = ulps * EPSILON[dtype]
-    wide = (found.astype(np.float64), expected.astype(np.float64))
-    np.testing.assert_allclose(*wide, rtol=rtol, atol=rtol * 0.1)
+def native(module: Module) -> Any:
+    """Code for this machine."""
+    run_pipeline(module, LOWER)
+    return compile_module(module)
 
 
 @pytest.mark.parametrize("defn", tensor_ops(), ids=lambda defn: defn.name)
 def test_samples(defn: Op) -> None:
-    program = Program()
-    for sample in defn.samples():
-        for dtype in DTYPES:
-            variant = retyped(defn, sample, dtype)
-            if variant is not None:
-                program.add(defn, arrays(variant), variant.attrs)
-    for found, expected in program.run():
+    for found, expected in sample_program(defn).run(native):
         assert_close(found, expected, ulps=16)
-
-
-def edges(dtype: DType) -> Any:
-    """Values at which something changes."""
-    if dtype.is_bool:
-        return np.array([False, True])
-    with np.errstate(over="ignore", invalid="ignore"):
-        if dtype.is_floating:
-            return np.array([*FLOATS, *(-x for x in FLOATS)]).astype(dtype.numpy)
-    low, high = int(dtype.min), int(dtype.max)
-    small = [n for n in (-7, -2, -1, 0, 1, 2, 3, 7, 100) if n >= low]
-    return np.array([low, *small, high - 1, high], dtype.numpy)
-
-
-def edge_operands(defn: Elementwise, dtype: DType) -> list[Any]:
-    """Arrays of all combinations of edges."""
-    values = edges(dtype)
-    operands = [values[list(i)] for i in zip(*combinations(defn.arity, len(values)), strict=True)]
-    if defn.name == "where":
-        operands[0] = np.arange(operands[0].size) % 2 == 0
-    return operands
-
-
-def combinations(arity: int, count: int) -> Any:
-    """All pairs; of three, each value beside two that follow it."""
-    if arity < 3:
-        return itertools.product(range(count), repeat=arity)
-    return [(i, (i + j) % count, (i + 3 * j + 1) % count) for i in range(count) for j in range(5)]
-
-
-# What is fused rounds once where the evaluator rounds twice.
-ELEMENTWISE = [d for d in tensor_ops() if isinstance(d, Elementwise) and d.name != "fma"]
 
 
 @pytest.mark.parametrize("defn", ELEMENTWISE, ids=lambda defn: defn.name)
 def test_edges(defn: Elementwise) -> None:
-    program = Program()
-    choices: list[dict[str, Any]] = [{}]
-    if "dtype" in next(iter(defn.samples())).attrs:
-        choices = [{"dtype": dtype} for dtype in REAL]
-    if "order" in next(iter(defn.samples())).attrs:
-        choices = [{"order": 1}, {"order": 2}]
-    for dtype, attrs in itertools.product(REAL, choices):
-        operands = edge_operands(defn, dtype)
-        types = [TensorType(as_dtype(a.dtype), a.shape) for a in operands]
-        try:
-            result = defn.infer(*types, **attrs)
-        except DTypeError:
-            continue
-        if not result.dtype.is_complex:
-            program.add(defn, operands, attrs)
+    program = edge_program(defn)
     if program.results:
-        for found, expected in program.run():
+        for found, expected in program.run(native):
             assert_close(found, expected, ulps=64)
 
 
@@ -162,7 +68,7 @@ def test_complex_edges(defn: Elementwise, dtype: DType) -> None:
         return  # it takes no complex numbers, or says itself what it makes of them
     program = Program()
     program.add(defn, operands, {})
-    for found, expected in program.run():
+    for found, expected in program.run(native):
         known = np.isfinite(expected)
         assert known.any()
         assert_close(found[known], expected[known], ulps=64)
@@ -178,5 +84,5 @@ def test_uniform_numbers_are_equal_to_the_bit() -> None:
                 if variant is not None:
                     attrs = {"type": variant.attrs["type"].with_shape((37, 5))}
                     program.add(defn, [np.array([2**63 + 9, 2**40 + 1], np.uint64)], attrs)
-    for found, expected in program.run():
+    for found, expected in program.run(native):
         np.testing.assert_array_equal(found, expected)

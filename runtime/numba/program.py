@@ -25,8 +25,7 @@ _HEAD = '''"""@{name} as Python, from its loops: kernels for Numba, and the entr
 import numpy as np
 from numba import njit
 
-from tapec.runtime.python_text.primitives import {imports}
-
+{imports}
 
 '''
 
@@ -44,8 +43,13 @@ def compile_program(module: Module) -> Executable:
 def python_text(module: Module) -> str:
     """What is compiled, as a file of Python's."""
     text = write_python(module)
-    imports = ", ".join(text.imports) or "f32"
-    head = _HEAD.format(name=module.entry.name, imports=imports)
+    imports = []
+    if text.interpreted:
+        imports.append("from tapec.runtime.python_text.calling import invoke")
+    if text.imports:
+        names = ", ".join(text.imports)
+        imports.append(f"from tapec.runtime.python_text.primitives import {names}")
+    head = _HEAD.format(name=module.entry.name, imports="\n".join(imports))
     return head + text.source('@njit(error_model="numpy")')
 
 

@@ -49,7 +49,9 @@ def executable(
     text = write_python(module)
     names = functions_of(text, module.entry.name)
     if compiled is not None:
-        names |= compiled({name: names[name] for name in text.kernels})
+        names |= compiled(
+            {name: names[name] for name in text.kernels if name not in text.interpreted}
+        )
     entry = names[identifier(module.entry.name)]
     # The functions look their names up in the namespace that they were made in.
     entry.__globals__.update(names)

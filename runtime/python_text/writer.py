@@ -43,21 +43,27 @@ class PythonText:
 
     Attributes:
         kernels: the functions that do the work, by name.
+        interpreted: names of those among them that call the host, which only Python can.
         entry: the function that calls them.
         tables: constant arrays that these read as global names.
         imports: what they call, of `tapec.runtime.python_text.primitives`.
     """
 
     kernels: Mapping[str, str]
+    interpreted: frozenset[str]
     entry: str
     tables: Mapping[str, Any] = field(repr=False)
     imports: tuple[str, ...]
 
     def source(self, decorator: str = "") -> str:
-        """The whole, with a line above each kernel."""
+        """The whole, with a line above each kernel that can be compiled."""
         above = f"{decorator}\n" if decorator else ""
         tables = [f"{name} = {_shown(array)}" for name, array in self.tables.items()]
-        functions = [*(above + text for text in self.kernels.values()), self.entry]
+        functions = [
+            text if name in self.interpreted else above + text
+            for name, text in self.kernels.items()
+        ]
+        functions.append(self.entry)
         return "\n\n".join(["\n".join(tables)] * bool(tables) + functions)
 
 
@@ -72,11 +78,17 @@ def write_python(module: Module) -> PythonText:
         f.name: FunctionWriter(module, f, tables).write() for f in module.functions.values()
     }
     entry = functions.pop(module.entry.name)
-    words = set(re.findall(r"[A-Za-z_]\w*", "\n".join([*functions.values(), entry])))
+    lines = [line for text in (*functions.values(), entry) for line in text.splitlines()]
+    code = [line for line in lines if not line.lstrip().startswith(("#", '"'))]
+    words = set(re.findall(r"[A-Za-z_]\w*", "\n".join(code)))
     imports = tuple(sorted(words & NAMES))
-    return PythonText(
-        {identifier(name): text for name, text in functions.items()}, entry, tables, imports
-    )
+    calling = {
+        identifier(name)
+        for name in functions
+        if any(isinstance(op.defn, Invoke) for op in module.functions[name].walk())
+    }
+    kernels = {identifier(name): text for name, text in functions.items()}
+    return PythonText(kernels, frozenset(calling), entry, tables, imports)
 
 
 def identifier(name: str) -> str:
