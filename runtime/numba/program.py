@@ -27,6 +27,7 @@ from numba import njit
 
 {imports}
 
+
 '''
 
 

@@ -136,14 +136,11 @@ def compile(
             from the first call on. ``False``: each shape has a program of its own.
         jit: whether programs become native code. If not, they go through the same passes and NumPy evaluates them,
             operation by operation: where no native code can be made, or to see whether it is to blame.
-        engine: which compiler makes native code: tapec's own by way of LLVM, or Numba (``"numba"``) out of Python text
-            that is made of the same loops, which takes longer and runs slower. It shares nothing below the loops with
-            the first, so each checks the other; nothing else is used where it cannot do something.
+        engine: ``"numba"``: Numba compiles the same loops as Python text, to check the usual way by another; slower.
 
     Raises:
         TypeError, ValueError: ``input_signature`` or ``dims`` does not fit the function, or at a call the arguments.
         ValueError: there is no such engine; or, at a call, the function makes a Variable at each call.
-        TargetError: at a call, if the engine cannot do what the function asks.
         OperatorNotAllowedInGraphError: at a call, if the function needs a tensor's value in Python.
     """
     options = dict(locals())  # all that is said of the function
