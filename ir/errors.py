@@ -83,6 +83,10 @@ class PassError(TapecError):
     """A pass got options or a program that it cannot take, or left a broken one behind."""
 
 
+class BudgetError(TapecError):
+    """A program cannot run within the memory that it was given; the message has the least that it needs."""
+
+
 class TargetError(TapecError):
     """A target cannot do what the program asks; the message names the operation and the target."""
 

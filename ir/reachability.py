@@ -117,7 +117,9 @@ def reachable(
 def _flows(op: Operation, given: tuple[bool, ...]) -> tuple[bool, ...]:
     """For each operand, whether the rule gives a cotangent when the ``given`` results have one."""
     if not op.regions:
-        return _flows_by_type(op.defn, tuple(v.type for v in op.operands), _frozen(op.attrs), given)
+        return _flows_by_type(
+            op.defn, tuple(v.type for v in op.operands), _frozen(op.parameters), given
+        )
     scratch, copy = _scratch_copy(op)
     pulled = _try_rule(scratch, copy, given)
     for written in reversed(scratch.block.ops):

@@ -19,12 +19,19 @@ _TABLE = (
     ),
     Pass("cse", "tensor", "tensor", "Merge operations that compute the same."),
     Pass("dce", "tensor", "tensor", "Remove what nobody reads."),
+    Pass("checkpoint", "tensor", "tensor", "Cut loops so that gradients keep few of their states."),
     Pass("adjoint", "tensor", "tensor", "Write the reverse-mode program of gradients."),
     Pass("prune", "tensor", "tensor", "Take the tape's marks down; drop unread adjoints."),
     Pass("commit", "tensor", "tensor", "Turn checks into a result on which updates depend."),
     Pass("batch", "tensor", "tensor", "Map functions over a new leading axis."),
     Pass("pairs", "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
     Pass("hoist", "tensor", "tensor", "Take out of loops what need not be done turn by turn."),
+    Pass(
+        "rematerialize",
+        "tensor",
+        "tensor",
+        "Compute again what a budget of memory has no room for.",
+    ),
     Pass("fuse", "tensor", "tensor", "Group operations into kernels."),
     Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
@@ -39,6 +46,8 @@ PASSES = {row.name: row for row in _TABLE}
 ORDER = (
     Constraint("inline", "adjoint", "a call has no derivative, the body that it calls has one"),
     Constraint("adjoint", "prune", "without the marks a gradient walks too far"),
+    Constraint("inline", "checkpoint", "loops of what is called are loops"),
+    Constraint("checkpoint", "adjoint", "what a gradient keeps of a loop follows from the loop"),
     Constraint("inline", "batch", "a call has no rule for a batch axis, what it calls has one"),
     Constraint(
         "adjoint", "batch", "a gradient has no rule for a batch axis, what it stands for has"
@@ -60,6 +69,9 @@ ORDER = (
     Constraint("prune", "hoist", "marks in a body would hold back what they mark"),
     Constraint("commit", "hoist", "a check tells which of its turns failed"),
     Constraint("pairs", "hoist", "products of complex numbers are several of real ones"),
+    Constraint("adjoint", "rematerialize", "what to keep is what the way back reads"),
+    Constraint("hoist", "rematerialize", "what leaves loops is kept from there on"),
+    Constraint("rematerialize", "fuse", "a kernel does not tell which of its operations run again"),
     Constraint("hoist", "fuse", "a kernel is for one turn, or for all"),
     Constraint("fuse", "schedule", "what is scheduled are kernels"),
     Constraint("dce", "schedule", "a schedule is made for the results that a kernel has"),
@@ -70,8 +82,8 @@ ORDER = (
 )
 
 PIPELINES = {
-    "default": "inline, canonicalize, cse, dce, adjoint, prune, commit, pairs, hoist, canonicalize, "
-    "cse, dce, fuse, schedule, plan, lower, poll",
+    "default": "inline, canonicalize, cse, dce, checkpoint, adjoint, prune, commit, pairs, hoist, canonicalize, "
+    "cse, dce, rematerialize, fuse, schedule, plan, lower, poll",
 }
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")

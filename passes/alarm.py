@@ -247,7 +247,7 @@ class _Again:
         if op is not None and isinstance(op.defn, _SEEN_THROUGH):
             lanes = active if isinstance(value.type, VectorType) else None
             operands = [self._look_behind(operand, lanes) for operand in op.operands]
-            copy = self._b.emit(op.defn, *operands, **op.attrs)
+            copy = self._b.emit(op.defn, *operands, **op.parameters)
         self._copies[value] = copy
         if value.type.dtype.is_floating and _may_make(value):
             self._made.append(_any_made(self._b, copy, active))

@@ -148,7 +148,7 @@ def _if(holds: Value, new: Value, old: Value, b: Builder) -> Value:
             indices, updates = others
             everywhere = b.broadcast_to(holds, updates.tensor.shape)
             others = [indices, b.where(everywhere, updates, op.defn.idle(b, op))]
-        changed: Value = b.emit(op.defn, again(first), *others, **op.attrs)
+        changed: Value = b.emit(op.defn, again(first), *others, **op.parameters)
         return changed
 
     return again(new)

@@ -39,7 +39,7 @@ from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.source import Constant, Extent, Iota
 from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.collapse import collapse
-from tapec.passes.grouping import Group, has_loops, sources
+from tapec.passes.grouping import Group, has_loops, repeats, sources
 from tapec.passes.merging import merge_totals
 from tapec.passes.order import ordered
 from tapec.passes.ownership import copy_aliases, give_own_memory
@@ -244,9 +244,10 @@ class _Fusion:
         shape = value.tensor.shape
         readers = self._all_readers(value)
         unfit = self._memory_readers(value)
+        repeated = value.op is not None and "recompute" in value.op.attrs
         read: dict[Value, list[Access]] | None = None
         for group in self.groups:
-            if group in unfit:
+            if group in unfit or repeats(group) != repeated:
                 continue
             shared = min(len(shape), len(group.space))
             fits = shape[:shared] == group.space[:shared] and (shared or shape == group.space)

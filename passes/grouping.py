@@ -129,6 +129,11 @@ class Group:
         )
 
 
+def repeats(group: Group) -> bool:
+    """Whether it makes something that is made for the second time, to save memory: it should not run early."""
+    return any("recompute" in v.op.attrs for v in group.outputs if v.op is not None)
+
+
 def has_loops(op: Operation) -> bool:
     """Whether computing one element takes a loop."""
     return op.defn.form != "index" or op.defn.loops

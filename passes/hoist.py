@@ -16,7 +16,8 @@ Seven things leave a loop, or go from one to another:
   no larger and nothing else of them is read.
 - A matrix that is the same in all turns, and lies the wrong way round for a product, is turned once.
 
-Rows are kept only where it is known how many there are and how large, and up to `Options.room` bytes in each case.
+Rows are kept only where it is known how many there are and how large, and up to `Options.room` bytes in each case, or
+so many as the attribute ``row_bytes`` of the function tells (`tapec.passes.checkpoint`).
 The order in which numbers are added changes, so results are equal but for rounding.
 """
 
@@ -49,7 +50,7 @@ def run(module: Module, options: Options = Options()) -> bool:
     """Do it in every function, and in the loops inside of loops first."""
     changed = False
     for function in module.functions.values():
-        changed |= _visit(function.block, options.room)
+        changed |= _visit(function.block, function.attrs.get("row_bytes", options.room))
     return changed
 
 

@@ -293,7 +293,7 @@ def _structure(kernel: Operation) -> Hashable:
     parts: list[Hashable] = [tuple(a.type for a in block.args)]
     for op in block.ops:
         operands = tuple(numbers[v] for v in op.operands)
-        parts.append((op.defn, operands, exact(op.attrs), tuple(r.type for r in op.results)))
+        parts.append((op.defn, operands, exact(op.parameters), tuple(r.type for r in op.results)))
         for result in op.results:
             numbers[result] = len(numbers)
     choices = {name: value for name, value in kernel.attrs.items() if name != "place"}

@@ -5,6 +5,8 @@ cotangent is consumed before the next is made, and an optimizer's update, which 
 kernel has read the old weight. Ties keep the order of the program. A greedy order may be worse than the program's own;
 then that is kept.
 
+What is computed again to save memory comes no earlier than the program has it.
+
 A loop that may take long comes before updates that it does not depend on: once something was updated, a step cannot be
 stopped any more (`tapec.passes.poll`).
 """
@@ -69,6 +71,7 @@ class _Graph:
         #: Memory that is there all the time.
         self.fixed = {self._root(v) for v in (*function.args, *returned)}
         self.items = sorted(items, key=lambda item: _key(item, position))
+        self._repeat_late()
 
     def _root(self, value: Value) -> Value:
         while value in self.home:
@@ -91,6 +94,21 @@ class _Graph:
             if writer not in long:
                 self._put_before(writer, long, after)
             self._put_before(writer, self.readers.get(old, ()), after)
+
+    def _repeat_late(self) -> None:
+        """Let what is computed again come after what the program has in front of it, or it is there too early."""
+        if not any(map(_is_repeated, self.items)):
+            return
+        after: dict[Item, set[Item]] = {item: set() for item in self.items}
+        for item, earlier in self.before.items():
+            for other in earlier:
+                after[other].add(item)
+        last: Item | None = None
+        for item in self.items:
+            if not _is_repeated(item):
+                last = item
+            elif last is not None:
+                self._put_before(item, [last], after)
 
     def _put_before(
         self, writer: Item, items: Iterable[Item], after: Mapping[Item, set[Item]]
@@ -150,6 +168,14 @@ class _Graph:
                 if not left[value] and self._counts(value):
                     used -= _bytes(value)
         return most
+
+
+def _is_repeated(item: Item) -> bool:
+    """Whether all that an item does is done for the second time (`tapec.passes.recomputation`)."""
+    ops = [item] if isinstance(item, Operation) else item.ops
+    return any("recompute" in op.attrs for op in ops) and all(
+        "recompute" in op.attrs or not op.operands for op in ops
+    )
 
 
 def _writes(item: Item) -> list[Value]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_type_hints
 
 from tapec.ir.core import Module
-from tapec.ir.errors import PassError, TapecError
+from tapec.ir.errors import BudgetError, PassError, TapecError
 from tapec.ir.guards import recording_guards
 from tapec.passes import ORDER, PASSES, PIPELINES
 from tapec.passes.table import Pass, corrected, violations
@@ -177,6 +177,8 @@ def _run_stage(module: Module, stage: Stage) -> bool:
         # What was assumed of symbolic dims may have to be assumed again, of what a pass writes.
         with recording_guards(module.entry):
             return stage.row.run(module, stage.options)
+    except BudgetError:
+        raise  # it is about the program, whatever pass found out
     except TapecError as error:
         # The user's mistake keeps its class: programs catch it.
         error.message = f"{place}: {error.message}"

@@ -76,6 +76,8 @@ class Rewriter:
             values = (new,) if isinstance(new, Value) else tuple(new)
             written = ops[start:]
             del ops[start:]
+            if "recompute" in op.attrs:
+                _mark(written, op.attrs["recompute"])
             # Dims that a guard holds to be equal may be written apart: then the type would change.
             if all(r.type == v.type for r, v in zip(op.results, values, strict=True)):
                 _hand_over(op, values)
@@ -90,6 +92,13 @@ class Rewriter:
             found = tuple(rule for rule in self.rules if issubclass(kind, rule.kind))
             self._by_class[kind] = found
         return found
+
+
+def _mark(written: Sequence[Operation], number: Any) -> None:
+    """What replaces an operation that is computed for the second time is so, too."""
+    for op in written:
+        if not isinstance(op.defn, Constant):
+            op.attrs["recompute"] = number
 
 
 def _hand_over(op: Operation, values: Sequence[Value]) -> None:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import tapec
 from tapec import config
+from tapec.errors import ResourceExhaustedError
 from tapec.ir.core import Module, clone_module
-from tapec.ir.errors import PassError
+from tapec.ir.errors import BudgetError, PassError
 from tapec.ir.printer import print_module
 from tapec.passes import PIPELINES
 from tapec.runtime import (
@@ -165,7 +166,12 @@ def lowered(
     from tapec.passes.pipeline import run_pipeline  # who finds a program needs no passes
 
     copy = clone_module(module)
-    run_pipeline(copy, _stages(after, pipeline, _text(pipeline, unit, compact)), observers)
+    try:
+        run_pipeline(copy, _stages(after, pipeline, _text(pipeline, unit, compact)), observers)
+    except BudgetError as error:
+        raise ResourceExhaustedError(
+            error.message, location=error.location, hint=error.hint
+        ) from None
     return copy
 
 

@@ -51,7 +51,10 @@ HEAVY = {
     ],  # compiles users' kernels, a search, and the kernels of an engine
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
-    "networkx": ["tapec/inspection/graph.py"],  # lays a program out as a graph
+    "networkx": [
+        "tapec/inspection/graph.py",  # lays a program out as a graph
+        "passes/cut.py",  # minimum cuts
+    ],
     "click": ["tapec/cli"],
     "matplotlib": ["tapec/inspection/memory_map.py"],  # a picture as PNG, if it is installed
     "rich": ["tapec/explanations/report.py", "tapec/tables.py"],  # tables of its console

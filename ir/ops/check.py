@@ -94,7 +94,7 @@ class CheckNumerics(Check, Identity):
         """Zeros are looked at instead, and the operand is the result all the same."""
         (x,) = op.operands
         wide = b.broadcast_to(when, x.tensor.shape)
-        found = b.emit(self, b.where(wide, x, b.full_like(0, x)), **op.attrs)
+        found = b.emit(self, b.where(wide, x, b.full_like(0, x)), **op.parameters)
         return [b.where(wide, found, x)]
 
     def failure(self, *arrays: Any, **attrs: Any) -> str | None:
@@ -165,7 +165,7 @@ class Assert(Check):
         """The condition or not ``when``."""
         holds, *shown = op.operands
         wide = b.broadcast_to(b.not_(when), holds.tensor.shape)
-        b.emit(self, b.or_(wide, holds), *shown, **op.attrs)
+        b.emit(self, b.or_(wide, holds), *shown, **op.parameters)
         return ()
 
     def failure(self, *arrays: Any, **attrs: Any) -> str | None:
@@ -230,7 +230,7 @@ class CheckBounds(Check):
             b.emit("assert", outside, message="indices of an axis without entries")
             return ()
         inside = b.where(wide, indices, b.full_like(0, indices))
-        b.emit(self, inside, **op.attrs)
+        b.emit(self, inside, **op.parameters)
         assert op.block is not None
         for reader in op.block.ops[op.block.ops.index(op) + 1 :]:
             reader.set_operands([inside if v is indices else v for v in reader.operands])

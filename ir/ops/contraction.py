@@ -112,7 +112,7 @@ class MatMul(SumOfProducts):
             return None
         rank = y.tensor.rank
         turned = b.transpose(y, permutation=(*range(rank - 2), rank - 1, rank - 2))
-        product = b.matmul(x, turned, **{**op.attrs, "transpose_b": False})
+        product = b.matmul(x, turned, **{**op.parameters, "transpose_b": False})
         return turned, product
 
     def evaluate(self, *arrays: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:

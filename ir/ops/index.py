@@ -43,7 +43,7 @@ class Gather(Op):
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Add each slice of the cotangent where it came from."""
         x, indices = op.operands
-        return b.scatter_add(indices, cts[0], shape=x.tensor.shape, **op.attrs), None
+        return b.scatter_add(indices, cts[0], shape=x.tensor.shape, **op.parameters), None
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any

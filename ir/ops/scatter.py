@@ -209,7 +209,7 @@ class IndexUpdate(Op):
     def idle(self, b: Builder, op: Operation) -> Value:
         """Updates for the places of an operation that leave ``x`` as it is: what is there."""
         x, indices, _ = op.operands
-        found: Value = b.gather(x, indices, **op.attrs)
+        found: Value = b.gather(x, indices, **op.parameters)
         return found
 
     def samples(self) -> Iterator[Sample]:
@@ -237,7 +237,7 @@ class IndexAdd(IndexUpdate):
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x`` gets the cotangent, each update its slice of it."""
-        return cts[0], None, b.gather(cts[0], op.operands[1], **op.attrs)
+        return cts[0], None, b.gather(cts[0], op.operands[1], **op.parameters)
 
 
 class IndexMultiply(IndexUpdate):
@@ -298,8 +298,8 @@ class IndexSet(IndexUpdate):
         """``x`` gets the cotangent but for the slices replaced; each update gets its slice of it."""
         _, indices, updates = op.operands
         zeros = b.constant(value=0, type=updates.tensor)
-        kept = b.emit(self, cts[0], indices, zeros, **op.attrs)
-        return kept, None, b.gather(cts[0], indices, **op.attrs)
+        kept = b.emit(self, cts[0], indices, zeros, **op.parameters)
+        return kept, None, b.gather(cts[0], indices, **op.parameters)
 
     def samples(self) -> Iterator[Sample]:
         """The shapes of `gather`, with indices that do not meet: which slice stays, a derivative cannot tell."""
@@ -322,12 +322,12 @@ class IndexExtremum(IndexUpdate):
         result = op.result
         one, none = b.constant(value=1, type=x.tensor), b.constant(value=0, type=x.tensor)
         hit = b.where(b.eq(x, result), one, none)
-        found = b.gather(result, indices, **op.attrs)
+        found = b.gather(result, indices, **op.parameters)
         ones = b.constant(value=1, type=updates.tensor)
         zeros = b.constant(value=0, type=updates.tensor)
         hits = b.where(b.eq(updates, found), ones, zeros)
-        share = b.div(cts[0], b.index_add(hit, indices, hits, **op.attrs))
-        return b.mul(hit, share), None, b.mul(hits, b.gather(share, indices, **op.attrs))
+        share = b.div(cts[0], b.index_add(hit, indices, hits, **op.parameters))
+        return b.mul(hit, share), None, b.mul(hits, b.gather(share, indices, **op.parameters))
 
 
 class IndexMax(IndexExtremum):

@@ -80,6 +80,7 @@ class Options(TypedDict, total=False):
     dynamic: Dynamic
     jit: bool
     engine: Engine
+    memory_budget: float | None
 
 
 @overload
@@ -106,6 +107,7 @@ def compile(
     dynamic: Dynamic = "auto",
     jit: bool = True,
     engine: Engine = "llvm",
+    memory_budget: float | None = None,
 ) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
 
@@ -113,8 +115,7 @@ def compile(
     outside are inputs; other Python values are constants of the program. Called with other dtypes, ranks or Python
     values, it is compiled again for them; with another size, once more for all sizes.
 
-    Branches and loops over tensors become part of the program; those over Python's values run while the function is
-    traced, so such loops are unrolled.
+    Branches and loops over tensors become part of the program; those over Python's values run while it is traced.
 
     Sizes that change from call to call are best declared, by ``dims`` or by None in ``input_signature``: then nothing
     is compiled twice. Inside of the function they are None in ``x.shape``; ``tapec.shape(x)`` has them as a tensor,
@@ -137,8 +138,10 @@ def compile(
         jit: whether programs become native code. If not, they go through the same passes and NumPy evaluates them,
             operation by operation: where no native code can be made, or to see whether it is to blame.
         engine: ``"numba"``: Numba compiles the same loops as Python text, to check the usual way by another; slower.
+        memory_budget: of scratch, in bytes or as a part of what a call takes without: see ``docs/memory.md``.
 
     Raises:
+        ResourceExhaustedError: at a call, if it cannot run within ``memory_budget``.
         TypeError, ValueError: ``input_signature`` or ``dims`` does not fit the function, or at a call the arguments.
         ValueError: there is no such engine; or, at a call, the function makes a Variable at each call.
         OperatorNotAllowedInGraphError: at a call, if the function needs a tensor's value in Python.
@@ -166,7 +169,8 @@ def _made(function: Any, options: dict[str, Any]) -> Any:
         raise ValueError(
             f"there is no engine {options['engine']!r}", location=here(), hint=", ".join(ENGINES)
         )
-    kept = {name: options[name] for name in ("jit", "autograph", "engine")}
+    _hold_to_budgets(options["memory_budget"])
+    kept = {name: options[name] for name in ("jit", "autograph", "engine", "memory_budget")}
     return CompiledFunction(function, options["name"], sizes, **kept)
 
 
@@ -182,6 +186,17 @@ def _hold_to_functions(function: Any) -> None:
         )
 
 
+def _hold_to_budgets(budget: Any) -> None:
+    """Refuse what is neither bytes nor a part."""
+    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if budget is not None and not (
+        is_number and (0 <= budget if type(budget) is int else 0 < budget <= 1)
+    ):
+        raise ValueError(
+            f"memory_budget is bytes, or a part such as 0.5, got {budget!r}", location=here()
+        )
+
+
 class CompiledFunction(Generic[P, R]):
     """What `compile` returns: called like the function, with its results."""
 
@@ -194,6 +209,7 @@ class CompiledFunction(Generic[P, R]):
         jit: bool = True,
         autograph: bool = True,
         engine: Engine = "llvm",
+        memory_budget: float | None = None,
     ) -> None:
         """Nothing is traced before the first call."""
         # Attributes of a callable object are its own affair: copies could hide the methods of this class.
@@ -205,6 +221,8 @@ class CompiledFunction(Generic[P, R]):
         self.jit = jit
         #: Which compiler makes it.
         self.engine = engine
+        #: Bytes of scratch memory that a call may take, or a part of what it takes without.
+        self.memory_budget = memory_budget
         self._dimensions = dimensions or Dimensions(function)
         self.parameters = Parameters(function)
         self._shelves = Shelves()
@@ -386,7 +404,7 @@ class CompiledFunction(Generic[P, R]):
 
         Without arguments, what the latest program takes, if there is one. Shown in a notebook it is a picture.
         """
-        if not (args or kwargs) and self._made:
+        if not (args or kwargs) and self.programs:
             from tapec.compiled.lowering import Lowered  # as above
 
             return Lowered(self.ir()).memory()

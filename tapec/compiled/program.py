@@ -103,7 +103,7 @@ class Program:
         #: What its symbols are, in a program for given sizes.
         self.sizes: Mapping[str, int] = {}
         unify(trace.function)
-        self.module = Module([trace.function])
+        self.module = _budgeted(Module([trace.function]), owner.memory_budget)
         self.captures: list[Any] = trace.captures
         numbers = [(i, c) for i, c in enumerate(self.captures) if type(c) is HostNumber]
         self._number_places = [i for i, _ in numbers]
@@ -393,6 +393,13 @@ class Program:
         outputs = [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
         self._callee.tell_tapes(operands, outputs, where)
         return self._wrap(outputs)
+
+
+def _budgeted(module: Module, budget: float | None) -> Module:
+    """A module that passes hold to a budget of memory, if there is one."""
+    if budget is not None:
+        module.entry.attrs["memory_budget"] = budget
+    return module
 
 
 def _captured_array(captured: Any, is_updated: bool) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -98,7 +98,7 @@ def recompute_grad(f: F) -> F:
     """A function like ``f`` that is run again for its gradient: tapes keep its arguments, nothing from inside.
 
     Any order of derivative. Variables that it reads have gradients too, at the values that they have by then. In a
-    compiled function, what is computed twice is merged again: there the plan of memory decides.
+    compiled function, too, nothing from inside is kept: it is computed again right before the gradient reads it.
     """
     arguments.function(f, "f")
 
@@ -110,7 +110,8 @@ def recompute_grad(f: F) -> F:
         def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
             with GradientTape() as tape:
                 tape.watch(tensors)
-                result = converted(f)(*args, **kwargs)
+                with _computing_again():
+                    result = converted(f)(*args, **kwargs)
             found = tape.gradient(result, [*tensors, *variables], list(upstream))
             own = iter(found)
             gradients = [next(own) if isinstance(leaf, Tensor) else None for leaf in leaves]
@@ -123,6 +124,17 @@ def recompute_grad(f: F) -> F:
         return _call(recomputed, args, kwargs, unheard=True)
 
     return decorated  # type: ignore[return-value]
+
+
+@contextmanager
+def _computing_again() -> Iterator[None]:
+    """Mark what is traced: the same is there already, and nobody shall take one for the other."""
+    trace = current_trace()
+    first = 0 if trace is None else len(trace.function.block.ops)
+    yield
+    for op in [] if trace is None else trace.function.block.ops[first:]:
+        if op.operands and not op.regions:
+            op.attrs["recompute"] = True
 
 
 def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = False) -> Any:

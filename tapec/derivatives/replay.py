@@ -66,7 +66,7 @@ def replay(
         elif isinstance(op.defn, Read) and VARIABLE in op.attrs:
             results = (_read(variables[op.attrs[VARIABLE]], operands[0]),)
         elif isinstance(op.defn, Constant) and current_trace() is None:
-            array = np.asarray(op.defn.evaluate(**op.attrs))
+            array = np.asarray(op.defn.evaluate(**op.parameters))
             results = (EagerTensor(array, op.result.tensor),)
         elif op.regions:
             results = _with_regions(op, operands)

@@ -1,0 +1,183 @@
+"""Let loops keep few of the states that a gradient reads, where a budget of memory has no room for all of them.
+
+The gradient of a loop goes back over the carried values that each turn had, so the loop keeps as many as there are
+turns. A loop of 10,000 turns is cut into 100 parts of 100: a loop of loops. What goes back over the outer one keeps a
+state for each part and runs the inner one again, which keeps those of its own turns: 200 at one time, and the body runs
+once more. Cut again, there are fewer, and one more run (Griewank, 1992). Rows are reshaped, not moved; turns that are
+left over come behind, as a loop of their own. Sums over turns, such as a weight's gradient, go through all parts, so
+numbers are added in the order of one loop, and results are the same to the bit (`tapec.passes.joining`).
+
+How deep, is found by trying: the fewest cuts that fit into the attribute ``memory_budget``. What `hoist` would keep, so
+that products of all turns are one, has to fit as well: the attribute ``row_bytes`` tells it how much it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Block, Function, Module, Operation, Value, clone_function
+from tapec.ir.ops.control import Gradient
+from tapec.ir.ops.regions import copied_into, emitted, new_region
+from tapec.ir.ops.repetition import Loop
+from tapec.passes import adjoint, canonicalize, commit, cse, dce, hoist, pairs, prune
+from tapec.passes.footprint import Footprint, footprint
+from tapec.passes.joining import join_sums
+from tapec.passes.rematerialize import limit
+
+#: Turns from which on a loop is cut.
+_MANY = 16
+#: How often a loop is cut at most.
+_DEEPEST = 4
+
+
+def run(module: Module, options: object = None) -> bool:
+    """Cut the loops of every function that has a budget and asks for gradients."""
+    changed = False
+    for name, function in list(module.functions.items()):
+        budget = function.attrs.get("memory_budget")
+        asks = any(isinstance(op.defn, Gradient) for op in function.walk())
+        if budget is not None and asks and any(map(_is_long, function.block.ops)):
+            plain = _planned(function)
+            most = limit(budget, plain)
+            function.attrs["memory_budget"] = most
+            module.functions[name] = _within(function, most, plain)
+            changed = True
+    return changed
+
+
+def _within(function: Function, most: int, plain: Footprint) -> Function:
+    """The function, cut as little as need be."""
+    best, least = function, plain.arena
+    for depth in range(1, _DEEPEST + 1):
+        if least <= most:
+            break
+        copy = clone_function(function)
+        copy.attrs["row_bytes"] = 0
+        for op in list(copy.block.ops):
+            if depth > 1 and _is_long(op):
+                _cut(copy.block, op, depth)
+        arena = _planned(copy).arena
+        if arena < least:
+            best, least = copy, arena
+    return best
+
+
+def _planned(function: Function) -> Footprint:
+    """What a function takes when all other passes are done."""
+    copy = clone_function(function)
+    module = Module([copy])
+    adjoint.run(module)
+    prune.run(module)
+    commit.run(module)
+    pairs.run(module)
+    hoist.run(module)
+    for simplify in (canonicalize, cse, dce):
+        simplify.run(module)
+    join_sums(module.entry)
+    return footprint(module.entry)
+
+
+def _is_long(op: Operation) -> bool:
+    """Whether an operation is a loop of many turns, all of which come."""
+    if not isinstance(op.defn, Loop) or len(op.regions) > 1 or op.attrs.get("counted"):
+        return False
+    length = op.attrs["length"]
+    return isinstance(length, int) and length >= _MANY
+
+
+# ---- a loop of loops
+
+
+def _cut(block: Block, op: Operation, depth: int) -> None:
+    """Replace a loop by loops of loops, so many levels deep."""
+    assert isinstance(op.defn, Loop)
+    _, carried, stacked, same = op.defn.parts(op)
+    b = Builder(block, before=op)
+    b.location = op.location
+    op.replace(
+        _Cut(op, same).write(b, op.attrs["length"], list(carried), list(stacked), same, depth)
+    )
+
+
+class _Cut:
+    """Writes the turns of a loop in parts."""
+
+    def __init__(self, op: Operation, same: Sequence[Value]) -> None:
+        self.body = op.regions[0].block
+        self.backwards = bool(op.attrs.get("reverse"))
+        self.same_types = [v.type for v in same]
+
+    def write(
+        self,
+        b: Builder,
+        length: int,
+        carried: list[Value],
+        rows: list[Value],
+        same: Sequence[Value],
+        depth: int,
+    ) -> list[Value]:
+        """So many turns: what is carried at their end, then the rows that they make."""
+        if depth == 1 or length < _MANY:
+            return self._loop(b, length, carried, rows, same)
+        inner = _turns_of_a_part(length, depth)
+        parts, rest = divmod(length, inner)
+        first = rest if self.backwards else 0
+        blocks = [
+            b.reshape(_part(b, x, first, parts * inner), shape=(parts, inner, *x.tensor.shape[1:]))
+            for x in rows
+        ]
+        found = self._loop(b, parts, carried, blocks, same, inner, depth)
+        state, made = found[: len(carried)], found[len(carried) :]
+        made = [b.reshape(y, shape=(parts * inner, *y.tensor.shape[2:])) for y in made]
+        if not rest:
+            return [*state, *made]
+        left = [_part(b, x, 0 if self.backwards else parts * inner, rest) for x in rows]
+        found = self._loop(b, rest, state, left, same)
+        state, more = found[: len(carried)], found[len(carried) :]
+        ends = (more, made) if self.backwards else (made, more)
+        return [*state, *(b.concat(x, y, axis=0) for x, y in zip(*ends, strict=True))]
+
+    def _loop(
+        self,
+        b: Builder,
+        length: int,
+        carried: Sequence[Value],
+        rows: Sequence[Value],
+        same: Sequence[Value],
+        within: int = 1,
+        depth: int = 0,
+    ) -> list[Value]:
+        """A loop of the body, or of ``within`` turns of it at a time, cut ``depth - 1`` times."""
+        count, end = len(carried), len(carried) + len(rows)
+        types = [v.type for v in carried]
+        types += [x.tensor.with_shape(x.tensor.shape[1:]) for x in rows]
+
+        def write(inner: Builder, args: list[Value]) -> list[Value]:
+            if not depth:
+                return copied_into(inner, self.body, args)
+            own, blocks, rest = args[:count], args[count:end], args[end:]
+            return self.write(inner, within, own, blocks, rest, depth - 1)
+
+        region = new_region([*types, *self.same_types], write)
+        attrs = {"carried": count, "stacked": len(rows), "length": length}
+        attrs |= {"reverse": True} if self.backwards else {}
+        return list(emitted(b, "loop", [*carried, *rows, *same], [region], **attrs))
+
+
+def _turns_of_a_part(length: int, depth: int) -> int:
+    """How many turns the inner loops have: all parts are alike, if there is such a number near the best one."""
+    ideal = max(2, round(length ** ((depth - 1) / depth)))
+    even = [n for n in range(max(2, ideal // 2), min(length, 2 * ideal) + 1) if length % n == 0]
+    return min(even, key=lambda n: abs(n - ideal), default=ideal)
+
+
+def _part(b: Builder, rows: Value, first: int, count: int) -> Value:
+    """So many rows from one on."""
+    shape = rows.tensor.shape
+    if shape[0] == count:
+        return rows
+    none = (0,) * (len(shape) - 1)
+    sizes, strides = (count, *shape[1:]), (1,) * len(shape)
+    result: Value = b.slice(rows, starts=(first, *none), sizes=sizes, strides=strides)
+    return result

@@ -1,0 +1,73 @@
+"""What a program of tensor operations takes when it is planned, and what is in memory when that is most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tapec.ir.core import Function, Module, Operation, Value, clone_function
+from tapec.ir.dims import typical
+from tapec.ir.placement import Lifetime, lifetimes
+from tapec.passes import fuse, plan
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The plan of a function, told in terms of its own values.
+
+    Attributes:
+        arena: bytes; of open sizes, what they typically are.
+        before: what is in memory at some time until most of it is in use, made by then.
+        alive: what is in the arena when most of it is in use, the largest first.
+    """
+
+    arena: int
+    before: tuple[Value, ...]
+    alive: tuple[Value, ...]
+
+
+def footprint(function: Function) -> Footprint:
+    """Fuse and plan a copy of a function."""
+    copy = clone_function(function)
+    values: dict[str, Value] = {}
+    for i, (op, twin) in enumerate(zip(function.block.ops, copy.block.ops, strict=True)):
+        for k, (value, other) in enumerate(zip(op.results, twin.results, strict=True)):
+            other.name = f"{i}.{k}"
+            values[other.name] = value
+    module = Module([copy])
+    fuse.run(module, fuse.Options())
+    plan.run(module, plan.Options())
+    found = [life for life in lifetimes(copy) if life.op is not None]
+    in_arena = [life for life in found if life.place.kind == "arena"]
+    peak = _peak(in_arena)
+    alive = sorted((f for f in in_arena if f.first <= peak <= f.last), key=lambda f: -_bytes(f))
+    return Footprint(
+        typical(copy.attrs.get("arena", 0)),
+        tuple(values[n] for f in found if f.first <= peak and (n := f.value.name) in values),
+        tuple(values[n] for f in alive if (n := f.value.name) in values),
+    )
+
+
+def _peak(found: list[Lifetime]) -> int:
+    """The operation while which most bytes are in use."""
+    moments = sorted({life.first for life in found})
+    return max(
+        moments,
+        key=lambda at: sum(_bytes(f) for f in found if f.first <= at <= f.last),
+        default=0,
+    )
+
+
+def _bytes(life: Lifetime) -> int:
+    return typical(life.bytes)
+
+
+def producers(values: tuple[Value, ...]) -> set[Operation]:
+    """The operations that values come from, and those that these read."""
+    found: set[Operation] = set()
+    stack = list(values)
+    while stack:
+        op = stack.pop().op
+        if op is not None and op not in found:
+            found.add(op)
+            stack += op.operands
+    return found

@@ -1,0 +1,176 @@
+"""Hold a function to a budget of memory: what does not fit is computed again.
+
+The budget is the attribute ``memory_budget`` of the function: bytes of its arena, or a part of those that it takes
+without. Ways to save are tried in the order of what they cost, and the first that fits is taken: cheap operations
+again, then sums as well, then whole steps, with fewer and fewer states kept (`tapec.passes.recomputation`). What each
+takes is not guessed: a copy is fused and planned.
+
+After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tapec.ir.core import Function, Module, Value, clone_function
+from tapec.ir.dims import typical
+from tapec.ir.errors import BudgetError
+from tapec.passes import dce
+from tapec.passes.footprint import Footprint, footprint
+from tapec.passes.joining import join_sums
+from tapec.passes.recomputation import (
+    Parts,
+    is_cheap,
+    is_no_product,
+    repeat_cheap,
+    repeat_steps,
+    steps_of,
+)
+
+#: Values that an error names.
+_NAMED = 6
+#: Steps below which none of their states need be kept.
+_FEW = 24
+
+#: Changes a function whose plan is this, and gives that it has then.
+Way = Callable[[Function, Footprint], Footprint]
+
+
+def run(module: Module, options: object = None) -> bool:
+    """Hold every function that has a budget to it.
+
+    Raises:
+        BudgetError: there is no way that fits.
+    """
+    changed = False
+    for name, function in list(module.functions.items()):
+        budget = function.attrs.get("memory_budget")
+        if budget is not None:
+            join_sums(function)
+            found = _within(function, budget)
+            changed |= found is not function
+            module.functions[name] = found
+    return changed
+
+
+@dataclass
+class _Attempt:
+    """What a way made of a function."""
+
+    function: Function
+    footprint: Footprint
+
+
+def _within(function: Function, budget: float) -> Function:
+    """The function, or a copy that computes some values again."""
+    plain = footprint(function)
+    most = limit(budget, plain)
+    if plain.arena <= most:
+        return function
+    tried = _Tries(function, plain, most)
+    found = (
+        tried.first([lambda f, peak: _cheaply(f, peak, is_cheap)])
+        or tried.first([lambda f, peak: _cheaply(f, peak, is_no_product)])
+        or _by_states(tried, len(steps_of(Parts(function, plain))) - 1)
+    )
+    if found is None:
+        raise _too_small(function.name, most, tried.best.footprint)
+    return found
+
+
+def _by_states(tried: _Tries, states: int) -> Function | None:
+    """The function with as many states kept as there is room for."""
+    numbers = [states >> shift for shift in range(1, states.bit_length())]
+    if 0 < states < _FEW:
+        numbers.append(0)
+    low, high = -1, states
+    for number in numbers:
+        if tried.first([_steps(number)]) is not None:
+            low = number
+            break
+        high = number
+    if low < 0:
+        return tried.first([_steps(number, cheap=True) for number in numbers])
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if tried.first([_steps(middle)]) else (low, middle)
+    return tried.first([_steps(low)])
+
+
+class _Tries:
+    """Tries ways to save memory on copies of a function.
+
+    Attributes:
+        best: what takes least of all that was tried.
+    """
+
+    def __init__(self, function: Function, plain: Footprint, most: int) -> None:
+        """``most`` bytes may be taken."""
+        self._function, self._most = function, most
+        self.best = _Attempt(function, plain)
+
+    def first(self, ways: Sequence[Way]) -> Function | None:
+        """What the first way makes that fits; None if none does."""
+        for way in ways:
+            copy = clone_function(self._function)
+            attempt = _Attempt(copy, way(copy, footprint(copy)))
+            if attempt.footprint.arena < self.best.footprint.arena:
+                self.best = attempt
+            if attempt.footprint.arena <= self._most:
+                return attempt.function
+        return None
+
+
+def limit(budget: float, plain: Footprint) -> int:
+    """A budget in bytes; a float is a part of what a program takes without."""
+    return budget if isinstance(budget, int) else int(budget * plain.arena)
+
+
+def _steps(slots: int, *, cheap: bool = False) -> Way:
+    """Keep so many states; then compute cheap values again as well."""
+
+    def way(function: Function, peak: Footprint) -> Footprint:
+        found = _by_steps(function, peak, slots)
+        return _cheaply(function, found, is_cheap) if cheap else found
+
+    return way
+
+
+def _cheaply(function: Function, peak: Footprint, may: Callable[..., bool]) -> Footprint:
+    repeat_cheap(Parts(function, peak), may)
+    return _simplified(function)
+
+
+def _by_steps(function: Function, peak: Footprint, slots: int) -> Footprint:
+    parts = Parts(function, peak)
+    repeat_steps(parts, steps_of(parts), slots)
+    return _simplified(function)
+
+
+def _simplified(function: Function) -> Footprint:
+    """What a function takes without what nobody reads any more."""
+    dce.sweep(function.block)
+    return footprint(function)
+
+
+def _too_small(name: str, budget: int, best: Footprint) -> BudgetError:
+    """The error, with the smallest budget and the lines that own it."""
+    lines = [_line(value) for value in best.alive[:_NAMED]]
+    if len(best.alive) > _NAMED:
+        rest = sum(typical(v.tensor.bytes) for v in best.alive[_NAMED:])
+        lines.append(f"  {rest:>14,} bytes in {len(best.alive) - _NAMED} more")
+    largest = next((v.op.location for v in best.alive if v.op is not None), None)
+    return BudgetError(
+        f"{name} cannot run within a memory_budget of {budget:,} bytes: it needs {best.arena:,} at least, of which\n"
+        + "\n".join(lines),
+        location=largest,
+        hint=f"memory_budget={best.arena} can be met; smaller batches take less",
+    )
+
+
+def _line(value: Value) -> str:
+    """A value and the line that makes it."""
+    place = None if value.op is None else value.op.location
+    where = "" if place is None else f"  {place.describe()}"
+    return f"  {typical(value.tensor.bytes):>14,} bytes  {value.type}{where}"
