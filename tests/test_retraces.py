@@ -370,3 +370,25 @@ def test_random_changes(data: st.DataObject, tree: Tree) -> None:
     assert (change.path, change.cause) == (path, expected(old, leaf))
     assert leaf in change.new
     assert old in change.old
+
+
+def test_settings_of_tapec() -> None:
+    """Another number of threads is other code; that of the number before is kept."""
+    functions = [tapec.compile(lambda x: x + 1), tapec.compile(lambda x: x + v)]
+    for f in functions:
+        f(X), f(X)
+    before = tapec.config.threading.get_intra_op_parallelism_threads()
+    now = tapec.config.threads()
+    try:
+        tapec.config.threading.set_intra_op_parallelism_threads(now + 1)
+        for f in functions:
+            f(X), f(X)
+            (retrace,) = f.retraces()
+            assert (retrace.path, retrace.cause) == ("config.threads", Cause.CONFIGURATION)
+            assert (retrace.old, retrace.new) == (f"{now} threads", f"{now + 1} threads")
+    finally:
+        tapec.config.threading.set_intra_op_parallelism_threads(before)
+    for f in functions:
+        assert f(X).numpy().tolist() == f(X).numpy().tolist() == [[2.0] * 3] * 2
+        assert len(f.retraces()) == 1
+        assert len(f.programs) == 2

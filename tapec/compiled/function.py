@@ -458,6 +458,10 @@ class CompiledFunction(Generic[P, R]):
         self._traces += 1
         return program
 
+    def forget_quick_way(self) -> None:
+        """Let the next call look for its program."""
+        self._quick = None
+
     def retraces(self) -> list[Retrace]:
         """Why the function was traced again after its first call, each time; empty if it was not."""
         return list(self._retraces)

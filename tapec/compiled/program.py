@@ -16,6 +16,7 @@ from tapec.autograph import conversion
 from tapec.claims import Access
 from tapec.compiled.boxes import deal_in_tensors
 from tapec.compiled.breakpoints import explained_breakpoints
+from tapec.compiled.builds import Build
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.witness import Witness
@@ -56,6 +57,7 @@ class Program:
         captures: what it reads from outside: Variables, Tensors, NumPy arrays.
         pattern: the types of tensors that it was traced for, with symbols for sizes that are open.
         guards: what it assumes of these sizes; ``guard_places`` has the user's line for each.
+        build: the settings that it was compiled under.
         general: the program itself, or that of which this one is for given sizes.
         state: the Python state that it was traced with, and whether that is still so.
     """
@@ -100,6 +102,7 @@ class Program:
         self.guards = tuple(trace.function.guards)
         self.guard_places = trace.guard_places
         self.general = self
+        self.build = Build(owner)
         #: What its symbols are, in a program for given sizes.
         self.sizes: Mapping[str, int] = {}
         unify(trace.function)
@@ -165,7 +168,7 @@ class Program:
 
     def admits(self, numbers: Sequence[Any]) -> tuple[Any, ...] | None:
         """Arrays for the numbers that are inputs, if the program is for these and for the state of now; else None."""
-        if not self.state.holds():
+        if not (self.build.fits and self.state.holds()):
             return None
         if self.recipe is None:
             return ()
@@ -235,7 +238,11 @@ class Program:
 
     def refusal(self, numbers: Sequence[Any]) -> list[Change]:
         """Why `admits` gives None."""
-        return self.state.changes() + ([] if self.recipe is None else self.recipe.refusal(numbers))
+        return (
+            self.build.changes()
+            + self.state.changes()
+            + ([] if self.recipe is None else self.recipe.refusal(numbers))
+        )
 
     def run(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> Any:
         """Run the program on tensors of the traced types and what `admits` gave."""

@@ -41,6 +41,8 @@ class Cause(StrEnum):
     OBJECT = "object"
     FUNCTION = "function"
     VARIABLE = "Variable"
+    # of settings of tapec
+    CONFIGURATION = "configuration"
     # of numbers that are not arguments, and of what Python decided by them
     BRANCH = "decision"
     # of Python state that the function reads
@@ -74,6 +76,7 @@ _REMEDIES = {
     Cause.OBJECT: "pass the same object at each call, not a new one that is like it",
     Cause.FUNCTION: "define the function once, outside of the loop, and pass that one",
     Cause.VARIABLE: "assign to one Variable rather than passing another one",
+    Cause.CONFIGURATION: "choose the settings of tapec before the first call",
     Cause.BRANCH: "choose between tensors with tapec.where or tapec.cond",
     Cause.GLOBAL: _KEEP,
     Cause.CLOSURE: _KEEP,

@@ -30,7 +30,9 @@ class Variants:
         """The program for these numbers and the state of now, which is the first from now on; None if there is none."""
         known = self.programs
         for place, program in enumerate(known):
-            found = () if program.is_unconditional else program.admits(numbers)
+            found: Sequence[Any] | None = ()
+            if not (program.is_unconditional and program.build.fits):
+                found = program.admits(numbers)
             if found is not None:
                 if place:
                     self.programs = [program, *(p for p in known if p is not program)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tapec.absent import namespace
@@ -9,12 +10,15 @@ from tapec.errors import RuntimeError
 from tapec.frames import here
 
 _CHOSEN = {"intra": 0}
+#: Called when the number has changed.
+listeners: list[Callable[[], None]] = []
 
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Let functions that are compiled from now on use so many threads; 0: as many as there are cores.
+    """Let compiled functions use so many threads from their next call on; 0: as many as there are cores.
 
-    It takes the place of ``TAPEC_NUM_THREADS``.
+    It takes the place of ``TAPEC_NUM_THREADS``. Functions are compiled again for another number; their programs for
+    the number before are kept for its return.
 
     Raises:
         RuntimeError: a negative number.
@@ -24,6 +28,8 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
             f"the number of threads must not be negative: {num_threads}", location=here()
         )
     _CHOSEN["intra"] = int(num_threads)
+    for hear in listeners:
+        hear()
 
 
 def get_intra_op_parallelism_threads() -> int:
