@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tapec.callbacks import replaying
-from tapec.compiler import compile_module
+from tapec.compiler import compile_module, evaluated_module
 from tapec.composite import Step
 from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled
 from tapec.effects import Effects
@@ -134,23 +134,29 @@ class _Inspector:
         finally:
             _search.reset(token)
 
-    def program(self, module: Module, effects: Effects) -> AlarmedProgram:
-        """A compiled function's program that is looked at whenever it runs."""
-        return AlarmedProgram(module, effects)
+    def program(self, module: Module, effects: Effects, native: bool) -> AlarmedProgram:
+        """A compiled function's program that is looked at whenever it runs; NumPy evaluates it if not ``native``."""
+        return AlarmedProgram(module, effects, native)
 
 
 class AlarmedProgram:
     """A program that raises at numbers that are NaN or infinite, and leaves its arguments alone."""
 
-    def __init__(self, module: Module, effects: Effects) -> None:
-        """Compile a module as it was traced; ``effects`` is what its calls leave to do."""
+    def __init__(self, module: Module, effects: Effects, native: bool) -> None:
+        """Compile a module as it was traced; ``effects`` is what its calls leave to do.
+
+        What NumPy evaluates has no alarm: who made what is bad is searched for at each call.
+        """
         self.effects = effects
         effects.remember()
         self._has_effects = bool(effects)
         self.module = clone_module(module)
         self.updates = dict(module.entry.updates)
         self.module.entry.updates.clear()
-        self.executable = compile_module(self.module, "alarmed")
+        self._has_alarm = native
+        self.executable = (
+            compile_module(self.module, "alarmed") if native else evaluated_module(self.module)
+        )
 
     def __call__(self, arrays: Sequence[Array]) -> tuple[list[Array], dict[int, Array]]:
         """Run it; return the new arrays for results, and those for the arguments that are updated, by their number.
@@ -159,7 +165,7 @@ class AlarmedProgram:
             InvalidArgumentError: an operation made what is bad, or a check of the program failed.
         """
         results = self.executable(*arrays)
-        if results.pop():
+        if not self._has_alarm or results.pop():
             with replaying():
                 search_module(clone_module(self.module), arrays, self.effects.call)
         if self._has_effects:

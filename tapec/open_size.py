@@ -7,8 +7,10 @@ for the number instead (`tapec.compiled.dimensions`).
 
 from __future__ import annotations
 
+import gc
 import operator
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
@@ -17,18 +19,27 @@ from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import Shape
 from tapec.tensor_shape import TensorShape
 
-#: Whether open sizes were declared by nobody, so that a program which needs them has to be told.
-guessing: ContextVar[bool] = ContextVar("guessing", default=False)
+#: The open sizes that Python code has seen, while they were declared by nobody, so that a program which needs their
+#: numbers has to be told. None at other times.
+guessing: ContextVar[list[weakref.ref[OpenSize]] | None] = ContextVar("guessing", default=None)
 
 
 @contextmanager
-def guessing_sizes() -> Iterator[None]:
-    """Let Python code see open sizes of traced tensors as `OpenSize`."""
-    token = guessing.set(True)
+def guessing_sizes() -> Iterator[list[weakref.ref[OpenSize]]]:
+    """Let Python code see open sizes of traced tensors as `OpenSize`; those that still live afterwards were kept."""
+    seen: list[weakref.ref[OpenSize]] = []
+    token = guessing.set(seen)
     try:
-        yield
+        yield seen
     finally:
         guessing.reset(token)
+
+
+def are_kept(seen: Sequence[weakref.ref[OpenSize]]) -> bool:
+    """Whether one of these sizes is in use after its trace; local functions keep their variables until a collection."""
+    if any(size() is not None for size in seen):
+        gc.collect()
+    return any(size() is not None for size in seen)
 
 
 class SizeRead(BaseException):
@@ -45,11 +56,13 @@ def _needs_number(*_: object) -> NoReturn:
 class OpenSize:
     """One size: sums, products and quotients with other sizes are sizes, anything else needs the number."""
 
-    __slots__ = ("dim",)
+    __slots__ = ("__weakref__", "dim")
 
     def __init__(self, dim: Dim) -> None:
         """Stand for a dim of the program."""
         self.dim = dim
+        if (seen := guessing.get()) is not None:
+            seen.append(weakref.ref(self))
 
     def __bool__(self) -> bool:
         """An open size is at least 1."""

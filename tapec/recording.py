@@ -78,7 +78,7 @@ class Inspector(Protocol):
         """Call ``search`` where an operation that runs inside would be blamed."""
 
     def program(
-        self, module: Module, effects: Effects
+        self, module: Module, effects: Effects, native: bool
     ) -> Callable[..., tuple[list[Any], dict[int, Any]]]:
         """A program that looks at itself."""
 

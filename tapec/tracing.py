@@ -58,13 +58,13 @@ class TracedTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         """The shape; a size that only a call will know is None."""
-        if self.type.is_static or not guessing.get():
+        if self.type.is_static or guessing.get() is None:
             return shape_of(self.type)
         return GuessedShape(self.type.shape)
 
     def __len__(self) -> int:
         if self.type.shape and not isinstance(self.type.shape[0], int):
-            if guessing.get():
+            if guessing.get() is not None:
                 raise SizeRead
             raise TypeError(
                 f"len() of a tensor of shape {shape_of(self.type)}: the size is known only when the "

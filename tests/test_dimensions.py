@@ -356,3 +356,47 @@ def test_rows_of_open_size_in_arrays() -> None:
         for got, want in zip(run(x), states(tapec.constant(x)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     assert len(run.programs) == 1
+
+
+def test_a_size_that_is_stored_is_a_number() -> None:
+    """What is open in the program must not be met outside of it."""
+    sizes: list[Any] = []
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        sizes.append(x.shape[0])
+        return x * x.shape[0], x.shape[0]
+
+    for n in (2, 3, 4):
+        scaled, size = f(tapec.ones([n]))
+        assert scaled.numpy().tolist() == [float(n)] * n
+        assert size.numpy() == n
+    assert all(type(size) is int for size in sizes[-1:])
+    assert not [size for size in sizes if type(size) is int and size not in (2, 3, 4)]
+
+
+def test_a_local_function_that_knows_a_size_leaves_it_open() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+
+        def scaled(times: int) -> Any:
+            return x * n if times == 0 else scaled(times - 1)
+
+        return scaled(2)
+
+    for n in (2, 3, 4, 5):
+        assert f(tapec.ones([n])).numpy().tolist() == [float(n)] * n
+    assert len(f.programs) == 2
+
+
+def test_a_shape_that_is_printed_stays_open(capsys: pytest.CaptureFixture[str]) -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        print("shape", x.shape, x.shape[0])
+        return x + 1
+
+    for n in (2, 3, 4, 5):
+        f(tapec.ones([n, 7]))
+    assert len(f.programs) == 2
+    assert capsys.readouterr().out.splitlines() == ["shape (2, 7) 2", "shape (None, 7) None"]

@@ -345,3 +345,32 @@ def test_numbers_in_branches_and_loops() -> None:
         for n in (0.5, 2.0):
             agree(plain, compiled, tapec.constant(x), n)
     assert len(compiled.programs) == 1
+
+
+def test_the_type_of_a_number_is_its_own() -> None:
+    @tapec.compile
+    def f(x: Any, rate: Any) -> Any:
+        return x * rate if type(rate) is float else x
+
+    for rate in (0.5, 0.25, 4.0):
+        assert f(tapec.constant(2.0), rate).numpy() == 2.0 * rate
+    assert f(tapec.constant(2.0), "text").numpy() == 2.0
+    assert len(f.programs) == 2
+
+
+@pytest.mark.parametrize("function", [math.sqrt, math.exp, math.floor, math.cos, round, str])
+def test_what_c_code_reads_is_never_stale(function: Any) -> None:
+    """An argument, a number in a captured list, one in a captured dict: another value, another result."""
+    listed, known = [1.5], {"k": 2.5}
+
+    @tapec.compile
+    def f(x: Any, number: float) -> Any:
+        values = [function(n) for n in (number, listed[0], known["k"])]
+        return [x * float(value) for value in values]
+
+    for number in (0.25, 4.75, 0.25):
+        for place in range(3):
+            listed[0], known["k"] = 1.5 + place, 2.5 + 2 * place
+            wanted = [float(function(n)) for n in (number, listed[0], known["k"])]
+            got = [y.numpy() for y in f(tapec.constant(1.0, tapec.float64), number)]
+            assert got == wanted

@@ -93,6 +93,10 @@ def converted(function: Any) -> Any:
         if inner is function.func:
             return function
         return functools.partial(inner, *function.args, **function.keywords)
+    if function is type or function is print:
+        from tapec.autograph.stand_ins import STAND_INS  # as in `iterated`
+
+        return STAND_INS[function]
     if isinstance(function, BuiltinFunctionType | type | ModuleType):
         return function
     call = inspect.getattr_static(type(function), "__call__", None)

@@ -28,7 +28,7 @@ from tapec.ir.dims import DimLike, substitute, symbol, symbols
 from tapec.ir.guards import as_bound
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import TensorType
-from tapec.open_size import SizeRead, guessing_sizes
+from tapec.open_size import SizeRead, are_kept, guessing_sizes
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 
@@ -228,10 +228,12 @@ def _guessed(
         shapes[n][axis] = symbol(f"d{n}_{axis}", 1)
     pattern = tuple(t.with_shape(tuple(s)) for t, s in zip(types, shapes, strict=True))
     try:
-        with guessing_sizes():
+        with guessing_sizes() as seen:
             program = trace(with_types(inputs, pattern))
     except (Exception, SizeRead):
         return None  # whatever it is, if it is the user's it comes again with the very shapes
+    if are_kept(seen):
+        return None  # the function stored a size somewhere, for others who want a number
     sizes = match(program.pattern, types)
     assert sizes is not None
     equal = [guard for guard in program.guards if as_bound(guard) is None]

@@ -351,7 +351,7 @@ class Program:
     def _inspect(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
         inspected = self.general._inspected
         if inspected is None:
-            inspected = inspectors[0].program(self.module, self.effects)
+            inspected = inspectors[0].program(self.module, self.effects, self.executable.native)
             self.general._inspected = inspected
         arrays = [x.array for x in inputs]
         first = len(arrays)
