@@ -485,23 +485,3 @@ def test_a_nan_goes_through_elementwise_operations_unblamed() -> None:
     x = tapec.constant([1.0, np.nan, 2.0])
     y = tapec.exp(x) * x + tapec.where(x > 0.0, x, 1.0 / x)
     assert np.isnan(y.numpy()).tolist() == [False, True, False]
-
-
-def test_functions_without_native_code_get_none() -> None:
-    """With ``jit=False`` NumPy evaluates the program, looked at or not."""
-    v = tapec.Variable(1.0)
-
-    @tapec.compile(jit=False)
-    def f(x: Any) -> Any:
-        v.assign_add(1.0)
-        y = tapec.math.log(x)
-        return y * v
-
-    assert f(tapec.constant(1.0)).numpy() == 0.0
-    with pytest.raises(InvalidArgumentError) as caught:
-        f(tapec.constant(-1.0))
-    assert caught.value.location is not None
-    assert caught.value.location.text == "y = tapec.math.log(x)"
-    inspected: Any = f.programs[0]._inspected
-    assert not inspected.executable.native
-    assert v.numpy() == 2.0

@@ -305,3 +305,27 @@ def test_a_trace_as_a_graph() -> None:
     dot = module.dot()
     assert dot.count(" [label=") == dot.count(" -> ") + nodes
     assert re.search(r'"x" -> "\d+" \[label="f32\[5,4\]"\];', dot)
+
+
+def test_functions_without_native_code_get_none() -> None:
+    """With ``jit=False`` NumPy evaluates the program, looked at or not."""
+    v = tapec.Variable(1.0)
+
+    @tapec.compile(jit=False)
+    def f(x: Any) -> Any:
+        v.assign_add(1.0)
+        y = tapec.math.log(x)
+        return y * v
+
+    tapec.debugging.enable_check_numerics()
+    try:
+        assert f(tapec.constant(1.0)).numpy() == 0.0
+        with pytest.raises(tapec.errors.InvalidArgumentError) as caught:
+            f(tapec.constant(-1.0))
+    finally:
+        tapec.debugging.disable_check_numerics()
+    assert caught.value.location is not None
+    assert caught.value.location.text == "y = tapec.math.log(x)"
+    inspected: Any = f.programs[0]._inspected
+    assert not inspected.executable.native
+    assert v.numpy() == 2.0
