@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tapec.frames import here
 from tapec.runtime.aot.building import FORMS, Build, Options
 from tapec.runtime.aot.interface import c_name
 from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget, edge_target
+from tapec.runtime.cpu.vectors import VectorUnit
 
 __all__ = ["Built", "build", "targets"]
 
@@ -89,7 +90,7 @@ def build(
             out of functions that have an ``input_signature``, or were called.
         target: a name of `targets`, or a triple of LLVM's.
         name: what all C names begin with; the function's own if None.
-        emit: what to make: of ``obj``, ``header``, ``lib``, ``so``, ``bin``, ``asm``.
+        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``asm``.
         state: ``embed`` puts the Variables' present values into the object; ``extern`` leaves them to
             the caller, and makes files of them.
         checked: whether functions look at what they are called with, and return errors.
@@ -111,7 +112,7 @@ def build(
             )
     if optimize not in (None, "speed", "size"):
         raise ValueError(f"aot.build: optimize is speed or size, got {optimize!r}", location=here())
-    machine = edge_target(target)
+    machine = _machine(target, forms)
     functions, signatures = _by_name(function, signature)
     title = c_name(name or next(iter(functions)))
     modelling = Modelling(title)
@@ -123,9 +124,32 @@ def build(
         forms = (*forms, "bin")
     options = Options(forms, goal, checked, state == "embed")
     made = Build(model, machine, options)
-    return Built(
-        title, machine, made.files(), model.arena_bytes, model.state_bytes, made.stack
-    )  # fmt: skip
+    stack = made.stack if made.has_code else {}
+    return Built(title, machine, made.files(), model.arena_bytes, model.state_bytes, stack)
+
+
+def _machine(target: str, forms: Sequence[str]) -> EdgeTarget:
+    """The target; C source has no vectors.
+
+    Raises:
+        ValueError: an object is asked for where there can be none, or one that would not be like the source.
+    """
+    machine = edge_target(target)
+    code = [form for form in forms if form in ("obj", "lib", "so", "asm")]
+    if not code:
+        return replace(machine, vectors=VectorUnit(0, False))
+    if not machine.triple or ("c" in forms and machine.vectors.bytes):
+        raise ValueError(
+            f"aot.build: {code[0]!r} for {machine.name}"
+            + (
+                " beside C source, which has no vectors"
+                if machine.triple
+                else ", which is no machine"
+            ),
+            location=here(),
+            hint="build it for a machine, and C source apart: target='c', emit='c'",
+        )
+    return machine
 
 
 def targets() -> Mapping[str, EdgeTarget]:

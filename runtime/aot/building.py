@@ -9,6 +9,7 @@ from functools import cached_property
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.aot.archive import archive
+from tapec.runtime.aot.c_source import CSource
 from tapec.runtime.aot.elf import Symbols, symbols
 from tapec.runtime.aot.header import Header
 from tapec.runtime.aot.interface import Model
@@ -23,11 +24,14 @@ from tapec.runtime.cpu.shared_object import shared_object
 FORMS: Mapping[str, str] = {
     "obj": "NAME.o, an object to link",
     "header": "NAME.h, for C and C++",
+    "c": "NAME.c and NAME.h, the model as C99, for any compiler",
     "lib": "libNAME.a, the object as a static library",
     "so": "libNAME.so, a shared library, and NAME.py, which calls it from Python with NumPy alone",
     "bin": "NAME.bin, the state before the first call, as it lies in memory",
     "asm": "NAME.s, the object as assembly",
 }
+#: Those for which LLVM makes code.
+_CODE = frozenset({"obj", "lib", "so", "asm"})
 #: Functions of the compiler's own library: arithmetic that a processor has no instructions for.
 _HELPERS = (
     "__aeabi_[fdliu]*", "__gnu_[fhd]2*", "__*[sdth]f[23]", "__*[sdt]i[234]", "__float*",
@@ -107,6 +111,11 @@ class Build:
         depths = deepest(self.object.text, self.object.frames, pushes=pushes)
         return {e.name: depths[f"{self.model.name}_{e.name}"] for e in self.model.entries}
 
+    @property
+    def has_code(self) -> bool:
+        """Whether LLVM is asked for any."""
+        return bool(_CODE & set(self.options.forms))
+
     def header(self) -> str:
         """The C header."""
         header = Header(
@@ -114,8 +123,8 @@ class Build:
             self.target,
             checked=self.options.checked,
             embed=self.options.embed,
-            stack=self.stack,
-            helpers=self.symbols.missing,
+            stack=self.stack if self.has_code else {},
+            helpers=self.symbols.missing if self.has_code else (),
         )
         return header.text()
 
@@ -127,8 +136,12 @@ class Build:
         """
         name, found = self.model.name, {}
         forms = self.options.forms
-        if "obj" in forms or "lib" in forms or "so" in forms:
+        if self.has_code:
             _ = self.symbols  # refuses what cannot be linked
+        if "c" in forms:
+            source = CSource(self.model, checked=self.options.checked, embed=self.options.embed)
+            found[f"{name}.c"] = source.text().encode()
+            found[f"{name}.h"] = self.header().encode()
         if "obj" in forms:
             found[f"{name}.o"] = self.object.data
         if "header" in forms:

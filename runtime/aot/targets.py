@@ -113,6 +113,7 @@ _ROWS = (
         "wasm32", "wasm32-unknown-unknown", "generic", "+simd128", bits=32, vectors=_SHORT,
         fma=False, lacks="no fused multiply-add",
     ),
+    EdgeTarget("c", "", bits=32, lacks="for any C99 compiler: source only, by emit='c'"),
     EdgeTarget(
         "avr", "avr-unknown-none", "atmega2560", bits=16, int_bits=16, lacks=_SOFT,
         **_NO_FLOATS,  # type: ignore[arg-type]
