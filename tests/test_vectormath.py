@@ -138,6 +138,24 @@ def hold(name: str, got: Array, want: Array, operands: list[Array]) -> None:
     assert error[worst] <= bound, f"{name}{at} is {got[worst]}, not {want[worst]}: {error[worst]}"
 
 
+#: What training programs call most: these are held to two units in the last place.
+COMMON = "exp expm1 log log1p tanh sigmoid erf sin cos pow rsqrt".split()
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_common_functions_are_within_two_units(name: str) -> None:
+    assert max(BOUNDS[name]) <= 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
+def test_sigmoid_where_the_power_meets_one(dtype: type[Any]) -> None:
+    """From about 1 + e^11 to beyond 1 + e^37 the smaller of both loses its last bits."""
+    _, _, reference = CASES["sigmoid"]
+    for low, high in ((-3, 3), (-12, -10), (-20, -14), (-40, -34)):
+        x = np.linspace(low, high, COUNT).astype(dtype)
+        hold("sigmoid", run("sigmoid", x), reference(x.astype(WIDE)), [x])
+
+
 SPECIAL = {
     "erf": (-6, 6, special.erf),
     "erfc": (-6, 10.5, special.erfc),

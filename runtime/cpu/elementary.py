@@ -138,9 +138,15 @@ def tanh(f: Expansion, x: Reg) -> Reg:
 
 
 def sigmoid(f: Expansion, x: Reg) -> Reg:
-    """1 / (1 + e^-x); the exponential is of the negative size, which cannot overflow."""
-    e = exp_times(f, -abs(x))
-    return f.select(x < 0.0, e, 1.0) / (e + 1.0)
+    """1 / (1 + e^-x), by ``e^-x = 2^n (1 + p)``: all is 2^k times smaller, so that nothing overflows on the way."""
+    most = -EXP_LOW[f.is_double]
+    n, _, p = reduced_exp(f, clamp(f, -x, -most, most))
+    k = n >> 1
+    one, power = f.power_of_two(-k), f.power_of_two(n - k)
+    # A power much larger than 1 is added last, so that nothing of 1 is lost; elsewhere the sum of both is exact.
+    large = x < -11.0
+    total = f.fma(power, p, f.select(large, one, power + one)) + f.select(large, power, 0.0)
+    return 1.0 / total * one
 
 
 def sinh(f: Expansion, x: Reg) -> Reg:

@@ -65,7 +65,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "log": (0.8, 0.8),
     "log1p": (0.8, 0.8),
     "tanh": (1.35, 1.35),
-    "sigmoid": (2.2, 2.0),
+    "sigmoid": (1.8, 1.8),
     "sinh": (2.1, 2.1),
     "cosh": (1.5, 1.5),
     "asinh": (1.6, 1.6),
