@@ -76,6 +76,7 @@ def build(
     state: str = "embed",
     checked: bool = False,
     optimize: str | None = None,
+    selftest: bool = False,
 ) -> Built:
     """Build functions, inference or whole training steps, for another machine.
 
@@ -94,6 +95,7 @@ def build(
         state: ``embed`` puts the Variables' present values into the object; ``extern`` leaves them to
             the caller, and makes files of them.
         checked: whether functions look at what they are called with, and return errors.
+        selftest: whether there is a function that tries all others out, on the machine itself.
         optimize: ``speed`` or ``size``; if None, speed where there is an operating system.
 
     Returns:
@@ -122,7 +124,10 @@ def build(
     model = modelling.for_target(machine, compact=goal == "size")
     if state == "extern" and model.state:
         forms = (*forms, "bin")
-    options = Options(forms, goal, checked, state == "embed")
+    if selftest and state == "extern" and model.state:
+        raise ValueError("aot.build: a selftest needs the state in the object", location=here())
+    vectors = modelling.vectors() if selftest else None
+    options = Options(forms, goal, checked, state == "embed", vectors)
     made = Build(model, machine, options)
     stack = made.stack if made.has_code else {}
     return Built(title, machine, made.files(), model.arena_bytes, model.state_bytes, stack)

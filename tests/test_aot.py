@@ -212,6 +212,34 @@ def test_checked_functions_return_errors(tmp_path: Path) -> None:
     run(tmp_path / "checked")
 
 
+SELFTEST = """
+#include "net.h"
+#include <string.h>
+static union { unsigned char bytes[NET_SELFTEST_BYTES]; double aligned; } memory;
+int main(int count, char **given) { (void)given; (void)count; return net_selftest(&memory); }
+"""
+
+
+@pytest.mark.parametrize("emit", ["obj,header", "c"])
+@pytest.mark.parametrize("checked", [False, True], ids=["trusting", "checked"])
+def test_a_model_tests_itself(tmp_path: Path, emit: str, checked: bool) -> None:
+    """It finds nothing; with one weight's bits changed, it does."""
+    need("gcc")
+    target = "c" if emit == "c" else HOST
+    files = built(classifier(batch="N<=3"), target, emit=emit, selftest=True, checked=checked)
+    files.write(tmp_path)
+    (tmp_path / "main.c").write_text(SELFTEST)
+    program = "net.c" if emit == "c" else "net.o"
+    run("gcc", "-Wall", "-Wextra", "-Werror", "main.c", program, "-o", "tried", cwd=tmp_path)
+    run(tmp_path / "tried")
+    if emit != "c":
+        weights = classifier().variables[0].numpy().tobytes()
+        damaged = files.files["net.o"].replace(weights, b"\0" * len(weights))
+        (tmp_path / "net.o").write_bytes(damaged)
+        run("gcc", "main.c", program, "-o", "tried", cwd=tmp_path)
+        assert subprocess.run([str(tmp_path / "tried")], check=False).returncode == 1
+
+
 def test_a_check_of_the_program_is_a_number_in_the_header(tmp_path: Path) -> None:
     total = tapec.Variable(1.0, name="total")
 

@@ -22,7 +22,7 @@ CALLER = 64
 def test_training_runs_as_here(tmp_path: Path, machine: str, optimizer: str) -> None:
     update = tapec.optimizers.SGD(0.1) if optimizer == "sgd" else tapec.optimizers.Adam(0.01)
     model, steps = classifier(optimizer=update), batches(12, 5, 1, 100)
-    built = aot.build(model.functions, model.signatures, target=machine, name="net")
+    built = aot.build(model.functions, model.signatures, target=machine, name="net", selftest=True)
     built.write(tmp_path)
     (tmp_path / "inputs.h").write_text(inputs_header(steps))
     lacks_floats = not built.target.floats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from tapec.runtime.aot.header import Header
 from tapec.runtime.aot.interface import Model
 from tapec.runtime.aot.objects import Emitted, emit
 from tapec.runtime.aot.python_module import python_module
+from tapec.runtime.aot.selftest import Selftest, Vectors
 from tapec.runtime.aot.stack import deepest
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.runtime.aot.text import ObjectWriter
@@ -58,6 +59,8 @@ class Options:
     optimize: str = "speed"
     checked: bool = False
     embed: bool = True
+    #: What each function gives, for a test of it.
+    vectors: Sequence[Vectors] | None = None
 
 
 @dataclass
@@ -75,12 +78,20 @@ class Build:
         return "jit" if wanted == "speed" and self.target.hosted else wanted
 
     @cached_property
+    def selftest(self) -> Selftest | None:
+        """The test of the model, if there are vectors."""
+        vectors = self.options.vectors
+        if vectors is None:
+            return None
+        return Selftest(self.model, vectors, checked=self.options.checked)
+
+    @cached_property
     def text(self) -> str:
         """LLVM's text."""
         writer = ObjectWriter(
             self.model, self.target, optimize=self.goal, checked=self.options.checked
         )
-        return writer.write(embed=self.options.embed)
+        return writer.write(embed=self.options.embed, selftest=self.selftest)
 
     @cached_property
     def object(self) -> Emitted:
@@ -125,6 +136,7 @@ class Build:
             embed=self.options.embed,
             stack=self.stack if self.has_code else {},
             helpers=self.symbols.missing if self.has_code else (),
+            selftest_bytes=None if self.selftest is None else self.selftest.bytes,
         )
         return header.text()
 
@@ -140,7 +152,8 @@ class Build:
             _ = self.symbols  # refuses what cannot be linked
         if "c" in forms:
             source = CSource(self.model, checked=self.options.checked, embed=self.options.embed)
-            found[f"{name}.c"] = source.text().encode()
+            test = "" if self.selftest is None else "\n" + self.selftest.c()
+            found[f"{name}.c"] = (source.text() + test).encode()
             found[f"{name}.h"] = self.header().encode()
         if "obj" in forms:
             found[f"{name}.o"] = self.object.data
@@ -148,6 +161,7 @@ class Build:
             found[f"{name}.h"] = self.header().encode()
         if "lib" in forms:
             names = [f"{name}_{e.name}" for e in self.model.entries]
+            names += [f"{name}_selftest"] * (self.selftest is not None)
             names += [f"{name}_initial"] * bool(self.model.state and self.options.embed)
             found[f"lib{name}.a"] = archive(f"{name}.o", self.object.data, names)
         if "so" in forms:

@@ -24,7 +24,7 @@ class Header:
         embed: bool,
         stack: Mapping[str, int],
         helpers: tuple[str, ...] = (),
-        selftest: bool = False,
+        selftest_bytes: int | None = None,
     ) -> None:
         """``stack``: bytes by function; ``helpers``: functions of the compiler's library that the object needs."""
         self.model = model
@@ -33,7 +33,7 @@ class Header:
         self.embed = embed
         self.stack = stack
         self.helpers = helpers
-        self.selftest = selftest
+        self.selftest_bytes = selftest_bytes
 
     def text(self) -> str:
         """The file."""
@@ -57,7 +57,7 @@ class Header:
         ]
         for entry in self.model.entries:
             lines += self._function(entry)
-        if self.selftest:
+        if self.selftest_bytes is not None:
             lines += self._selftest()
         lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */"]
         return "\n".join(lines) + "\n"
@@ -223,6 +223,7 @@ class Header:
         yield "/* Run every function on numbers made for it and compare with what they gave where they were"
         yield f" * built. Takes {size} bytes of memory, placed like an arena. Returns 0, or the"
         yield " * number of the function that computes something else, from 1 on. */"
+        yield f"#define {size} {self.selftest_bytes}"
         yield f"int {name}_selftest(void *memory);"
         yield ""
 

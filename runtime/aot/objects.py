@@ -80,7 +80,8 @@ def emit(
 
 
 def _reason(said: str) -> str:
-    """The line of what LLVM said that tells most."""
+    """The lines of what LLVM said that tell most: from the first that names an error on."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"refused|LLVM ERROR|fatal|.*error:", line)]
-    return (telling or lines[-1:] or ["it ended without a word"])[0]
+    telling = re.compile(r"refused|LLVM ERROR|fatal|.*error:")
+    first = next((i for i, line in enumerate(lines) if telling.match(line)), len(lines) - 1)
+    return " ".join(lines[first : first + 3]) or "it ended without a word"

@@ -17,6 +17,7 @@ from tapec.ir.printer import print_module
 from tapec.runtime.aot.entry_point import EntryPointWriter
 from tapec.runtime.aot.interface import EntryPoint, Model
 from tapec.runtime.aot.missing import complete
+from tapec.runtime.aot.selftest import Selftest
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.runtime.cpu.dialect import Dialect
 from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
@@ -35,12 +36,15 @@ class ObjectWriter(ModuleWriter):
         self.target = target
         self.checked = checked
 
-    def write(self, *, embed: bool = True) -> str:
+    def write(self, *, embed: bool = True, selftest: Selftest | None = None) -> str:
         """The whole text; ``embed``: with the state's initial values."""
         for function in self.module.functions.values():
             KernelWriter(self, function).write()
         for entry in self.model.entries:
             EntryPointWriter(self, entry).write()
+        if selftest is not None:
+            section = self.section(".text", f"{self.model.name}_selftest").lstrip(",")
+            self.add_function(selftest.llvm(section, self.target.int_bits))
         text = complete(self.finish(), self.target)
         if embed and self.model.state:
             text += self._initial()

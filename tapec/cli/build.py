@@ -42,6 +42,7 @@ from tapec.runtime.aot.building import FORMS
     help="Whether the object holds the Variables' values, or files do.",
 )
 @click.option("--checked", is_flag=True, help="Let functions look at pointers and sizes.")
+@click.option("--selftest", is_flag=True, help="Add a function that tries the others out.")
 @click.option("--optimize", type=click.Choice(["speed", "size"]), help="What to prefer.")
 def build(
     where: str,
@@ -52,6 +53,7 @@ def build(
     shapes: tuple[str, ...],
     state: str,
     checked: bool,
+    selftest: bool,
     optimize: str | None,
 ) -> None:
     """Make objects and C headers of functions, for other machines.
@@ -78,6 +80,7 @@ def build(
             emit=emit,
             state=state,
             checked=checked,
+            selftest=selftest,
             optimize=optimize,
         )
     for path in built.write(folder):

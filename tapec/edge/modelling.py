@@ -19,10 +19,12 @@ from tapec.compiler import lowered
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.ir.core import Module
+from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.check import Check
 from tapec.ir.types import BufferType
 from tapec.passes.commit import checks_of
 from tapec.runtime.aot.interface import EntryPoint, Member, Model, Parameter, Slot, c_name, lay_out
+from tapec.runtime.aot.selftest import Vectors, numbers
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.tensor import Array, Tensor
 from tapec.variable import Variable
@@ -66,11 +68,7 @@ class Modelling:
 
     def for_target(self, target: EdgeTarget, *, compact: bool) -> Model:
         """The model with its programs lowered for a target; ``compact``: little code counts most."""
-        arrays = [
-            (name, np.array(self._variables[key].numpy()), self._variables[key].value().type)
-            for key, name in self._names.items()
-        ]
-        state = lay_out(arrays)
+        state = self._state()
         entries = [
             self._entry(
                 name,
@@ -81,6 +79,53 @@ class Modelling:
             for name, program in self._programs.items()
         ]
         return Model(self.name, tuple(entries), state)
+
+    def vectors(self) -> list[Vectors]:
+        """What each function gives, from the Variables' present values, for numbers that a formula makes."""
+        return [self._vectors(name, program) for name, program in self._programs.items()]
+
+    def _vectors(self, name: str, program: Program) -> Vectors:
+        evaluated = lowered(program.module, pipeline="evaluated")
+        function = evaluated.entry
+        given = len(function.args) - len(program.captures)
+        sizes = {s.name: s.high for arg in function.args for s in arg.tensor.symbols() if s.high}
+        types = [arg.tensor.substitute(sizes) for arg in function.args[:given]]
+        numbers_of = iter(program.first_numbers())
+        captured = [
+            np.array(c.numpy())
+            if isinstance(c, Variable)
+            else np.array(next(numbers_of) if type(c) is HostNumber else _array(c))
+            for c in program.captures
+        ]
+        results = list(evaluate_module(evaluated, [*(numbers(t) for t in types), *captured]))
+        if function.attrs.get("checks", 0):
+            results.pop()  # which tells of them
+        state, outputs = {}, []
+        order = {m.name: i for i, m in enumerate(self._state())}
+        for i, result in enumerate(results):
+            if i not in function.updates:
+                outputs.append(result)
+                continue
+            variable = program.captures[function.updates[i] - given]
+            if isinstance(variable, Variable):
+                state[order[self._names[id(variable)]]] = np.asarray(result)
+        called = result_names(self._functions[name], len(outputs))
+        used = ["state", "arena", "arena_bytes"]
+        for arg in function.args[:given]:
+            used.append(c_name(arg.name or "argument", used))
+        found = {}
+        for title, output in zip(called, outputs, strict=True):
+            used.append(c_name(title, used))
+            found[used[-1]] = np.asarray(output)
+        return Vectors(found, state)
+
+    def _state(self) -> tuple[Member, ...]:
+        """The state with the Variables' present values."""
+        arrays = [
+            (name, np.array(self._variables[key].numpy()), self._variables[key].value().type)
+            for key, name in self._names.items()
+        ]
+        return lay_out(arrays)
 
     def _entry(
         self, name: str, program: Program, loops: Module, state: Sequence[Member]
