@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tapec
+from tapec.compiled.cost import KernelCost
+from tapec.compiled.expectation import Limits, expected_seconds
+
+#: A machine of 100 and 50 Gflop/s, with 100 GB/s from caches and 10 from memory; both halves of it are alike.
+MEASURED = {
+    **{f"fma_f32_gflops_{n}": 100.0 * n for n in (1, 2)},
+    **{f"fma_f64_gflops_{n}": 50.0 * n for n in (1, 2)},
+    **{f"triad_{size}_per_thread_gbs_{n}": 100.0 for n in (1, 2) for size in ("96KB", "768KB")},
+    **{f"triad_8MB_per_thread_gbs_{n}": 100.0 for n in (1, 2)},
+    **{f"triad_dram_gbs_{n}": 10.0 for n in (1, 2)},
+    "tanh_ns": 1.0,
+    "fma_latency_ns": 2.0,
+}
 
 
 def test_no_variable_changes_and_lines_are_the_users() -> None:
@@ -96,3 +110,51 @@ def test_a_program_without_kernels() -> None:
     profile = same.profile()
     assert profile.seconds > 0
     assert "outside of kernels" in str(profile)
+
+
+# ---- the model
+
+
+def kernel(**numbers: Any) -> KernelCost:
+    """A kernel of nothing but these numbers."""
+    given = {"flops": 0, "transcendentals": 0, "bytes_read": 0, "bytes_written": 0, **numbers}
+    return KernelCost(0, (), None, 1, **given)
+
+
+def test_kernels_take_the_longest_of_what_they_do_at_once() -> None:
+    limits = Limits.of(MEASURED)
+    kernels = [
+        kernel(flops=300_000, products=200_000),  # 2 us of products, 2 of others
+        kernel(flops=100_000, products=100_000, is_double=True),
+        kernel(transcendentals=5000),
+        kernel(transcendentals=5000, is_parallel=True),
+        kernel(depth=7),
+        kernel(flops=100_000, products=100_000, memory=(("a", 200_000),)),
+    ]
+    found = expected_seconds(kernels, limits, threads=2)
+    np.testing.assert_allclose(found, [4e-6, 2e-6, 5e-6, 2.5e-6, 14e-9, 2e-6])
+
+
+def test_what_was_touched_long_ago_comes_from_memory() -> None:
+    limits = Limits.of(MEASURED)
+    small, large = ("small", 1_000_000), ("large", 400_000_000)
+    kernels = [kernel(memory=(small,)), kernel(memory=(small,)), kernel(memory=(large,))]
+    far, near, slow = expected_seconds(kernels, limits, threads=1)
+    assert far == pytest.approx(1e-4)  # the large one was touched since, in the step before
+    assert near == pytest.approx(1e-5)
+    assert slow == pytest.approx(4e-2)
+    (alone,) = expected_seconds([kernel(memory=(small,))], limits, threads=1)
+    assert alone == near
+
+
+def test_a_profile_tells_what_was_expected(tmp_path: Any) -> None:
+    path = tmp_path / "limits.json"
+    path.write_text(json.dumps(MEASURED))
+    step = tapec.compile(lambda x: tapec.exp(x @ x), name="step")
+    profile = step.profile(np.eye(16))
+    assert profile.expected is None
+    told = profile.against(path)
+    assert told.expected == sum(k.expected or 0 for k in told.kernels)
+    assert [k.seconds for k in told.kernels] == [k.seconds for k in profile.kernels]
+    assert "expected" in str(told).splitlines()[1].split()
+    assert "kernels are expected to take" in str(told)

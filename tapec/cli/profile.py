@@ -11,7 +11,12 @@ from tapec.compiled.profile import profile_of
 
 @click.command()
 @target_argument
-def profile(target: Target) -> None:
+@click.option(
+    "--limits",
+    type=click.Path(exists=True, dir_okay=False),
+    help="What benchmarks/limits.py measured: show what each kernel should take, too.",
+)
+def profile(target: Target, limits: str | None) -> None:
     """Show how long each kernel of the compiled FUNCTION takes that FILE defines.
 
     Timed is the call that was caught, on copies of Variables; with --shapes or --arg, one with random arrays.
@@ -24,4 +29,4 @@ def profile(target: Target) -> None:
     else:
         args, kwargs = target.examples()
         found = target.function.profile(*args, **kwargs)
-    click.echo(str(found))
+    click.echo(str(found if limits is None else found.against(limits)))

@@ -5,16 +5,17 @@ Counted is what the program says, not what a machine does: an element that a ker
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapec.ir.core import Block, Module, Operation
+from tapec.ir.core import Block, Module, Operation, Value
 from tapec.ir.dims import DimLike, substitute
 from tapec.ir.location import Location
 from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
+from tapec.passes.plan import home
 from tapec.tables import Table
 
 #: How the numbers come about; the last line of the table.
@@ -38,6 +39,11 @@ class KernelCost:
         transcendentals: values of functions of many instructions, of one run.
         bytes_read: of its operands, each once.
         bytes_written: of its results.
+        products: the flops of contractions among ``flops``, which are done two at a time.
+        is_double: whether most of what it writes is float64.
+        is_parallel: whether several threads may run it.
+        depth: how many elementwise operations wait for each other, one by one.
+        memory: the buffers that it reads and writes, each with its bytes; equal names are the same memory.
     """
 
     number: int
@@ -48,6 +54,11 @@ class KernelCost:
     transcendentals: DimLike
     bytes_read: DimLike
     bytes_written: DimLike
+    products: DimLike = 0
+    is_double: bool = False
+    is_parallel: bool = False
+    depth: int = 0
+    memory: tuple[tuple[Hashable, DimLike], ...] = ()
 
     def at(self, sizes: Mapping[str, DimLike]) -> KernelCost:
         """The cost for given values of sizes that are open."""
@@ -58,6 +69,8 @@ class KernelCost:
             transcendentals=substitute(self.transcendentals, sizes),
             bytes_read=substitute(self.bytes_read, sizes),
             bytes_written=substitute(self.bytes_written, sizes),
+            products=substitute(self.products, sizes),
+            memory=tuple((name, substitute(size, sizes)) for name, size in self.memory),
         )
 
     @property
@@ -156,6 +169,7 @@ def _kernels(block: Block, runs: DimLike | None) -> Iterator[tuple[Operation, Di
 def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
     flops: DimLike = 0
     transcendentals: DimLike = 0
+    products: DimLike = 0
     names: dict[str, None] = {}
     location = kernel.location
     for op in kernel.regions[0].block.ops[:-1]:
@@ -164,9 +178,44 @@ def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
             names[op.name] = None
             location = op.location or location
         flops, transcendentals = flops + one, transcendentals + many
+        if op.defn.form == "contraction":
+            products = products + one
     read = sum((v.tensor.bytes for v in kernel.operands), 0)
     written = sum((r.tensor.bytes for r in kernel.results), 0)
-    return KernelCost(number, tuple(names), location, runs, flops, transcendentals, read, written)
+    return KernelCost(
+        number,
+        tuple(names),
+        location,
+        runs,
+        flops,
+        transcendentals,
+        read,
+        written,
+        products,
+        any(r.tensor.dtype.code == "f64" for r in kernel.results),
+        bool(kernel.attrs.get("parallel")),
+        _depth(kernel.regions[0].block),
+        tuple((_memory(v), v.tensor.bytes) for v in (*kernel.operands, *kernel.results)),
+    )
+
+
+def _depth(block: Block) -> int:
+    """The longest way through the elementwise operations of a kernel."""
+    depths: dict[Value, int] = {}
+    for op in block.ops[:-1]:
+        one = isinstance(op.defn, Elementwise) and op.results[0].tensor.dtype.is_floating
+        deepest = max((depths.get(v, 0) for v in op.operands), default=0) + one
+        depths.update(dict.fromkeys(op.results, deepest))
+    return max(depths.values(), default=0)
+
+
+def _memory(value: Value) -> Hashable:
+    """What tells the memory of one value from that of others; arguments of loops count as memory of their own."""
+    value = home(value)
+    if value.op is None:
+        return id(value.owner), f"arg {value.index}"
+    place = value.op.attrs["place"][value.index] if "place" in value.op.attrs else id(value.op)
+    return (0 if str(place).startswith("arena") else id(value.op.block)), place
 
 
 def arithmetic(op: Operation) -> tuple[DimLike, DimLike]:

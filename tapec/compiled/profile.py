@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tapec import config
 from tapec.compiled.cost import KernelCost, cost_of
+from tapec.compiled.expectation import Limits, expected_seconds
 from tapec.compiler import Executable, timed_module
 from tapec.ir.location import Location
 from tapec.tables import Table
@@ -32,6 +34,7 @@ class KernelTime(NamedTuple):
         share: of the whole call.
         runs: how often it runs in a call.
         cost: arithmetic and bytes of one run.
+        expected: seconds that `Profile.against` expects of all its runs, if it was asked.
     """
 
     number: int
@@ -39,6 +42,7 @@ class KernelTime(NamedTuple):
     share: float
     runs: float
     cost: KernelCost
+    expected: float | None = None
 
     @property
     def location(self) -> Location | None:
@@ -66,6 +70,7 @@ class KernelTime(NamedTuple):
             _time(self.seconds),
             f"{self.share:.1%}",
             f"{self.runs:g}",
+            *([] if self.expected is None else [_time(self.expected)]),
             f"{self.flops_per_second / 1e9:.1f}",
             f"{self.bytes_per_second / 1e9:.1f}",
             self.cost.work,
@@ -98,15 +103,52 @@ class Profile:
         """Seconds of a call outside of kernels: checks of the arguments, arrays for results, loops around kernels."""
         return max(self.seconds - sum(k.seconds for k in self.kernels), 0.0)
 
+    @property
+    def expected(self) -> float | None:
+        """Seconds that `against` expects of all kernels, if it was asked."""
+        found = [k.expected for k in self.kernels if k.expected is not None]
+        return sum(found) if found else None
+
+    def against(self, limits: Limits | str | Path) -> Profile:
+        """The same with what each kernel should take by its arithmetic and bytes; see `tapec.compiled.expectation`.
+
+        Args:
+            limits: those of the machine, or the file of them that ``benchmarks/limits.py`` writes.
+        """
+        known = limits if isinstance(limits, Limits) else Limits.read(limits)
+        seconds = expected_seconds([k.cost for k in self.kernels], known, self.threads)
+        kernels = [
+            k._replace(expected=one * k.runs) for k, one in zip(self.kernels, seconds, strict=True)
+        ]
+        return replace(self, kernels=tuple(kernels))
+
     def _table(self) -> Table:
+        modelled = ["expected"] if any(k.expected is not None for k in self.kernels) else []
         columns = (
-            "kernel", "time", "share", "runs", "Gflop/s", "GB/s", "operations", "line", "source",
+            "kernel", "time", "share", "runs", *modelled, "Gflop/s", "GB/s", "operations", "line", "source",
         )  # fmt: skip
         rows = [k.cells for k in sorted(self.kernels, key=lambda k: -k.seconds)]
         share = self.rest / self.seconds if self.seconds else 0.0
-        rows.append(("", _time(self.rest), f"{share:.1%}", *[""] * 3, "outside of kernels", "", ""))
+        rows.append(
+            (
+                "",
+                _time(self.rest),
+                f"{share:.1%}",
+                *[""] * (3 + len(modelled)),
+                "outside of kernels",
+                "",
+                "",
+            )
+        )
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        caption = f"{_time(self.seconds)} a call, the quicker half of {self.calls}, with {threads}"
+        model = (
+            ""
+            if self.expected is None
+            else f"; kernels are expected to take {_time(self.expected)}"
+        )
+        caption = (
+            f"{_time(self.seconds)} a call, the quicker half of {self.calls}, with {threads}{model}"
+        )
         return Table(columns, rows, f"where the time of {self.name} goes", caption)
 
     def __str__(self) -> str:

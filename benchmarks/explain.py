@@ -1,0 +1,110 @@
+"""What the cost model expects of every workload's kernels, beside what they take.
+
+    python limits.py > limits.json
+    python explain.py --limits limits.json --threads 1 [--workload mlp_train,pinn] [--kernels 5] > explain.md
+
+The model is `tapec.compiled.expectation`; its constants are the measured limits alone. `kernels / expected` far from 1
+says where the next bottleneck is: with ``--kernels N``, each workload's N kernels that lose most are listed, with
+their lines. A call is longer than its kernels by `outside`: checks of the arguments, memory for results.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import sys
+
+from worker import ROOT, load_tapec_workload
+
+HERE = os.path.join(ROOT, "tapec_workloads")
+
+
+def workloads():
+    """The names of all that are compiled."""
+    names = sorted(p.stem for p in pathlib.Path(HERE).glob("[a-z]*.py"))
+    return [name for name in names if not name.startswith("eager")]
+
+
+def profiled(name, threads):
+    """The profile of a workload's train step."""
+    from tapec.compiled.profile import profile_of
+    from tapec.recording import program_listeners
+
+    found = []
+    program_listeners.append(lambda function, call, program: found.append((call, program)))
+    try:
+        name, _, case = name.partition(":")
+        module = importlib.import_module("workloads." + name)
+        data = module.make_data(case) if case else module.make_data()
+        load_tapec_workload(HERE, name).build_tapec(data, threads).step()
+    finally:
+        program_listeners.pop()
+    call, program = max(found, key=lambda pair: pair[1].executable.kernels)
+    return profile_of(program, call.tensors, program.first_numbers())
+
+
+def text(seconds):
+    """A time for people."""
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+
+
+def row(name, profile):
+    """A row of the summary."""
+    kernels = sum(k.seconds for k in profile.kernels)
+    ratio = kernels / profile.expected if profile.expected else float("nan")
+    cells = [
+        name,
+        text(profile.seconds),
+        text(kernels),
+        text(profile.expected or 0),
+        f"{ratio:.2f}",
+        text(profile.rest),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def losers(profile, count):
+    """The kernels that take longest beyond what is expected."""
+    print("\n| kernel | takes | expected | Gflop/s | GB/s | operations | line |")
+    print("|---|---|---|---|---|---|---|")
+    for k in sorted(profile.kernels, key=lambda k: k.expected - k.seconds)[:count]:
+        line = "" if k.location is None else f"`{k.location.text.replace('|', chr(92) + '|')}`"
+        rates = f"{k.flops_per_second / 1e9:.1f} | {k.bytes_per_second / 1e9:.1f}"
+        print(
+            f"| {k.number} | {text(k.seconds)} | {text(k.expected)} | {rates} | {k.cost.work} | {line} |"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--limits", required=True)
+    parser.add_argument("--workload", help="names, separated by commas; all if none are given")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kernels", type=int, default=0, help="list so many kernels of each")
+    args = parser.parse_args()
+    os.environ["TAPEC_NUM_THREADS"] = str(args.threads)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
+    with open(args.limits) as f:
+        limits = json.load(f)
+    from tapec.compiled.expectation import Limits
+
+    print(f"## Cost model, {args.threads} thread{'s' * (args.threads > 1)}\n")
+    print(
+        "| workload | call | kernels | expected | kernels / expected | outside |\n|---|---|---|---|---|---|"
+    )
+    found = {}
+    for name in args.workload.split(",") if args.workload else workloads():
+        found[name] = profiled(name, args.threads).against(Limits.of(limits))
+        print(row(name, found[name]), flush=True)
+    for name, profile in found.items() if args.kernels else ():
+        print(f"\n### {name}")
+        losers(profile, args.kernels)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, ROOT)
+    main()
