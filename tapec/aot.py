@@ -15,20 +15,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tapec.edge.modelling import Modelling
 from tapec.edge.signatures import arguments_of
+from tapec.edge.state_file import read as load_state
+from tapec.edge.state_file import to_bytes
+from tapec.edge.state_file import write as save_state
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.runtime.aot.building import FORMS, Build, Options
-from tapec.runtime.aot.interface import c_name
+from tapec.runtime.aot.interface import Member, c_name
 from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget, edge_target
 from tapec.runtime.cpu.vectors import VectorUnit
+from tapec.tensor import Array
+from tapec.variable import Variable
 
-__all__ = ["Built", "build", "targets"]
+__all__ = ["Built", "build", "load_state", "save_state", "targets"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class Built:
         arena_bytes: scratch memory of a call.
         state_bytes: what is trained, and what training keeps between steps.
         stack_bytes: stack of a call, by function.
+        layout: the parts of the state: where each begins, and what it is before the first call.
+        variables: those that the parts are of, by the parts' names.
     """
 
     name: str
@@ -50,6 +59,8 @@ class Built:
     arena_bytes: int
     state_bytes: int
     stack_bytes: Mapping[str, int]
+    layout: Sequence[Member] = ()
+    variables: Mapping[str, Variable] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the files into a folder, which is made if it is not there; return where they are."""
@@ -61,6 +72,52 @@ class Built:
             path.write_bytes(contents)
             written.append(path)
         return written
+
+    def unpack(self, memory: bytes | bytearray | memoryview) -> dict[str, Array]:
+        """The arrays of a state as it lies in the memory of a device.
+
+        Raises:
+            ValueError: it has another size.
+        """
+        if len(memory) != self.state_bytes:
+            raise ValueError(
+                f"the state of {self.name} has {self.state_bytes} bytes, got {len(memory)}",
+                location=here(),
+            )
+        return {
+            m.name: np.frombuffer(memory, m.initial.dtype, m.initial.size, m.offset)
+            .reshape(m.initial.shape)
+            .copy()
+            for m in self.layout
+        }
+
+    def pack(self, arrays: Mapping[str, Any]) -> bytes:
+        """A state as it lies in the memory of a device; parts that are not given are as they were at first.
+
+        Raises:
+            ValueError: there is no such part, or it has another shape.
+        """
+        known = {m.name: m for m in self.layout}
+        memory = bytearray(self.state_bytes)
+        for name in arrays:
+            if name not in known:
+                raise ValueError(
+                    f"{self.name} has no {name!r}", location=here(), hint=", ".join(known)
+                )
+        for m in self.layout:
+            array = np.asarray(arrays.get(m.name, m.initial), m.initial.dtype)
+            if array.shape != m.initial.shape:
+                raise ValueError(
+                    f"{self.name}: {m.name} has shape {list(m.initial.shape)}, got {list(array.shape)}",
+                    location=here(),
+                )
+            memory[m.offset : m.offset + m.bytes] = np.ascontiguousarray(array).tobytes()
+        return bytes(memory)
+
+    def restore(self, memory: bytes | bytearray | memoryview) -> None:
+        """Assign to the Variables here what a device has trained."""
+        for name, array in self.unpack(memory).items():
+            self.variables[name].assign(array)
 
     def __repr__(self) -> str:
         return f"<Built {self.name} for {self.target.name}: {', '.join(self.files)}>"
@@ -91,7 +148,8 @@ def build(
             out of functions that have an ``input_signature``, or were called.
         target: a name of `targets`, or a triple of LLVM's.
         name: what all C names begin with; the function's own if None.
-        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``asm``.
+        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``safetensors``,
+            ``asm``.
         state: ``embed`` puts the Variables' present values into the object; ``extern`` leaves them to
             the caller, and makes files of them.
         checked: whether functions look at what they are called with, and return errors.
@@ -123,14 +181,26 @@ def build(
     goal = optimize or ("size" if machine.small else "speed")
     model = modelling.for_target(machine, compact=goal == "size")
     if state == "extern" and model.state:
-        forms = (*forms, "bin")
+        forms = (*forms, "bin", "safetensors")
     if selftest and state == "extern" and model.state:
         raise ValueError("aot.build: a selftest needs the state in the object", location=here())
     vectors = modelling.vectors() if selftest else None
     options = Options(forms, goal, checked, state == "embed", vectors)
     made = Build(model, machine, options)
     stack = made.stack if made.has_code else {}
-    return Built(title, machine, made.files(), model.arena_bytes, model.state_bytes, stack)
+    files = made.files()
+    if "safetensors" in forms:
+        files[f"{title}.safetensors"] = to_bytes({m.name: m.initial for m in model.state})
+    return Built(
+        title,
+        machine,
+        files,
+        model.arena_bytes,
+        model.state_bytes,
+        stack,
+        model.state,
+        modelling.variables,
+    )
 
 
 def _machine(target: str, forms: Sequence[str]) -> EdgeTarget:

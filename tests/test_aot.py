@@ -313,3 +313,44 @@ def test_state_outside_of_the_object(tmp_path: Path) -> None:
     net = load(tmp_path)
     state = net["initial_state"]()
     np.testing.assert_array_equal(state.w1, model.variables[0].numpy())
+
+
+def test_what_a_device_has_trained_comes_back() -> None:
+    model = classifier()
+    files = built(model, emit="header")
+    first = files.pack({})
+    assert len(first) == files.state_bytes
+    arrays = files.unpack(first)
+    np.testing.assert_array_equal(arrays["w1"], model.variables[0].numpy())
+    files.restore(files.pack({"b2": np.arange(5.0)}))
+    np.testing.assert_array_equal(model.variables[3].numpy(), np.arange(5.0))
+    with pytest.raises(TapecError, match="has no 'w3'"):
+        files.pack({"w3": 1.0})
+    with pytest.raises(TapecError, match="shape"):
+        files.pack({"b2": np.zeros(4)})
+    with pytest.raises(TapecError, match="bytes"):
+        files.unpack(b"")
+
+
+def test_files_of_named_arrays(tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {
+        "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "steps": np.array(7, np.int64),
+        "mask": np.array([True, False]),
+        "half": np.ones(3, np.float16),
+        "brain": np.ones(3, tapec.bfloat16.as_numpy_dtype),
+        "none": np.zeros((0, 4)),
+    }
+    aot.save_state(tmp_path / "state.safetensors", arrays)
+    found = aot.load_state(tmp_path / "state.safetensors")
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize("contents", [b"", b"short", b"\2\0\0\0\0\0\0\0{]", b"\2\0\0\0\0\0\0\0[]"])
+def test_files_of_another_format_are_refused(tmp_path: Path, contents: bytes) -> None:
+    (tmp_path / "state").write_bytes(contents)
+    with pytest.raises(TapecError, match="safetensors"):
+        aot.load_state(tmp_path / "state")

@@ -29,6 +29,7 @@ FORMS: Mapping[str, str] = {
     "lib": "libNAME.a, the object as a static library",
     "so": "libNAME.so, a shared library, and NAME.py, which calls it from Python with NumPy alone",
     "bin": "NAME.bin, the state before the first call, as it lies in memory",
+    "safetensors": "NAME.safetensors, the same with names, for programs on a host",
     "asm": "NAME.s, the object as assembly",
 }
 #: Those for which LLVM makes code.

@@ -66,6 +66,11 @@ class Modelling:
                 self._names[id(captured)] = c_name(argument.name or "variable", taken)
                 self._variables[id(captured)] = captured
 
+    @property
+    def variables(self) -> dict[str, Variable]:
+        """The Variables that are the state, by their names there."""
+        return {name: self._variables[key] for key, name in self._names.items()}
+
     def for_target(self, target: EdgeTarget, *, compact: bool) -> Model:
         """The model with its programs lowered for a target; ``compact``: little code counts most."""
         state = self._state()
