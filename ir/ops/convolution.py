@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from tapec.ir.core import Operation, Value
 
 Sizes = dict[str, DimLike]
+
+#: Convolutions that one is written as, at most, where it would else multiply with zeros.
+_MOST_CLASSES = 16
 
 
 class Conv(SumOfProducts):
@@ -241,24 +246,59 @@ def _used(op: Operation) -> dict[str, DimLike]:
 
 
 def _left_cotangent(b: Builder, op: Operation, ct: Value) -> Value:
-    """The mirrored second operand over the cotangent, which stands strides apart amid zeros."""
+    """The mirrored second operand over the cotangent.
+
+    Behind a stride of s, the elements of the first operand fall into s classes that different elements of the filters
+    reach: each class is a convolution of its own, and they lie in turn.
+    """
     attrs, (x, y) = op.attrs, op.operands
     steps, used = _steps(attrs), _used(op)
     taps = dict(zip(attrs["right"], y.tensor.shape, strict=True))
+    apart = {c: s for c, (_, s, dilation) in steps.items() if s > 1 and dilation == 1}
+    reaches = [taps[steps[c][0]] for c in apart]
+    if not all(isinstance(n, int) for n in reaches) or prod(apart.values()) > _MOST_CLASSES:
+        apart = {}
+    firsts = product(*(range(min(s, taps[steps[c][0]])) for c, s in apart.items()))
+    pulled = None
+    for first in firsts:
+        part = _one_class(b, op, ct, dict(zip(apart, first, strict=True)))
+        pulled = part if pulled is None else b.add(pulled, part)
+    assert pulled is not None
+    rest = tuple(
+        n - used[c] if c in used else 0 for c, n in zip(attrs["left"], x.tensor.shape, strict=True)
+    )
+    if any(n != 0 for n in rest):
+        zero = (0,) * len(rest)
+        pulled = b.pad(pulled, value=0.0, low=zero, high=rest, interior=zero)
+    return pulled
+
+
+def _one_class(b: Builder, op: Operation, ct: Value, first: Mapping[str, int]) -> Value:
+    """The cotangent of the elements whose places, along axes in ``first``, are that and strides further; 0 elsewhere.
+
+    Along other axes the cotangent stands strides apart amid zeros.
+    """
+    attrs, y = op.attrs, op.operands[1]
+    steps, used = _steps(attrs), _used(op)
+    # Mirrored, it is a copy anyway: with the axes of the result last its vectors are contiguous.
+    letters = "".join(sorted(attrs["right"], key=lambda letter: letter in attrs["left"]))
+    order = tuple(attrs["right"].index(letter) for letter in letters)
+    windows = attrs["windows"]
+    some = {steps[c][0]: (start, steps[c][1]) for c, start in first.items()}
+    cuts = [(*some.get(c, (0, 1)), n) for c, n in zip(attrs["right"], y.tensor.shape, strict=True)]
+    starts, strides, sizes = zip(*((m, s, -(-(n - m) // s)) for m, s, n in cuts), strict=True)
+    part = b.slice(y, starts=starts, sizes=sizes, strides=strides) if first else y
+    taps = dict(zip(attrs["right"], sizes, strict=True))
+    filters = b.transpose(conj(b, part), permutation=order)
+    filters = b.reverse(filters, axes=tuple(letters.index(pair[1]) for pair in windows))
     edges: list[DimLike] = []
     between: list[int] = []
     for letter in attrs["result"]:
         partner, stride, dilation = steps.get(letter, ("", 1, 1))
         edges.append((taps[partner] - 1) * dilation if partner else 0)
-        between.append(stride - 1)
+        between.append(0 if letter in first else stride - 1)
     padding = {"low": tuple(edges), "high": tuple(edges), "interior": tuple(between)}
     wide = b.pad(ct, value=0.0, **padding) if any(edges) or any(between) else ct
-    # Mirrored, it is a copy anyway: with the axes of the result last its vectors are contiguous.
-    letters = "".join(sorted(attrs["right"], key=lambda letter: letter in attrs["left"]))
-    order = tuple(attrs["right"].index(letter) for letter in letters)
-    windows = attrs["windows"]
-    filters = b.transpose(conj(b, y), permutation=order)
-    filters = b.reverse(filters, axes=tuple(letters.index(pair[1]) for pair in windows))
     turned = {
         "left": attrs["result"],
         "right": letters,
@@ -268,13 +308,16 @@ def _left_cotangent(b: Builder, op: Operation, ct: Value) -> Value:
         "dilations": attrs["dilations"],
     }
     pulled: Value = b.conv(wide, filters, **turned)
-    rest = tuple(
-        n - used[c] if c in used else 0 for c, n in zip(attrs["left"], x.tensor.shape, strict=True)
+    if not first:
+        return pulled
+    low = tuple(first.get(c, 0) for c in attrs["left"])
+    gaps = tuple(steps[c][1] - 1 if c in first else 0 for c in attrs["left"])
+    high = tuple(
+        used[c] - m - span(n, gap + 1) if c in first else 0
+        for c, m, n, gap in zip(attrs["left"], low, pulled.tensor.shape, gaps, strict=True)
     )
-    if any(n != 0 for n in rest):
-        zero = (0,) * len(rest)
-        pulled = b.pad(pulled, value=0.0, low=zero, high=rest, interior=zero)
-    return pulled
+    result: Value = b.pad(pulled, value=0.0, low=low, high=high, interior=gaps)
+    return result
 
 
 def _right_cotangent(b: Builder, op: Operation, ct: Value) -> Value:
