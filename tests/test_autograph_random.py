@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_control import function_of, programs
 
@@ -54,7 +55,16 @@ def outcome(run: Callable[..., Any], v: tapec.Variable, n: int) -> list[float]:
     return [float(t) for t in (*run(X, Y, tapec.constant(n)), v)]
 
 
-@settings(max_examples=settings().max_examples // 8)
+@pytest.fixture(autouse=True)
+def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that native code is done with is no number."""
+    monkeypatch.setenv("TAPEC_POISON", "1")
+
+
+@settings(
+    max_examples=settings().max_examples // 8,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(programs(), st.booleans())
 def test_compiled_is_eager(source: str, flag: bool) -> None:
     """Compiled inside of a tape and with it, as native code and as NumPy evaluates the program.

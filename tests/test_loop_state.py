@@ -32,6 +32,23 @@ def test_a_loop_of_train_steps(wrap: Wrap) -> None:
     assert float(last) == pytest.approx((3 * 0.8**2) ** 2)
 
 
+@pytest.mark.parametrize("most", [3.0, 99.0])
+def test_rows_that_a_loop_does_not_come_to_have_no_gradient(wrap: Wrap, most: float) -> None:
+    def f(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = tapec.constant(0.0)
+            for row in x:
+                y += row * row
+                if y > most:
+                    break
+        return tape.gradient(y, x)
+
+    x = np.arange(6, dtype=np.float32)
+    want = 2.0 * x if most > 55.0 else [0.0, 2.0, 4.0, 0.0, 0.0, 0.0]
+    assert value(wrap(f)(tapec.constant(x))).tolist() == list(want)
+
+
 def test_an_optimizer_makes_its_state_in_a_branch(wrap: Wrap) -> None:
     w, optimizer = tapec.Variable(tapec.ones([2])), tapec.optimizers.Adam(0.1)
 

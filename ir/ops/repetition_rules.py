@@ -61,8 +61,19 @@ def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -
         if i in flow.reached or defn.may_be_empty(op):
             operands[len(counts) + i] = cotangent
     for i, cotangent in zip([*flow.rest, *flow.rows], found[len(flow.around) :], strict=True):
-        operands[len(counts) + i] = cotangent
+        made = _only_made(b, cotangent, turns) if turns and i in flow.rows else cotangent
+        operands[len(counts) + i] = made
     return tuple(operands)
+
+
+def _only_made(b: Builder, rows: Value, turns: Sequence[Value]) -> Value:
+    """Rows with zeros for those whose turn never came, which may be anything."""
+    length, *rest = rows.tensor.shape
+    numbers = b.emit("iota", axis=0, type=TensorType(I32, (length,)))
+    came = b.lt(numbers, b.broadcast_to(turns[0], (length,)))
+    wide = b.broadcast(came, shape=(length, *rest), axes=(0,)) if rest else came
+    result: Value = b.where(wide, rows, b.full_like(0, rows))
+    return result
 
 
 def _if_no_turn(defn: Loop, b: Builder, op: Operation, ct: Value) -> Value:
