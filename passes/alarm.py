@@ -336,8 +336,16 @@ def _combined(b: Builder, op: str, values: list[Value]) -> Value:
 
 
 def _active(block: Block) -> Value | None:
-    """How many lanes are active in a block; None if all are."""
-    for op in block.ops:
-        if isinstance(op.defn, loop.Load | loop.Store) and op.attrs.get("masked"):
-            return op.operands[-1]
-    return None
+    """How many lanes are active in a block, or around it; None if all are."""
+    inner: Operation | None = None
+    while True:
+        before = block.ops if inner is None else block.ops[: block.ops.index(inner)]
+        for op in block.ops:
+            if isinstance(op.defn, loop.Load | loop.Store) and op.attrs.get("masked"):
+                count = op.operands[-1]
+                if count.op is None or count.op.block is not block or count.op in before:
+                    return count
+        around = block.region.owner if block.region is not None else None
+        if not isinstance(around, Operation) or around.block is None:
+            return None
+        inner, block = around, around.block

@@ -116,7 +116,6 @@ class Rotation:
 def annihilate(k: Kernel, m: Index, d: Value, v: Value, p: DimLike, q: DimLike) -> Value:
     """Rotate rows and columns p and q of a symmetric or Hermitian matrix so that its element there is 0."""
     n, dtype = d.type.shape[-1], d.type.dtype  # type: ignore[union-attr]
-    real = dtype.real_dtype
     app, aqq = (real_of(k, k.load(d, (*m, *place)), dtype) for place in ((p, p), (q, q)))
     apq = k.load(d, (*m, p, q))
     size = k.abs(apq)
@@ -124,8 +123,7 @@ def annihilate(k: Kernel, m: Index, d: Value, v: Value, p: DimLike, q: DimLike) 
     lost = [k.eq(k.add(k.abs(a), size), k.abs(a)) for a in (app, aqq)]
     wanted = k.not_(k.and_(*lost))
     beside = size if dtype.is_complex else apq
-    slope = k.div(k.sub(aqq, app), k.mul(k.constant(2, real), beside))
-    t, c, s = rotation(k, slope, wanted)
+    t, c, s = rotation(k, _slope(k, k.sub(aqq, app), beside, wanted), wanted)
     moved = k.mul(t, beside)
     columns = Rotation(k, c, s, apq, wanted, dtype)
     rows = columns.conjugate()
@@ -142,6 +140,14 @@ def annihilate(k: Kernel, m: Index, d: Value, v: Value, p: DimLike, q: DimLike) 
     k.store(zero, d, (*m, p, q))
     k.store(zero, d, (*m, q, p))
     return wanted
+
+
+def _slope(k: Kernel, gap: Value, beside: Value, wanted: Value) -> Value:
+    """``1 / tan`` of twice the angle, finite also where no rotation is wanted: checks need not look closer."""
+    dtype = beside.type.dtype
+    zero, one = k.constant(0, dtype), k.constant(1, dtype)
+    double = k.mul(k.constant(2, dtype), beside)
+    return k.div(k.where(wanted, gap, zero), k.where(wanted, double, one))
 
 
 def real_of(k: Kernel, x: Any, dtype: DType) -> Any:
@@ -175,8 +181,7 @@ def orthogonalise(k: Kernel, m: Index, u: Value, v: Value, p: DimLike, q: DimLik
     size = k.abs(gamma)
     wanted = k.gt(size, bound)
     beside = size if dtype.is_complex else gamma
-    slope = k.div(k.sub(beta, alpha), k.mul(k.constant(2, real), beside))
-    _, c, s = rotation(k, slope, wanted)
+    _, c, s = rotation(k, _slope(k, k.sub(beta, alpha), beside, wanted), wanted)
     turned = Rotation(k, c, s, gamma, wanted, dtype)
     for buffer in (u, v):
         rotate_columns(k, m, buffer, p, q, turned)
