@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import resource
 import subprocess
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,16 @@ from tapec import errors
 FUNCTIONS = functions()
 #: Examples for each function or call; `--hypothesis-profile=search` does not change it.
 EXAMPLES = 4
+
+
+@pytest.fixture(autouse=True)
+def bounded_memory() -> Iterator[None]:
+    """2 GiB more than the process has: a hostile size is an error, and not all of the machine's memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**31, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
