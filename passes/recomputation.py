@@ -50,23 +50,32 @@ class Parts:
     """A function's forward part, and what the way back reads of it."""
 
     def __init__(self, function: Function, peak: Footprint) -> None:
-        """``peak`` is of this function."""
+        """``peak`` is of this function, whose forward part is put in front of the rest."""
         self.function = function
-        self.position = {op: i for i, op in enumerate(function.block.ops)}
         self.forward = producers(peak.before)
+        function.block.ops.sort(key=lambda op: op not in self.forward)
+        self.position = {op: i for i, op in enumerate(function.block.ops)}
         #: What the way back reads, in program order.
         self.needed = [
             value
             for op in function.block.ops
             if op in self.forward
             for value in op.results
-            if typical(value.tensor.bytes) > _SMALL and any(self.readers(value))
+            if typical(value.tensor.bytes) > _SMALL
+            and any(self.readers(value))
+            and not _is_constant(value)
         ]
 
     def readers(self, value: Value) -> Iterable[Operation]:
         """The operations of the way back that read a value, in program order."""
         found = [op for op in value.users if op not in self.forward and not op.defn.terminator]
         return sorted(found, key=self.position.__getitem__)
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether a value is made of constants by cheap operations: it is computed wherever it is read."""
+    op = value.op
+    return op is not None and op.defn.cheap and all(map(_is_constant, op.operands))
 
 
 class Writer:
@@ -164,11 +173,7 @@ def steps_of(parts: Parts) -> list[Step]:
         steps[-1].ops.append(op)
     _find_states(parts, steps)
     sizes = [step.bytes for step in steps]
-    small = [
-        i
-        for i, size in enumerate(sizes)
-        if size and size <= _ROOM * min(s for s in sizes[max(0, i - _NEAR) : i + _NEAR + 1] if s)
-    ]
+    small = [i for i, size in enumerate(sizes) if size and _is_small(sizes, i)]
     small = small[:: -(-len(small) // _MOST_STEPS) or 1]
     joined = [Step()]
     for i, step in enumerate(steps):
@@ -177,6 +182,12 @@ def steps_of(parts: Parts) -> list[Step]:
         if i in small:
             joined.append(Step())
     return [step for step in joined if step.ops]
+
+
+def _is_small(sizes: list[int], at: int) -> bool:
+    """Whether a state is no larger than those in front of it, or than those behind it; empty ones do not count."""
+    sides = (sizes[max(0, at - _NEAR) : at + 1], sizes[at : at + _NEAR + 1])
+    return any(sizes[at] <= _ROOM * min(size for size in side if size) for side in sides)
 
 
 def _find_states(parts: Parts, steps: list[Step]) -> None:

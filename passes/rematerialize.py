@@ -81,10 +81,10 @@ def _within(function: Function, budget: float) -> Function:
 
 def _by_states(tried: _Tries, states: int) -> Function | None:
     """The function with as many states kept as there is room for."""
-    numbers = [states >> shift for shift in range(1, states.bit_length())]
+    numbers = [states >> shift for shift in range(states.bit_length())]
     if 0 < states < _FEW:
         numbers.append(0)
-    low, high = -1, states
+    low, high = -1, states + 1
     for number in numbers:
         if tried.first([_steps(number)]) is not None:
             low = number

@@ -53,6 +53,15 @@ def test_quickstart() -> None:
     assert losses[-1] < losses[0]
 
 
+def test_memory_budget(run: Run) -> None:
+    """Each budget is kept, by steps that compute the same weights."""
+    rows = [line.split() for line in run("memory_budget").splitlines()[1:]]
+    assert [row[0] for row in rows] == ["none", "0.7", "0.4", "0.25"]
+    assert all(row[-1] == "same" for row in rows)
+    plain, *others = (int(row[1].replace(",", "")) for row in rows)
+    assert all(n <= part * plain for n, part in zip(others, (0.7, 0.4, 0.25), strict=True))
+
+
 def test_linear_regression(run: Run) -> None:
     out = run("linear_regression")
     assert number(r"largest difference (\S+)", out) < 1e-4

@@ -208,7 +208,7 @@ def picture(memory: ProgramMemory) -> str:
     lines = [f"{bytes_text(top):>10} ┐ arena"]
     for row in reversed(range(_ROWS)):
         cells = _cells(found, letters, (row + 0.5) * top / _ROWS, time / columns, columns)
-        lines.append(f"{'':10} │{''.join(cells)}")
+        lines.append(f"{'':10} │{''.join(cells)}".rstrip())
     lines.append(f"{'0 B':>10} └{'─' * peak}┴{'─' * (columns - peak - 1)}")
     lines.append(f"{'':12}{' ' * peak}most alive: {bytes_text(typical(memory.lower_bound))}")
     for box in ordered[: len(_LETTERS)]:
