@@ -226,6 +226,7 @@ def _outer(
     """Tiles of accumulators with their costs in cycles."""
     rows, columns = size(problem.rows), size(problem.columns)
     lanes = _width(columns, lanes, machine)
+    right_bytes = _right_bytes(problem)
     for vectors in range(1, min(_ceil(columns, lanes), machine.registers // 2) + 1):
         pack = _packs(problem, lanes, vectors)
         if pack is None:
@@ -236,7 +237,9 @@ def _outer(
             if height != most:
                 continue
             unroll = max(1, min(8 // (height * vectors), 4))
-            passes = traffic >= machine.level2 // 2
+            ahead = 0 if pack else _ahead(problem, height, vectors * lanes, machine)
+            # There is room for one stream of prefetches: the one of more bytes.
+            passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
             across = passes and not pack and _fits_across(problem, vectors * lanes, machine)
             parallel = _shared(problem, height, vectors * lanes)
             tiling = Tiling(
@@ -249,7 +252,7 @@ def _outer(
                 staged=height * vectors * weight > STAGED_WEIGHT,
                 across=across,
                 fetch=passes,
-                ahead=0 if across or pack else _ahead(problem, height, vectors * lanes, machine),
+                ahead=0 if passes else ahead,
                 swapped=problem.swapped,
                 parallel="rows" if across and parallel == "columns" else parallel,
             )
