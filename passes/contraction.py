@@ -14,7 +14,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
-from tapec.passes.products import Fetch, Form, Write, each, vectors
+from tapec.passes.products import Fetch, Form, Write, each, over, vectors
 from tapec.passes.tiling import Tiling, must_stage
 
 
@@ -45,6 +45,10 @@ def lower_contraction(
     form.lower()
 
 
+#: Columns whose sums are made together: more would be more streams through memory than a processor follows.
+_TOGETHER = 4
+
+
 class Plain(Form):
     """One result after the other, or one vector of results: any dtype, any operand maps."""
 
@@ -73,8 +77,12 @@ class Dot(Form):
     as many columns as make up the lanes are one tile.
     """
 
+    _copied: Value | None = None
+
     def product(self) -> None:
         """Columns, some at a time, then rows."""
+        if self.tiling.pack:
+            self._copy()
         width, shared = self.tiling.width, self.tiling.parallel == "columns"
         if isinstance(self.columns, int):
             self._columns(0, self.columns, min(width, self.columns), parallel=shared)
@@ -82,6 +90,22 @@ class Dot(Form):
         tiled = self.k.whole(self.columns, width)
         self._columns(0, tiled, width, parallel=shared)
         self._columns(tiled, self.columns, 1)
+
+    def _copy(self) -> None:
+        """Copy the right operand, so that its columns run along depth."""
+        extents = self.columns, *self.problem.depth
+        buffer = self._copied = self.scratch(extents)
+
+        def one(place: Index) -> None:
+            self.k.store(self.right(place[0], place[1:]), buffer, place)
+
+        over(self.k, extents, one)
+
+    def _column(self, column: DimLike, depth: Index) -> Value:
+        """An element of the right operand, or of its copy."""
+        if self._copied is None:
+            return self.right(column, depth)
+        return self.k.load(self._copied, (column, *depth))
 
     def _columns(self, low: DimLike, high: DimLike, count: int, *, parallel: bool = False) -> None:
         """Columns, ``count`` at a time."""
@@ -125,9 +149,20 @@ class Dot(Form):
 
     def _sums(self, origin: tuple[DimLike, DimLike], count: int) -> list[Value]:
         """The products' sums by row and column, each spread over lanes; zeros where there are no columns."""
-        deepest = self.problem.depth[-1]
-        lanes, width = self.tiling.lanes, self.tiling.width
-        cells = [(r, c) for r in range(self.tiling.rows) for c in range(count)]
+        height, width = self.tiling.rows, self.tiling.width
+        found: dict[tuple[int, int], Value] = {}
+        for first in range(0, count, _TOGETHER):
+            some = range(first, min(first + _TOGETHER, count))
+            cells = [(r, c) for r in range(height) for c in some]
+            found.update(zip(cells, self._sums_of(origin, cells), strict=True))
+        places = [(r, c) for r in range(height) for c in range(width)]
+        return [found.get(place, self.zero(self.tiling.lanes)) for place in places]
+
+    def _sums_of(
+        self, origin: tuple[DimLike, DimLike], cells: Sequence[tuple[int, int]]
+    ) -> list[Value]:
+        """The sums of some cells, in one loop."""
+        deepest, lanes = self.problem.depth[-1], self.tiling.lanes
         size = len(cells)
         # A processor works on about eight sums at a time: few cells take several each.
         turns = deepest // lanes
@@ -139,7 +174,7 @@ class Dot(Form):
                 chain, cell = divmod(n, size)
                 row, column = cells[cell]
                 place = (*at[:-1], at[-1] + chain * lanes)
-                x, y = self.left(origin[0] + row, place), self.right(origin[1] + column, place)
+                x, y = self.left(origin[0] + row, place), self._column(origin[1] + column, place)
                 sums.append(self.multiply_add(x, y, total))
             return sums
 
@@ -168,9 +203,7 @@ class Dot(Form):
         sums = self.over_outer_depth([self.zero(lanes)] * (chains * size), last)
         for n in range(size, len(sums)):
             sums[n % size] = self.k.add(sums[n % size], sums[n])
-        whole = dict(zip(cells, sums, strict=False))
-        places = [(r, c) for r in range(self.tiling.rows) for c in range(width)]
-        return [whole.get(place, self.zero(lanes)) for place in places]
+        return sums[:size]
 
 
 _FORMS = {"plain": Plain, "dot": Dot, "outer": Outer}

@@ -175,7 +175,7 @@ class Outer(Form):
             (origin, columns.origin),
             (first, columns.first),
             (height, offsets[-1] + self.tiling.lanes),
-            lanes=self.tiling.lanes,
+            lanes=1 if self.problem.apart else self.tiling.lanes,
         )
 
     def _sums(

@@ -28,6 +28,8 @@ STAGED_WEIGHT = 64
 PANEL_LIMIT = 1 << 20
 #: From here on neighbours in depth are so far apart, in so many pages, that a copy of the panel pays.
 PACK_DISTANCE = 1 << 21
+#: Bytes of columns that are copied to run along depth.
+_NARROW_LIMIT = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ class Problem:
     #: All of the batch share the right operand.
     shared: bool
     swapped: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether results that are neighbours along columns are none in memory: they are written one by one."""
+        return self.swapped and self.rows != 1
 
     @property
     def work(self) -> int:
@@ -216,6 +223,9 @@ def candidates(
     if problem.separable and real:
         found += _outer(problem, lanes, machine, weight, traffic)
         found += _dot(problem, lanes, machine)
+        if 1 < size(problem.columns) < lanes <= size(problem.rows):
+            swapped = describe(contraction, left, right, swapped=True)
+            found += _outer(swapped, lanes, machine, weight, 0)
     shared = _shared(problem, 1, size(problem.columns))
     return found or [(0, Tiling(lanes=lanes if real else 1, parallel=shared))]
 
@@ -249,7 +259,7 @@ def _outer(
                 vectors=vectors,
                 unroll=unroll,
                 pack=pack,
-                staged=height * vectors * weight > STAGED_WEIGHT,
+                staged=problem.apart or height * vectors * weight > STAGED_WEIGHT,
                 across=across,
                 fetch=passes,
                 ahead=0 if passes else ahead,
@@ -273,7 +283,9 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
     fetch = wide * (1 if turns > 1 and panel <= machine.level1 else 2.5)
     step = max(products / 2, loads / 2, fetch, 4) + 0.1 + 1 / products
     after = 4 + tall / 2 + products * (0.5 + weight)
-    if tiling.staged or must_stage(problem, tiling):
+    if problem.apart:
+        after += products * tiling.lanes * (2 + weight)
+    elif tiling.staged or must_stage(problem, tiling):
         after += 3 * products
     # Of equally fast tiles the smaller is less code.
     batch = prod(map(size, problem.batch))
@@ -356,27 +368,39 @@ def _packed_rows(problem: Problem) -> int:
 
 
 def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float, Tiling]]:
-    """Products along depth: for a few rows, whose work would not pay for transposing the right operand."""
+    """Products along depth: for a few rows, whose work would not pay for transposing the right operand.
+
+    Or for a few columns, which are copied if they do not run along depth.
+    """
     deepest = problem.depth[-1]
     whole = machine.masked or (isinstance(deepest, int) and deepest % lanes == 0)
-    if lanes == 1 or not whole or problem.left[1] != 1 or problem.right[1] != 1:
+    pack = problem.right[1] != 1
+    if lanes == 1 or not whole or problem.left[1] != 1 or (pack and not _is_narrow(problem, lanes)):
         return
     vectors = prod(map(size, problem.depth[:-1])) * _ceil(size(deepest), lanes)
     batch = prod(map(size, problem.batch))
-    for height in (1, 2, 4):
+    for height in (1, 2, 4, 8):
         width = lanes // height
         if height > 1 and (width < 2 or not isinstance(problem.rows, int) or problem.rows < height):
             break
         tiles = _ceil(size(problem.columns), width) * _ceil(size(problem.rows), height)
         shared = _shared(problem, height, width)
-        tiling = Tiling("dot", lanes, height, swapped=problem.swapped, parallel=shared)
+        tiling = Tiling("dot", lanes, height, pack=pack, swapped=problem.swapped, parallel=shared)
         # A column's vectors come from the second cache; few accumulators wait for them now and then.
-        step = max(0.55 * lanes, 1.25 * width)
+        step = max(0.75 * lanes, 1.25 * width)
         bytes = problem.dtype.bytes
         lines = _lines_in_set(problem.right[0], width, bytes, machine)
         if lines + _lines_in_set(problem.left[0], height, bytes, machine) >= machine.ways:
             step *= 1.25
-        yield batch * tiles * (vectors * step + 3 * lanes + 8 + height), tiling
+        copied = size(problem.columns) * size(deepest) * 3 if pack else 0
+        yield batch * (tiles * (vectors * step + 3 * lanes + 8 + height) + copied), tiling
+
+
+def _is_narrow(problem: Problem, lanes: int) -> bool:
+    """Whether the right operand is a few columns that fit into the first cache."""
+    columns, *depth = problem.columns, *problem.depth
+    known = isinstance(columns, int) and isinstance(depth[0], int) and len(depth) == 1
+    return known and size(columns) < lanes and _right_bytes(problem) <= _NARROW_LIMIT
 
 
 def _shared(problem: Problem, height: int, width: int) -> str:

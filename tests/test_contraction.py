@@ -246,6 +246,20 @@ def test_what_is_prefetched() -> None:
 
 
 @pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_few_columns(epilogue: str) -> None:
+    """They are copied to run along depth, or are rows of tiles whose results are written one by one."""
+    for (m, n), parallel in itertools.product([(8, 2), (21, 3), (9, 7)], ("", "rows", "columns")):
+        for a, b in TRANSPOSES:
+            case = Case(m, n, 11, a, b, batch=(2,), epilogue=epilogue)
+            tall = Tiling("outer", 4, min(n, 3), 2, pack=not a, staged=True, swapped=True)
+            evaluate(case, replace(tall, parallel=parallel))
+            if not a:
+                evaluate(case, Tiling("dot", 8, 4, pack=True, parallel=parallel))
+    assert choice_for(Case(2048, 2, 128)).form == "dot"
+    assert choice_for(Case(2048, 2, 128, transpose_a=True)).swapped
+
+
+@pytest.mark.parametrize("epilogue", EPILOGUES)
 def test_plain_form(epilogue: str) -> None:
     for a, b in TRANSPOSES:
         case = Case(3, 21, 5, a, b, batch=(2,), epilogue=epilogue)
@@ -260,9 +274,10 @@ NATIVE = [
     for a, b in TRANSPOSES
 ]
 NATIVE += [Case(50, 1, 40), Case(64, 1, 33, True), Case(1, 64, 48, False, True), Case(33, 2, 20)]
-NATIVE += [Case(13, 300, 12, True, epilogue=e) for e in EPILOGUES]
+NATIVE += [Case(70, 3, 40), Case(70, 5, 20, True), Case(50, 2, 33, epilogue="bias")]
 NATIVE += [Case(20, 30, 40, dtype=d, epilogue="bias") for d in (F64, F16, BF16, I32)]
 NATIVE += [Case(9, 17, 20, False, True, (3,), dtype=d) for d in (F32, F64, U8)]
+NATIVE += [Case(13, 300, 12, True, epilogue=e) for e in EPILOGUES * 2]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -270,10 +285,10 @@ def test_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if threads > 1:
         monkeypatch.setattr(tiling, "PARALLEL_WORK", 1)
     # One module, since compiling has a fixed price. To caches so small, everything is far away.
-    machines = replace(AVX512, level2=1 << 6), replace(AVX512, level2=1 << 16)
-    choices = [
-        choice_for(case, machine=machines[i % 2], traffic=1 << 20) for i, case in enumerate(NATIVE)
-    ]
+    tiny = replace(AVX512, level2=1 << 6)
+    small = replace(AVX512, level2=1 << 16)
+    choices = [choice_for(c, machine=small, traffic=1 << 20) for c in NATIVE]
+    choices[-3:] = [choice_for(c, machine=tiny) for c in NATIVE[-3:]]
     assert any(choice.across for choice in choices)
     assert any(choice.ahead for choice in choices)
     pairs = zip(NATIVE, choices, strict=True)
@@ -385,7 +400,7 @@ def test_tiles_fit_into_registers() -> None:
         # Matrix times vector: the result is a row as well as a column.
         (Case(128, 1, 256), {"form": "dot", "swapped": True}),
         (Case(256, 1, 128, True), {"form": "outer", "swapped": True, "pack": False}),
-        (Case(32, 2, 64), {"form": "outer", "lanes": 2}),
+        (Case(32, 2, 64), {"form": "dot", "swapped": False, "pack": True}),
         (Case(32, 64, 64), {"form": "outer", "lanes": 16, "parallel": ""}),
         (Case(64, 64, 32, batch=(32,)), {"parallel": "batch"}),
     ],
