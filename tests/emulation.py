@@ -13,6 +13,8 @@ import numpy as np
 from toolchains import need, run
 
 HERE = Path(__file__).with_name("emulated")
+#: How a Cortex-M starts, and where its memory is.
+BOARDS = Path(__file__).resolve().parents[1] / "examples" / "edge"
 _STRICT = ("-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-nostdlib")
 
 
@@ -22,32 +24,32 @@ class Machine:
 
     compiler: str
     options: Sequence[str]
-    start: str
+    start: Path
     emulator: Sequence[str]
 
     def outputs(self, folder: Path, *, library: bool) -> list[int]:
         """What main.c prints when it is linked with net.o of the folder and run."""
         need(self.compiler, self.emulator[0])
-        sources = [HERE / self.start, HERE / "main.c", folder / "net.o"]
+        sources = [self.start, HERE / "main.c", folder / "net.o"]
         options = [*_STRICT, *self.options, "-I", folder, "-o", folder / "program"]
         run(self.compiler, *sources, *options, *["-lgcc"] * library)
         return [int(word, 16) for word in run(*self.emulator, folder / "program").split()]
 
 
 def _linux(compiler: str, emulator: str, *options: str) -> Machine:
-    return Machine(compiler, ("-static", *options), "linux.c", (emulator,))
+    return Machine(compiler, ("-static", *options), HERE / "linux.c", (emulator,))
 
 
 def _cortex(cpu: str, board: str, flash: str, ram: str, size: str, *floats: str) -> Machine:
     places = [
         f"-Wl,--defsym={k}={v}" for k, v in (("FLASH", flash), ("RAM", ram), ("RAM_SIZE", size))
     ]
-    options = [f"-mcpu={cpu}", "-mthumb", *floats, *places, f"-T{HERE / 'cortex.ld'}"]
+    options = [f"-mcpu={cpu}", "-mthumb", *floats, *places, f"-T{BOARDS / 'cortex.ld'}"]
     emulator = (
         f"qemu-system-arm -M {board} -display none -serial none -monitor none -chardev stdio,id=out"
     )
     emulator += " -semihosting-config enable=on,target=native,chardev=out -kernel"
-    return Machine("arm-none-eabi-gcc", options, "cortex.c", emulator.split())
+    return Machine("arm-none-eabi-gcc", options, BOARDS / "cortex.c", emulator.split())
 
 
 _HARD = ("-mfloat-abi=hard",)
@@ -55,7 +57,7 @@ _MPS2 = ("0x0", "0x20000000", "0x100000")
 
 #: By the name of the target.
 MACHINES = {
-    "x86-64": Machine("gcc", ("-static",), "linux.c", ("env",)),
+    "x86-64": Machine("gcc", ("-static",), HERE / "linux.c", ("env",)),
     "aarch64": _linux("aarch64-linux-gnu-gcc", "qemu-aarch64-static"),
     "armv7hf": _linux("arm-linux-gnueabihf-gcc", "qemu-arm-static"),
     "riscv64gc": _linux("riscv64-linux-gnu-gcc", "qemu-riscv64-static"),
