@@ -13,53 +13,53 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from tapec.ir.errors import TargetError
 from tapec.ir.type_text import parse_type
 from tapec.ir.types import TensorType
 
+#: Bytes from which on an array that is updated has a place of its own.
+LARGE = 1024
+
 
 @dataclass(frozen=True)
 class Boxes:
-    """A class of boxes, which are made without calling it.
+    """A class of boxes, which are made without calling it; and one of holders, whose arrays programs update.
 
     Attributes:
-        kind: the class; apart from these three slots its objects begin with nothing.
+        kind: the class of boxes; apart from these three slots its objects begin with nothing.
         array: where in a box (in bytes) the array is.
-        type: where its type is.
+        kept_type: where its type is.
         number: where its number is.
         numbers: gives each box another one.
         type_of: what stands for a type in a box.
+        holder: the class of holders.
+        held: where in a holder the array is. A program writes into it if nobody else refers to it.
+        memory: the class of what such an array lies in, if it has `LARGE` bytes or more.
     """
 
     kind: type
     array: int
-    type: int
+    kept_type: int
     number: int
     numbers: Iterator[int]
     type_of: Callable[[TensorType], Any]
+    holder: type
+    held: int
+    memory: type
 
-    @classmethod
-    def of(
-        cls,
-        make: Callable[[Any, Any, int], Any],
-        numbers: Iterator[int],
-        type_of: Callable[[TensorType], Any],
-    ) -> Boxes:
-        """The class of what ``make`` makes of an array, a type and a number: one of them shows where it keeps these.
 
-        Raises:
-            TargetError: it does not keep them, once each.
-        """
-        held: tuple[Any, Any, int] = (np.zeros(1), object(), 2**40 + 1)
-        box = make(*held)
-        words = type(box).__basicsize__ // ctypes.sizeof(ctypes.c_void_p)
-        memory = list((ctypes.c_size_t * words).from_address(id(box)))
-        if any(memory.count(id(x)) != 1 for x in held):
-            raise TargetError(f"{type(box).__name__} keeps its parts in an unknown way")
-        array, kind, number = (memory.index(id(x)) * ctypes.sizeof(ctypes.c_void_p) for x in held)
-        return cls(type(box), array, kind, number, numbers, type_of)
+def places_in(thing: Any, *parts: Any) -> list[int]:
+    """Where (in bytes) an object keeps its parts, each of which it has once, and nobody else need have.
+
+    Raises:
+        TargetError: it does not.
+    """
+    word = ctypes.sizeof(ctypes.c_void_p)
+    size = type(thing).__basicsize__ // word
+    memory = list((ctypes.c_size_t * size).from_address(id(thing)))
+    if any(memory.count(id(part)) != 1 for part in parts):
+        raise TargetError(f"{type(thing).__name__} keeps its parts in an unknown way")
+    return [word * memory.index(id(part)) for part in parts]
 
 
 _used: list[Boxes] = []

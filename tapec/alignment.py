@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from tapec.runtime.boxes import LARGE
 from tapec.tensor import Array
 
 #: Bytes of a line, and of the widest vectors.
 _LINE = 64
-#: Arrays of fewer bytes may begin anywhere.
-_LEAST = 1024
 
 
-class _Memory(np.ndarray):
+class LineMemory(np.ndarray):
     """Bytes that one array lies in. Views of that array have the array as their base, since this is of another type."""
 
 
 def aligned_copy(array: Array) -> Array:
-    """A contiguous copy; of `_LEAST` bytes or more, it begins at a line."""
-    if array.nbytes < _LEAST:
+    """A contiguous copy; of `LARGE` bytes or more, it begins at a line."""
+    if array.nbytes < LARGE:
         return np.array(array, order="C")
-    memory = _Memory(array.nbytes + _LINE, np.uint8)
+    memory = LineMemory(array.nbytes + _LINE, np.uint8)
     start = -memory.ctypes.data % _LINE
     copy: Array = np.ndarray(array.shape, array.dtype, memory, start)
     copy[...] = array
@@ -34,4 +33,4 @@ def aligned_copy(array: Array) -> Array:
 def owns_place(array: Array) -> bool:
     """Whether an array is one that `aligned_copy` might return, no view of another."""
     memory = array.base
-    return type(memory) is _Memory or (memory is None and array.nbytes < _LEAST)
+    return type(memory) is LineMemory or (memory is None and array.nbytes < LARGE)

@@ -154,6 +154,10 @@ class Access:
                 # What only reads needs no lock any more.
                 return result if self._claim is not None else call(*result)
 
+    def is_free(self) -> bool:
+        """Whether no step is under way that reads or updates any of the Variables."""
+        return all(claim.call is None for claim in self._current())
+
     def hold(self, action: Callable[[], T]) -> T:
         """Do something while no other thread's step touches the Variables."""
         while True:

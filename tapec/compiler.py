@@ -78,14 +78,15 @@ ENGINES = {"llvm": "cpu", "numba": "numba"}
 
 
 def compile_module(
-    module: Module, pipeline: str = "default", *, boxed: bool = False, engine: str = "llvm"
+    module: Module, pipeline: str = "default", *, boxed: int | None = None, engine: str = "llvm"
 ) -> Executable:
     """Compile a tensor-level module for this machine by one of `PIPELINES`; the module is left as it is.
 
     Args:
         module: the program as traced.
         pipeline: the passes.
-        boxed: it will be called with Tensors; see `tapec.runtime.boxes`.
+        boxed: how many Tensors it will be called with; what follows them may be Variables, too. See
+            `tapec.runtime.boxes`.
         engine: one of `ENGINES`. Only what ``llvm`` makes is kept on disk.
 
     Raises:

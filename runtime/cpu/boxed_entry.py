@@ -1,27 +1,39 @@
-"""The second way from Python into a compiled program: with boxes (`tapec.runtime.boxes`), for small programs.
+"""The second way from Python into a compiled program: with boxes and holders (`tapec.runtime.boxes`), if it is short.
 
-A call costs little more than the work if nothing between the caller and the kernels is Python. Arguments are boxes or
-arrays; the result is a box, or a list of boxes. Where an argument is something else, or not of its type, the call gives
-NotImplemented and has done nothing: then it is for the general way.
+A call costs little more than the work if nothing between the caller and the kernels is Python. Arguments are boxes,
+holders or arrays; the result is a box, or a list of boxes. Where an argument is something else, or not of its type, or
+an array that is to be updated may be seen by others, the call gives NotImplemented and has done nothing: then it is for
+the general way. The interpreter is kept from the first look at an argument to the end, and nothing is made in between
+that could make Python run something else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from tapec.ir.core import Function
+from tapec.ir.types import BufferType
 from tapec.runtime import boxes
+from tapec.runtime.cpu import polling
 from tapec.runtime.cpu.array_layout import array_layout
 from tapec.runtime.cpu.code import BOXED
 from tapec.runtime.cpu.entry import EntryWriter, buffer_type
+from tapec.runtime.cpu.llvm import ModuleWriter
 
-#: With more arguments, or results, the time for Python is not most of a call's.
-_MOST = 8
+#: With more arguments and results, the time for Python is not most of a call's.
+_MOST = 64
+#: What is wanted of an array in a holder: nothing, that nobody else refers to it, that it has a place of its own, too;
+#: or that it is in none.
+_ANY, _ALONE, _PLACED, _NOWHERE = range(4)
 
 
 def is_possible(function: Function) -> bool:
-    """Whether a program can have such an entry: it updates nothing, has few arrays, and all sizes are known."""
+    """Whether a program can have such an entry: few arrays, all sizes known, and no signal handlers run in it."""
     arrays = function.args[: len(function.args) - bool(function.attrs.get("arena", 0))]
     static = all(buffer_type(arg.type).tensor.is_static for arg in arrays)
-    return static and not function.updates and len(arrays) <= _MOST
+    return static and len(arrays) <= _MOST and not polling.is_wanted(function)
 
 
 class BoxedEntryWriter(EntryWriter):
@@ -29,26 +41,23 @@ class BoxedEntryWriter(EntryWriter):
 
     symbol = BOXED
 
+    def __init__(
+        self, writer: ModuleWriter, function: Function, *, arguments: int, apart: bool
+    ) -> None:
+        """As of other entries; the first ``arguments`` inputs are in no holders."""
+        super().__init__(writer, function, release_gil=False, apart=apart)
+        self._arguments = arguments
+
     def _require_count(self) -> None:
         self._require(f"icmp eq i64 %count, {self.inputs}")
 
-    def _given(self) -> list[str]:
-        """The arrays, out of their boxes."""
-        return [self._unboxed(self._field("ptr", "%args", 8 * i), i) for i in range(self.inputs)]
-
-    def _unboxed(self, given: str, i: int) -> str:
-        box, plain, go = f"box{i}", f"plain{i}", f"array{i}"
-        kind = self._field("ptr", given, array_layout().type)
-        is_box = self.emit(f"icmp eq ptr {kind}, {self._host('box:kind')}")
-        self.line(f"br i1 {is_box}, label %{box}, label %{plain}")
-        self.label(box)
-        place = self.emit(f"getelementptr i8, ptr {given}, i64 {boxes.boxes().array}")
-        inside = self.emit(f"load ptr, ptr {place}")
-        self.line(f"br label %{go}")
-        self.label(plain)
-        self.line(f"br label %{go}")
-        self.label(go)
-        return self.emit(f"phi ptr [ {inside}, %{box} ], [ {given}, %{plain} ]")
+    def _prepare(self, table: str) -> tuple[list[str], str]:
+        """Make results first: that may run finalizers, which may do what they like with arrays."""
+        results = self._results(table)
+        self.otherwise = "unfit"
+        given = self._given()
+        self._check_arrays(given, 0)
+        return given, results
 
     def _results(self, table: str) -> str:
         """Make the arrays; what is to be dropped in case of failure is the only one, or a list of all."""
@@ -59,6 +68,12 @@ class BoxedEntryWriter(EntryWriter):
         self._require(f"icmp ne ptr {self._listed}, null", "failed")
         self._put(table, self.inputs, self._listed)
         return self._listed
+
+    def _given(self) -> list[str]:
+        """The arrays, out of boxes and holders."""
+        self.objects = self.alloca(8 * max(self.inputs, 1))
+        self._require(f"call i1 @tapec.unbox(ptr %args, ptr {self.objects})")
+        return [self._field("ptr", self.objects, 8 * i) for i in range(self.inputs)]
 
     def _finish(self, results: str, made: list[str]) -> None:
         """Put the arrays into boxes."""
@@ -92,14 +107,119 @@ class BoxedEntryWriter(EntryWriter):
         type = self._host(f"box:type:{self.types[self.inputs + i].tensor}")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {type}"))
         for value, offset in (
-            (array, layout.array), (type, layout.type), (number, layout.number),
+            (array, layout.array), (type, layout.kept_type), (number, layout.number),
         ):  # fmt: skip
             place = self.emit(f"getelementptr i8, ptr {box}, i64 {offset}")
             self.line(f"store ptr {value}, ptr {place}")
         return box
+
+    def _write_failures(self, results: str) -> None:
+        super()._write_failures(results)
+        self.label("unfit")
+        self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+        self.line("br label %mismatch")
 
     def _write_mismatch(self) -> None:
         """Say that the call is for others."""
         other = self._host("notimplemented:")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {other}"))
         self.line(f"ret ptr {other}")
+
+    def write_support(self) -> None:
+        """Add what takes arrays out of boxes."""
+        wanted = [
+            _NOWHERE if i < self._arguments else _wanted(type, i in self.updated)
+            for i, type in enumerate(self.types[: self.inputs])
+        ]
+        self.writer.add_function(_unbox(wanted, self.writer))
+
+
+def _wanted(type: BufferType, is_updated: bool) -> int:
+    if not is_updated:
+        return _ANY
+    size = type.tensor.bytes
+    return _PLACED if not isinstance(size, int) or size >= boxes.LARGE else _ALONE
+
+
+def _unbox(wanted: Sequence[int], writer: ModuleWriter) -> str:
+    """``i1 unbox(objects, arrays)``: the arrays of all objects; false if one is not as ``wanted``."""
+    layout, known = array_layout(), boxes.boxes()
+    return _UNBOX.format(
+        kind=writer.host_slot("box:kind"),
+        holder=writer.host_slot("box:holder"),
+        memory=writer.host_slot("box:memory"),
+        wanted=writer.constant(np.array([*wanted, 0], np.int8)),
+        count=len(wanted),
+        type=layout.type,
+        references=layout.type - 8,
+        base=layout.dtype - 8,
+        array=known.array,
+        held=known.held,
+        any=_ANY,
+        nowhere=_NOWHERE,
+        placed=_PLACED,
+    )
+
+
+# The count of references is read as 32 bits: those that all versions of CPython have.
+_UNBOX = """define internal i1 @tapec.unbox(ptr %objects, ptr %arrays) #0 {{
+entry:
+  %kind = load ptr, ptr {kind}
+  %holder = load ptr, ptr {holder}
+  %memory = load ptr, ptr {memory}
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ %next, %found ]
+  %more = icmp slt i64 %i, {count}
+  br i1 %more, label %look, label %good
+look:
+  %object.at = getelementptr ptr, ptr %objects, i64 %i
+  %object = load ptr, ptr %object.at
+  %type.at = getelementptr i8, ptr %object, i64 {type}
+  %type = load ptr, ptr %type.at
+  %is.box = icmp eq ptr %type, %kind
+  br i1 %is.box, label %box, label %other
+box:
+  %inside.at = getelementptr i8, ptr %object, i64 {array}
+  %inside = load ptr, ptr %inside.at
+  br label %found
+other:
+  %is.holder = icmp eq ptr %type, %holder
+  br i1 %is.holder, label %held, label %found
+held:
+  %held.at = getelementptr i8, ptr %object, i64 {held}
+  %own = load ptr, ptr %held.at
+  %wanted.at = getelementptr i8, ptr {wanted}, i64 %i
+  %wanted = load i8, ptr %wanted.at
+  switch i8 %wanted, label %alone [ i8 {any}, label %found
+                                    i8 {nowhere}, label %bad ]
+alone:
+  %references.at = getelementptr i8, ptr %own, i64 {references}
+  %references = load i32, ptr %references.at
+  %single = icmp eq i32 %references, 1
+  br i1 %single, label %based, label %bad
+based:
+  %base.at = getelementptr i8, ptr %own, i64 {base}
+  %base = load ptr, ptr %base.at
+  %independent = icmp eq ptr %base, null
+  br i1 %independent, label %small, label %placed
+small:
+  %needs.place = icmp eq i8 %wanted, {placed}
+  br i1 %needs.place, label %bad, label %found
+placed:
+  %base.type.at = getelementptr i8, ptr %base, i64 {type}
+  %base.type = load ptr, ptr %base.type.at
+  %is.memory = icmp eq ptr %base.type, %memory
+  br i1 %is.memory, label %found, label %bad
+found:
+  %array = phi ptr [ %inside, %box ], [ %object, %other ], [ %own, %held ], [ %own, %small ], [ %own, %placed ]
+  %array.at = getelementptr ptr, ptr %arrays, i64 %i
+  store ptr %array, ptr %array.at
+  %next = add i64 %i, 1
+  br label %each
+good:
+  ret i1 true
+bad:
+  ret i1 false
+}}
+"""

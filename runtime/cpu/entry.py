@@ -58,6 +58,10 @@ class EntryWriter(FunctionWriter):
         self.inputs = function.attrs.get("inputs", count)
         self.updated = sorted(set(function.updates.values()))
         self.written = {*self.updated, *range(self.inputs, count)}
+        #: Where the arrays of the arguments are.
+        self.objects = "%args"
+        #: Where to go if an argument is not as it has to be.
+        self.otherwise = "mismatch"
 
     def write(self) -> None:
         """Add the function."""
@@ -65,10 +69,7 @@ class EntryWriter(FunctionWriter):
         # All objects, and the results that are made here: a list, or null where the caller brought them.
         table = self.alloca(8 * max(total, 1))
         self._require_count()
-        given = self._given()
-        self._check_arrays(given, 0)
-        self._check_sizes()
-        results = self._results(table)
+        given, results = self._prepare(table)
         made = [self._field("ptr", table, 8 * i) for i in range(self.inputs, total)]
         data = [self._field("ptr", obj, array_layout().data) for obj in given + made]
         if not self.apart:
@@ -98,6 +99,13 @@ class EntryWriter(FunctionWriter):
             self._require(f"or i1 {self.make}, {brought}")
         else:
             self._require(f"and i1 {self.make}, true")
+
+    def _prepare(self, table: str) -> tuple[list[str], str]:
+        """The arrays of the inputs, held to their types, and what the call will return."""
+        given = self._given()
+        self._check_arrays(given, 0)
+        self._check_sizes()
+        return given, self._results(table)
 
     def _given(self) -> list[str]:
         """The objects of the inputs."""
@@ -237,8 +245,9 @@ class EntryWriter(FunctionWriter):
     def _outside(self, kind: str, name: str, *arguments: str) -> str:
         return f"call {kind} {self._host(name)}({', '.join(arguments)})"
 
-    def _require(self, condition: str, otherwise: str = "mismatch") -> None:
+    def _require(self, condition: str, otherwise: str = "") -> None:
         """Go on only if the condition holds."""
+        otherwise = otherwise or self.otherwise
         following = self.fresh("ok")
         name = self.emit(condition)
         self.line(f"br i1 {name}, label %{following}, label %{otherwise}")
@@ -248,7 +257,8 @@ class EntryWriter(FunctionWriter):
         """Hold the arguments from number ``first`` on to their types."""
         end = first + len(objects)
         if array_table.is_wanted(self.types):
-            self._require(f"call i1 {array_table.NAME}(ptr %args, i64 {first}, i64 {end})")
+            table = f"ptr {self.objects}"
+            self._require(f"call i1 {array_table.NAME}({table}, i64 {first}, i64 {end})")
             return
         for i, obj in enumerate(objects):
             self._check_array(obj, first + i)

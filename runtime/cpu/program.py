@@ -12,7 +12,7 @@ from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.image import link
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
 from tapec.runtime.cpu.shared_object import shared_object
-from tapec.runtime.cpu.work import takes_long
+from tapec.runtime.cpu.work import is_short, takes_long
 from tapec.runtime.executable import Executable, Signature
 
 
@@ -23,16 +23,17 @@ def compile_program(
     cache: Cache | None = None,
     key: str | None = None,
     apart: bool = False,
-    boxed: bool = False,
+    boxed: int | None = None,
     opt: int = 1,
     debug: Path | None = None,
 ) -> Executable:
     """Compile a module for this process.
 
-    ``boxed``: callers deal in boxes, so a small program gets an entry for them. ``apart`` is a promise of every caller:
-    no array overlaps one that is updated. It saves a comparison of each with each, in code and at every call. ``opt``
-    is LLVM's level, 0 to 3. On systems without a thread pool (`threads.is_available`) parallel loops run on the calling
-    thread. With ``debug``, a folder, the program is a shared object there, with the user's lines for gdb and perf.
+    ``boxed``: callers deal in boxes, so a short program gets an entry for them; so many inputs come first that are in
+    no holders. ``apart`` is a promise of every caller: no array overlaps one that is updated. It saves a comparison of
+    each with each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool
+    (`threads.is_available`) parallel loops run on the calling thread. With ``debug``, a folder, the program is a shared
+    object there, with the user's lines for gdb and perf.
     """
     threads = usable_threads(threads)
     if debug is not None:
@@ -77,17 +78,18 @@ def write_text(
     *,
     threads: int = 1,
     apart: bool = False,
-    boxed: bool = False,
+    boxed: int | None = None,
     lines: bool = False,
 ) -> tuple[str, list[str]]:
     """The LLVM text of a module, and what it needs from this process; ``lines``: with a line table."""
     writer = ModuleWriter(module, threads=threads, lines=lines)
-    long = takes_long(module)
-    entry = EntryWriter(writer, module.entry, release_gil=long, apart=apart)
+    entry = EntryWriter(writer, module.entry, release_gil=takes_long(module), apart=apart)
     entry.write()
     entry.write_support()
-    if boxed and not long and boxed_entry.is_possible(module.entry):
-        boxed_entry.BoxedEntryWriter(writer, module.entry, release_gil=False, apart=apart).write()
+    if boxed is not None and is_short(module) and boxed_entry.is_possible(module.entry):
+        quick = boxed_entry.BoxedEntryWriter(writer, module.entry, arguments=boxed, apart=apart)
+        quick.write()
+        quick.write_support()
     return writer.write(), writer.host
 
 

@@ -7,14 +7,26 @@ from tapec.ir.ops import loop
 
 #: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
 LONG_WORK = 200_000
+#: Up to so many, nobody minds if they wait for it: some 100 microseconds, where Python itself switches every 5000.
+SHORT_WORK = 4_000_000
 #: Turns of a loop whose length is not known.
 _UNKNOWN = 1000
 
 
 def takes_long(module: Module) -> bool:
     """Whether other threads should have the interpreter meanwhile: there is much to do, or nobody knows how much."""
+    return not _takes_at_most(module, LONG_WORK)
+
+
+def is_short(module: Module) -> bool:
+    """Whether a caller may keep the interpreter from others meanwhile, if that spares it something."""
+    return _takes_at_most(module, SHORT_WORK)
+
+
+def _takes_at_most(module: Module, most: int) -> bool:
     loops = (op for op in module.entry.walk() if isinstance(op.defn, loop.For | loop.While))
-    return any(_turns(op) is None for op in loops) or work(module.entry.block, module) > LONG_WORK
+    known = all(_turns(op) is not None for op in loops)
+    return known and work(module.entry.block, module) <= most
 
 
 def work(block: Block, module: Module) -> int:

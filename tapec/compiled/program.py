@@ -124,10 +124,10 @@ class Program:
         self._prepare(trace)
 
     def _compiled(self, owner: CompiledFunction[Any, Any]) -> Executable:
-        """The program to call: with Tensors, too, unless it has to take Variables' arrays itself."""
+        """The program to call."""
         if not owner.jit:
             return evaluated_module(self.module)
-        boxed = not any(isinstance(c, Variable) for c in self.captures)
+        boxed = len(self.module.entry.args) - len(self.captures)
         return compile_module(self.module, boxed=boxed, engine=owner.engine)
 
     def at(self, sizes: Mapping[str, int]) -> Program:
@@ -213,22 +213,18 @@ class Program:
 
         It does not look for tapes or inspectors.
         """
-        native, captures = self.executable.call_boxed, self.captures
-        if (
-            native is None
-            or self._access is not None
-            or self._has_effects
-            or self.recipe is not None
-        ):
+        native, captures, access = self.executable.call_boxed, self.captures, self._access
+        if native is None or self._has_effects or self.recipe is not None:
             return None
         if self.is_unconditional and self._is_single and not captures:
             return native
-        if not all(isinstance(c, EagerTensor | np.ndarray) for c in captures):
+        if not all(isinstance(c, EagerTensor | np.ndarray | Variable) for c in captures):
             return None
 
         def quick(*args: Any) -> Any:
-            if not self.state.holds():
+            if not self.state.holds() or not (access is None or access.is_free()):
                 return NotImplemented
+            # From here to the end of the program this thread keeps the interpreter, so the step is atomic.
             results = native(*args, *captures)
             if self._is_single or results is NotImplemented:
                 return results
