@@ -129,7 +129,8 @@ class Op:
     differentiable: ClassVar[bool] = True
     #: What to do where it has none, for explanations.
     no_derivative: ClassVar[str] = ""
-    #: Native code gives its results to the bit and saves many calls of NumPy: eager code that repeats it may use that.
+    #: Native code gives the results of `exact` to the bit and saves many calls of NumPy: eager code that repeats it may
+    #: use that.
     repeats_natively: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -170,6 +171,14 @@ class Op:
     def kernel(self, **attrs: Any) -> Callable[..., Any]:
         """`evaluate` with these attributes, a function of the arrays alone: made once where it is called often."""
         return partial(self.evaluate, **attrs) if attrs else self.evaluate
+
+    def exact(self, b: Builder, *operands: Any, **attrs: Any) -> Sequence[Value]:
+        """What native code gives to the bit: the operation, or what NumPy's `rest` makes it of."""
+        return (b.emit(self, *operands, **attrs),)
+
+    def rest(self, *arrays: Any, **attrs: Any) -> Any:
+        """The result from arrays of `exact`, which may be written to."""
+        return arrays[0]
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """Cotangents of the operands from those of the results (None where a result has none).

@@ -1,6 +1,7 @@
 """Single operations that eager code repeats, as native programs.
 
-Where native code gives NumPy's results to the bit, nobody can tell which of both ran. So an operation that takes many
+Where native code gives NumPy's results to the bit, nobody can tell which of both ran: NumPy does what it would not. So
+an operation that takes many
 calls of NumPy, as random numbers do, becomes a program of its own once NumPy has taken about as long over it as a
 compiler would: until then neither LLVM nor the passes are loaded, and nobody waits more than twice as long as was
 necessary. `config.native_turn` holds here too: native code never runs before that turn, and of 0 never at all.
@@ -9,6 +10,8 @@ necessary. `config.native_turn` holds here too: native code never runs before th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from tapec import config
@@ -36,6 +39,7 @@ class _Repeated:
         self._inputs = tuple(inputs)
         self._attrs = attrs
         self._numpy = defn.kernel(**attrs)
+        self._rest: Callable[..., Any] = partial(defn.rest, **attrs)
         self._native: Callable[..., list[Any]] | None = None
         self._turns = self._work = 0
 
@@ -51,7 +55,7 @@ class _Repeated:
                 self._work += _WORK_OF_CALL + result.size
                 return result
             native = self._native = self._compiled()
-        return native(*arrays)[0]
+        return self._rest(*native(*arrays))
 
     def _compiled(self) -> Callable[..., list[Any]]:
         """The native program; NumPy's function in its form where there is none."""
@@ -61,8 +65,9 @@ class _Repeated:
         function = Function(self._defn.name)
         operands = [function.block.add_arg(type) for type in self._inputs]
         builder = Builder(function.block)
-        builder.emit("return", builder.emit(self._defn, *operands, **self._attrs))
+        builder.emit("return", *self._defn.exact(builder, *operands, **self._attrs))
         try:
             return compile_module(Module([function]))
         except TargetError:
-            return lambda *arrays: [self._numpy(*arrays)]
+            self._rest = itemgetter(0)
+            return lambda *arrays: [[self._numpy(*arrays)]]

@@ -16,7 +16,8 @@ from tapec.ir.types import BF16, F16, F32, F64, U32, U64, DType, TensorType
 from tapec.signatures import Signature
 
 KEY = TensorType(U64, (2,))
-DTYPES = {"random_uniform": (F16, BF16, F32, F64), "random_bits": (U32, U64)}
+FLOATS = (F16, BF16, F32, F64)
+DTYPES = {"random_uniform": FLOATS, "random_normal": FLOATS, "random_bits": (U32, U64)}
 TYPES = [(name, dtype) for name, dtypes in DTYPES.items() for dtype in dtypes]
 
 

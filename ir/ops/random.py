@@ -116,6 +116,11 @@ def fraction(k: Kernel, high: Any, low: Any, dtype: DType, *, positive: bool = F
     return k.mul(number, k.constant(2.0**-bits, dtype))
 
 
+def _turned(words: Words, half: int) -> Words:
+    """The words, from the first half of a block on or from the second."""
+    return words[2:] + words[:2] if half else words
+
+
 class RandomOp(Op):
     """Numbers of the given type from a key u64[2]; keys u64[n,2] make n results in one."""
 
@@ -145,15 +150,15 @@ class RandomOp(Op):
 
     def kernel(self, **attrs: Any) -> Callable[..., Any]:
         """The same for one type."""
-        return partial(self._numbers, attrs["type"])
+        return partial(self._numbers, attrs["type"], attrs.get("half", 0))
 
-    def _numbers(self, target: TensorType, key: Any) -> Any:
+    def _numbers(self, target: TensorType, half: int, key: Any) -> Any:
         seed, counter = key[..., :1], key[..., 1:]
         count = prod(target.static_shape[key.ndim - 1 :])
         values = np.empty((*key.shape[:-1], count), target.dtype.numpy)
         for start in range(0, count, _PIECE):
             index = np.arange(start, min(start + _PIECE, count), dtype=np.uint64)
-            words = philox_blocks(seed, counter, index)
+            words = _turned(philox_blocks(seed, counter, index), half)
             values[..., start : start + _PIECE] = self.draw(QUIET_ARRAYS, words, target.dtype)
         return values.reshape(target.static_shape)
 
@@ -162,7 +167,8 @@ class RandomOp(Op):
     ) -> Any:
         """Every key makes its own result."""
         (keys,), target = operands, attrs["type"]
-        return b.emit(self, keys, type=target.with_shape((keys.tensor.shape[0], *target.shape)))
+        attrs["type"] = target.with_shape((keys.tensor.shape[0], *target.shape))
+        return b.emit(self, keys, **attrs)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
         """The block is numbered by the position within the result of its key."""
@@ -172,7 +178,7 @@ class RandomOp(Op):
         for place, extent in zip(i[lead:], target.shape[lead:], strict=True):
             position = position * extent + place
         seed, counter = key[(*i[:lead], 0)], key[(*i[:lead], 1)]
-        words = philox(k, seed, counter, k.number(position, U64))
+        words = _turned(philox(k, seed, counter, k.number(position, U64)), attrs.get("half", 0))
         result: Value = self.draw(k, words, target.dtype)
         return result
 
@@ -201,7 +207,10 @@ class RandomBits(RandomOp):
 
 
 class RandomUniform(RandomOp):
-    """Floats uniform in ``[0, 1)``, multiples of the spacing just below 1."""
+    """Floats uniform in ``[0, 1)``, multiples of the spacing just below 1.
+
+    ``half``: 1 takes the other half of each block.
+    """
 
     name = "random_uniform"
     repeats_natively = True
@@ -209,6 +218,11 @@ class RandomUniform(RandomOp):
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
         """The top bits of the first word, or of the first two."""
         return fraction(k, words[0], words[1], dtype)
+
+    def samples(self) -> Iterator[Sample]:
+        """The other half, too."""
+        yield from super().samples()
+        yield Sample((TensorType(U64, (2,)),), {"type": TensorType(F64, (2, 3)), "half": 1})
 
 
 class RandomNormal(RandomOp):
@@ -218,12 +232,35 @@ class RandomNormal(RandomOp):
     """
 
     name = "random_normal"
+    repeats_natively = True
+
+    def exact(self, b: Builder, *operands: Any, **attrs: Any) -> Sequence[Value]:
+        """The two uniform numbers."""
+        kind = attrs["type"].with_dtype(_working(attrs["type"].dtype))
+        return [b.random_uniform(*operands, type=kind, half=half) for half in (0, 1)]
+
+    def rest(self, *arrays: Any, **attrs: Any) -> Any:
+        """The operations of `draw` in its order, in place."""
+        (u, v), dtype = arrays, attrs["type"].dtype
+        number = _working(dtype).numpy.type
+        u += number(2.0 ** -_PRECISION[_working(dtype)])
+        np.log(u, out=u)
+        u *= number(-2)
+        np.sqrt(u, out=u)
+        v *= number(2 * pi)
+        np.cos(v, out=v)
+        u *= v
+        return u.astype(dtype.numpy, copy=False)
 
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
         """``sqrt(-2 log u) * cos(2 pi v)``; half precision is computed in single."""
-        working = dtype if dtype == F64 else F32
+        working = _working(dtype)
         u = fraction(k, words[0], words[1], working, positive=True)
         v = fraction(k, words[2], words[3], working)
         radius = k.sqrt(k.mul(k.constant(-2, working), k.log(u)))
         number = k.mul(radius, k.cos(k.mul(k.constant(2 * pi, working), v)))
         return number if dtype == working else k.cast(number, dtype=dtype)
+
+
+def _working(dtype: DType) -> DType:
+    return dtype if dtype == F64 else F32
