@@ -188,7 +188,7 @@ class Outer(Form):
             sums = []
             totals = iter(carried)
             for r in range(height):
-                x = self.left(origin + r, depth)
+                x = self.left(origin + r, depth, lanes=tiling.lanes)
                 sums += [self.multiply_add(x, y, next(totals)) for y in vectors]
             return sums
 

@@ -82,9 +82,15 @@ class Form:
         pair = (column, row) if self.tiling.swapped else (row, column)
         return (*self._batch, *pair, *depth)
 
-    def left(self, row: DimLike, depth: Index, column: DimLike = 0) -> Value:
-        """An element of the left operand; columns share it if the problem is separable."""
-        return self._widened(self._left[self._left_map(self.index(row, column, depth))])
+    def left(self, row: DimLike, depth: Index, column: DimLike = 0, *, lanes: int = 1) -> Value:
+        """An element of the left operand; columns share it if the problem is separable.
+
+        One that is to be spread over ``lanes`` may be so already: that is less work than to widen one alone.
+        """
+        value = self._left[self._left_map(self.index(row, column, depth))]
+        if lanes > 1 and self.sum_dtype != self.dtype:
+            value = self.k.pure(OPS["splat"], value, lanes=lanes)
+        return self._widened(value)
 
     def right(self, column: DimLike, depth: Index, row: DimLike = 0) -> Value:
         """An element of the right operand; rows share it if the problem is separable."""

@@ -77,6 +77,11 @@ class Problem:
     swapped: bool = False
 
     @property
+    def small(self) -> bool:
+        """Whether elements are floats of 16 bits, which are widened before they are multiplied."""
+        return self.dtype.kind == "float" and self.dtype.bits < 32
+
+    @property
     def apart(self) -> bool:
         """Whether results that are neighbours along columns are none in memory: they are written one by one."""
         return self.swapped and self.rows != 1
@@ -216,7 +221,7 @@ def candidates(
     if problem.columns == 1 and problem.rows != 1:
         problem = describe(contraction, left, right, swapped=True)
     real = problem.dtype.kind != "complex"
-    if problem.dtype.kind == "float" and problem.dtype.bits < 32:
+    if problem.small:
         lanes = max(lanes // 2, 1)  # as many as sums in 32 bits fill a register
     lanes = min(lanes, MOST_LANES)
     found: list[tuple[float, Tiling]] = []
@@ -276,7 +281,8 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
     turns = _ceil(size(problem.rows), tall)
     tiles = turns * _ceil(size(problem.columns), wide * tiling.lanes)
     depth = prod(map(size, problem.depth))
-    loads = tall + wide
+    widen = problem.small
+    loads = tall * (1 + widen) + wide * (1 + (widen and not tiling.pack))
     if _lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
         loads *= 3
     panel = depth * wide * tiling.lanes * problem.dtype.bytes
@@ -355,9 +361,12 @@ def _packs(problem: Problem, lanes: int, vectors: int) -> bool | None:
     """Whether the right operand is copied into panels; None if it had to be and cannot."""
     depth = prod(problem.depth)
     bytes = problem.dtype.bytes
-    fits = isinstance(depth, int) and depth * vectors * lanes * bytes <= PANEL_LIMIT
+    kept = 2 * bytes if problem.small else bytes
+    fits = isinstance(depth, int) and depth * vectors * lanes * kept <= PANEL_LIMIT
     if problem.right[0] != 1 and lanes > 1:
         return True if fits else None
+    if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
+        return True  # each element is widened once, not once for each tile
     distance = (problem.right[1] or 0) * bytes * size(depth)
     return fits and lanes > 1 and distance >= PACK_DISTANCE and _packed_rows(problem) >= 64
 

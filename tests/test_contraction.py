@@ -400,6 +400,9 @@ def test_tiles_fit_into_registers() -> None:
         # Matrix times vector: the result is a row as well as a column.
         (Case(128, 1, 256), {"form": "dot", "swapped": True}),
         (Case(256, 1, 128, True), {"form": "outer", "swapped": True, "pack": False}),
+        # Floats of 16 bits are widened once, and few rows are widened at every turn.
+        (Case(256, 256, 256, dtype=F16), {"form": "outer", "pack": True}),
+        (Case(8, 256, 256, dtype=BF16), {"form": "outer", "pack": False}),
         (Case(32, 2, 64), {"form": "dot", "swapped": False, "pack": True}),
         (Case(32, 64, 64), {"form": "outer", "lanes": 16, "parallel": ""}),
         (Case(64, 64, 32, batch=(32,)), {"parallel": "batch"}),
