@@ -100,11 +100,13 @@ def compile_module(
             return compile_loops(loops, target=target)
     kept, threads = cache(), config.threads()
     observers = _observers()
-    debug = config.debug_folder()
+    debug, perf = config.debug_folder(), config.perf()
     options: dict[str, Any] = {"boxed": boxed} if debug is None else {"debug": debug}
+    if perf is not None and debug is None:
+        options["perf"] = perf
     with _compiling:
         key = None
-        if kept is not None and not observers and debug is None:
+        if kept is not None and not observers and debug is None and perf is None:
             text = print_module(module, full_constants=True)
             key = "\n".join([text, _text(pipeline), f"boxed={boxed}", version()])
             found = find_program(key, threads=threads, cache=kept)

@@ -66,6 +66,12 @@ class Code:
             release = self._mapped.address(RELEASE)
             self._release = ctypes.PYFUNCTYPE(None)(release)
 
+    @property
+    def base(self) -> int:
+        """Where its image begins, which no file holds."""
+        assert isinstance(self._mapped, Mapped)
+        return self._mapped.base
+
     def times(self) -> np.ndarray[Any, Any] | None:
         """The table of `tapec.runtime.cpu.clock` itself, i64[kernels, 2], if the program keeps the time."""
         if not self._keeps_time:

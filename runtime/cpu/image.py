@@ -14,6 +14,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tapec.ir.errors import TargetError
 
@@ -21,6 +22,7 @@ from tapec.ir.errors import TargetError
 PAGES = {62: 4096, 183: 65536}
 _ALLOCATED, _WRITABLE = 2, 1  # section flags
 _NOBITS, _RELA, _SYMTAB = 8, 4, 2  # section types
+_FUNCTION = 2  # type of a symbol
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,15 @@ class Section:
     address: int = -1
 
 
+class Symbol(NamedTuple):
+    """A function of the object: its name, its place in the image, its bytes, whether it is not exported."""
+
+    name: str
+    address: int
+    size: int
+    is_local: bool
+
+
 @dataclass
 class Linker:
     """One object, linked: its sections have places in ``memory``."""
@@ -95,6 +106,20 @@ class Linker:
         name = self.data[start : self.data.index(b"\0", start)].decode()
         here = 0 < entry[3] < len(self.sections) and self.sections[entry[3]].address >= 0
         return name, self.sections[entry[3]].address + entry[4] if here else -1
+
+    def functions(self) -> list[Symbol]:
+        """Every function, those that are not exported among them."""
+        found = []
+        for table in self.sections:
+            if table.kind == _SYMTAB:
+                for i in range(table.size // 24):
+                    name, address = self.symbol(table, i)
+                    _, info, _, _, _, size = struct.unpack_from(
+                        "<IBBHQQ", self.data, table.offset + 24 * i
+                    )
+                    if address >= 0 and info & 15 == _FUNCTION:
+                        found.append(Symbol(name, address, size, i < table.info))
+        return found
 
     def exports(self) -> dict[str, int]:
         """Every global symbol with a place."""

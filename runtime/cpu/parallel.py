@@ -41,9 +41,9 @@ def outline(k: KernelWriter, op: Operation) -> None:
     for i, (kind, name) in enumerate(fields):
         place = k.pure(f"getelementptr {record}, ptr {context}, i64 0, i32 {i}", context)
         k.line(f"store {kind} {name}, ptr {place}")
-    number = k.writer.next_body()
+    number = f"{k.function.name}.{k.writer.next_body()}"
     run = k.emit(f"load ptr, ptr {k.writer.host_slot(RUN)}")
-    k.line(f"call void {run}(ptr @task.{number}, ptr {context}, i64 {k.writer.threads})")
+    k.line(f'call void {run}(ptr @"task.{number}", ptr {context}, i64 {k.writer.threads})')
     _write_body(k, op, captured, symbols, number)
     k.writer.add_function(_task(number, record, [kind for kind, _ in fields], op))
 
@@ -56,7 +56,7 @@ def _bytes(value: Value) -> int:
 
 
 def _write_body(
-    k: KernelWriter, op: Operation, captured: Sequence[Value], symbols: Sequence[str], number: int
+    k: KernelWriter, op: Operation, captured: Sequence[Value], symbols: Sequence[str], number: str
 ) -> None:
     """The loop itself, over a part of the range."""
     body = type(k)(k.writer, k.function)
@@ -72,11 +72,11 @@ def _write_body(
         arguments.append(f"{spelling.register(value.type)}{alias} %captured{i}")
     body.plain_loop(op, Affine((("%low", 1),)), Affine((("%high", 1),)), ())
     body.line("ret void")
-    header = f"define internal void @body.{number}({', '.join(arguments)}) noinline #0"
+    header = f'define internal void @"body.{number}"({", ".join(arguments)}) noinline #0'
     k.writer.add_function(body.text(header))
 
 
-def _task(number: int, record: str, kinds: Sequence[str], op: Operation) -> str:
+def _task(number: str, record: str, kinds: Sequence[str], op: Operation) -> str:
     """``task(context, thread, threads)``: find this thread's part of the range and run the body on it."""
     step = op.attrs.get("step", 1)
     lines, arguments = [], []
@@ -97,10 +97,10 @@ def _task(number: int, record: str, kinds: Sequence[str], op: Operation) -> str:
         "%low = add i64 %f0, %start",
         "%end = add i64 %low, %stride",
         "%high = call i64 @llvm.smin.i64(i64 %end, i64 %f1)",
-        f"call void @body.{number}({', '.join(arguments)})",
+        f'call void @"body.{number}"({", ".join(arguments)})',
         "ret void",
     ]
-    header = f"define internal void @task.{number}(ptr %context, i64 %thread, i64 %threads) #0"
+    header = f'define internal void @"task.{number}"(ptr %context, i64 %thread, i64 %threads) #0'
     return f"{header} {{\n  " + "\n  ".join(lines) + "\n}\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tapec.ir.core import Module
@@ -9,7 +10,7 @@ from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import boxed_entry
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entry import EntryWriter
-from tapec.runtime.cpu.image import link
+from tapec.runtime.cpu.image import link, linked
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
 from tapec.runtime.cpu.shared_object import shared_object
 from tapec.runtime.cpu.work import is_short, takes_long
@@ -26,6 +27,7 @@ def compile_program(
     boxed: int | None = None,
     opt: int = 1,
     debug: Path | None = None,
+    perf: str | None = None,
 ) -> Executable:
     """Compile a module for this process.
 
@@ -34,12 +36,15 @@ def compile_program(
     each with each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool
     (`threads.is_available`) parallel loops run on the calling thread. With ``debug``, a folder, the program is a shared
     object there, with the user's lines for gdb and perf.
+    With ``perf``, a form of `tapec.runtime.cpu.perf`, its functions are written down for perf, and no cache is used.
     """
     threads = usable_threads(threads)
     if debug is not None:
         return _compile_with_lines(module, debug, threads, cache, apart=apart, opt=opt)
     text, host = write_text(module, threads=threads, apart=apart, boxed=boxed)
     signature = Signature.of(module)
+    if perf is not None:
+        return _compile_for_perf(text, host, signature, threads, cache, perf=perf, opt=opt)
     # The text alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
     source = "\n".join([text, *host, signature.to_json()]) if key is None else key
     name = program_key(source, threads, opt)
@@ -64,13 +69,40 @@ def _compile_with_lines(
     signature = Signature.of(module)
     data = host_compiler(opt).compile(text)
 
-    def rename(name: str) -> str:
-        return name.replace("kernel.", f"{signature.name}.", 1).replace(
-            ENTRY[1:], signature.name, 1
-        )
-
-    path = keep(folder, signature.name, shared_object(data, rename))
+    path = keep(folder, signature.name, shared_object(data, _renamed(signature)))
     return start(link(data), host, signature, threads, cache, path)
+
+
+def _compile_for_perf(
+    text: str,
+    host: list[str],
+    signature: Signature,
+    threads: int,
+    cache: Cache | None,
+    *,
+    perf: str,
+    opt: int,
+) -> Executable:
+    """A program of whose functions perf knows the names."""
+    from tapec.runtime.cpu.jit import host_compiler  # as above
+    from tapec.runtime.cpu.perf import tell  # rarely asked for
+
+    linker = linked(host_compiler(opt).compile(text))
+    program = start(linker.image(), host, signature, threads, cache)
+    tell(perf, program.call_raw.__self__.base, linker, _renamed(signature))  # type: ignore[attr-defined]
+    return program
+
+
+def _renamed(signature: Signature) -> Callable[[str], str]:
+    """Functions as people are told of them: after the program."""
+
+    def rename(name: str) -> str:
+        kind, _, rest = name.partition(".")
+        if kind in ("kernel", "body", "task"):
+            return f"{signature.name}.{rest}"
+        return name.replace(ENTRY[1:], signature.name, 1)
+
+    return rename
 
 
 def write_text(

@@ -8,7 +8,7 @@ and what the loader needs, on pages of their own the image (`tapec.runtime.cpu.i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tapec.ir.errors import TargetError
@@ -36,13 +36,6 @@ class _Part(NamedTuple):
     link: str = ""
     entry: int = 0
     info: int = 0
-
-
-class _Symbol(NamedTuple):
-    name: str
-    address: int
-    size: int
-    is_local: bool
 
 
 def shared_object(data: bytes, rename: Callable[[str], str] = str) -> bytes:
@@ -152,32 +145,17 @@ class _Writer:
             if section.name.startswith(".debug_") and section.kind == _PROGBITS:
                 self._add(section.name, _PROGBITS, self._debug(section))
         symbols, strings, count = bytearray(24), bytearray(b"\0"), 1
-        found = sorted(self._symbols(), key=lambda s: not s.is_local)
+        found = sorted(self.linker.functions(), key=lambda s: not s.is_local)
         text = next(i for i, part in enumerate(self.parts) if part.name == ".text")
         for symbol in found:
             info = _FUNCTION | (0 if symbol.is_local else 0x10)
             symbols += struct.pack(
-                "<IBBHQQ", len(strings), info, 0, text, symbol.address, symbol.size
+                "<IBBHQQ", len(strings), info, 0, text, self.base + symbol.address, symbol.size
             )
             strings += self.rename(symbol.name).encode() + b"\0"
             count += symbol.is_local
         self._add(".symtab", _SYMTAB, bytes(symbols), link=".strtab", entry=24, info=count)
         self._add(".strtab", _STRTAB, bytes(strings))
-
-    def _symbols(self) -> Sequence[_Symbol]:
-        """The functions of the object."""
-        found = []
-        linker = self.linker
-        for table in linker.sections:
-            if table.kind == _SYMTAB:
-                for i in range(table.size // 24):
-                    name, address = linker.symbol(table, i)
-                    _, info, _, _, _, size = struct.unpack_from(
-                        "<IBBHQQ", linker.data, table.offset + 24 * i
-                    )
-                    if address >= 0 and info & 15 == _FUNCTION:
-                        found.append(_Symbol(name, self.base + address, size, i < table.info))
-        return found
 
     def _debug(self, section: Section) -> bytes:
         """A section for tools, with the addresses that it speaks of."""

@@ -274,6 +274,9 @@ class FunctionWriter:
             text = f"{buffer.type.dtype.code}_bits({text})"
         self.line(f"{self.place(buffer, indices)} = {text}")
 
+    def prefetch(self, op: Operation) -> None:
+        """Nothing: it computes nothing, and Python has no word for it."""
+
     def alloc(self, op: Operation) -> None:
         """Scratch."""
         kind = _buffer(op.result)
@@ -414,6 +417,7 @@ _RULES: Mapping[type[Op], Callable[[FunctionWriter, Operation], None]] = {
     loop.If: FunctionWriter.if_op,
     loop.Load: FunctionWriter.load,
     loop.Store: FunctionWriter.store,
+    loop.Prefetch: FunctionWriter.prefetch,
     loop.Alloc: FunctionWriter.alloc,
     loop.View: FunctionWriter.view,
     loop.Launch: FunctionWriter.launch,

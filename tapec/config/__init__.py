@@ -71,7 +71,13 @@ _DEBUG = Setting(
     "1: compiled code has the lines of its source, for gdb and perf; else a folder for it",
 )
 
-settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _POISON, _DUMP, _NATIVE, _EAGER, _DEBUG)
+_PERF = Setting(
+    "TAPEC_PERF",
+    "",
+    "map: perf gets the names of compiled functions; jitdump: their code, too; see docs/compile.md",
+)
+
+settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _POISON, _DUMP, _NATIVE, _EAGER, _DEBUG, _PERF)
 
 if _EAGER.value not in ("", "0"):
     run_functions_eagerly(True)
@@ -133,6 +139,11 @@ def debug_folder() -> Path | None:
     import tempfile  # slow to import, and rarely needed
 
     return Path(tempfile.gettempdir()) / f"tapec-debug-{os.getuid()}"
+
+
+def perf() -> str | None:
+    """In which form Linux's perf is told of compiled functions; None if it is not."""
+    return None if _PERF.value in ("", "0") else _PERF.value
 
 
 def breakpoints_off() -> bool:
