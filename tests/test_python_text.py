@@ -12,12 +12,14 @@ from sampling import tensor_ops
 import tapec
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
-from tapec.ir.op import Elementwise, Op
+from tapec.ir.op import OPS, Elementwise, Op
+from tapec.ir.ops import loop
+from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.types import BF16, F16
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.python_text import primitives
 from tapec.runtime.python_text.program import executable
-from tapec.runtime.python_text.writer import write_python
+from tapec.runtime.python_text.writer import _RULES, write_python
 
 LOWER = parse_pipeline("pairs,fuse,schedule{vector-bytes=0,masked=false},plan,lower")
 
@@ -102,6 +104,15 @@ def test_names_of_python_are_no_names_of_values() -> None:
     x = np.linspace(0, 1, 5)
     found = tapec.compile(step, engine="numba")(x, x, x)
     np.testing.assert_allclose(found.numpy(), np.exp(x) + x * x)
+
+
+def test_every_operation_of_the_loop_level_has_text() -> None:
+    """Those of vectors and those around kernels of users apart."""
+    vectors = {loop.LoadAt, loop.Splat, loop.Lanes, loop.ReduceLanes, loop.Shuffle}
+    left_out = vectors | {CallForeign, ForeignScalar}
+    own = [defn for defn in OPS.values() if defn.levels == {"loop"} and not defn.terminator]
+    assert len(own) > 10
+    assert {type(defn) for defn in own} - set(_RULES) <= left_out
 
 
 def test_vectors_are_refused_by_name() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tapec.alignment import aligned_copy
 from tapec.autograph import conversion
 from tapec.claims import Access
 from tapec.compiled.boxes import deal_in_tensors
@@ -312,7 +313,7 @@ class Program:
         def take() -> list[Array]:
             held = [_captured_array(captured, False) for captured in captures]
             return [
-                a.copy() if isinstance(c, Variable) else a
+                aligned_copy(a) if isinstance(c, Variable) else a
                 for c, a in zip(captures, held, strict=True)
             ]
 
