@@ -114,10 +114,22 @@ class BoxedEntryWriter(EntryWriter):
         return box
 
     def _write_failures(self, results: str) -> None:
-        super()._write_failures(results)
-        self.label("unfit")
-        self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+        """What fails before anything was done is for the general way, which says why; the rest are errors."""
+        self.label("mismatch")
+        self._write_mismatch()
+        for label in ("unfit", "apart", "nomemory"):
+            self.label(label)
+            self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+            self.line("br label %mismatch")
+        self.label("drop")
+        self.line(self._outside("void", "python:Py_DecRef", f"ptr {self._listed}"))
+        self.line("br label %failed")
+        self.label("failed")
+        self.line(self._outside("void", "python:PyErr_Clear"))
         self.line("br label %mismatch")
+        self.label("stopped")
+        self.line(self._outside("void", "python:Py_DecRef", f"ptr {results}"))
+        self.line("ret ptr null")
 
     def _write_mismatch(self) -> None:
         """Say that the call is for others."""

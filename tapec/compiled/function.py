@@ -261,9 +261,8 @@ class CompiledFunction(Generic[P, R]):
         variants = self._shelves.find(key, objects)
         found = None if variants is None else variants.find(numbers)
         if found is not None and len(found[0].pattern) == len(args) == len(key):
-            self._quick = found[
-                0
-            ].quick  # all arguments are tensors: the next ones may be like these
+            # All arguments are tensors: the next ones may be like these.
+            self._quick = found[0].quick
         return found
 
     def _call(self, args: Any, kwargs: Any) -> Any:

@@ -206,6 +206,8 @@ class Program:
         self._has_effects = bool(self.effects)
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
+        #: The program as it takes Tensors and Variables and makes Tensors, if it can and leaves nothing else to do.
+        self._boxed = None if self._has_effects else self.executable.call_boxed
         #: The program as a call of Tensors alone may run it, with all that a call has to look at; see `_quick_way`.
         self.quick = self._quick_way()
 
@@ -214,24 +216,27 @@ class Program:
 
         It does not look for tapes or inspectors.
         """
-        native, captures, access = self.executable.call_boxed, self.captures, self._access
-        if native is None or self._has_effects or self.recipe is not None:
+        native, captures = self._boxed, self.captures
+        if native is None or self.recipe is not None:
             return None
         if self.is_unconditional and self._is_single and not captures:
             return native
-        if not all(isinstance(c, EagerTensor | np.ndarray | Variable) for c in captures):
-            return None
 
         def quick(*args: Any) -> Any:
-            if not self.state.holds() or not (access is None or access.is_free()):
-                return NotImplemented
-            # From here to the end of the program this thread keeps the interpreter, so the step is atomic.
-            results = native(*args, *captures)
-            if self._is_single or results is NotImplemented:
-                return results
-            return self._wrap(results if type(results) is list else [results])
+            return self._natively(args, captures) if self.state.holds() else NotImplemented
 
         return quick
+
+    def _natively(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
+        """The results, without Python between the Tensors and the kernels; NotImplemented where that cannot be."""
+        assert self._boxed is not None
+        if self._access is not None and not self._access.is_free():
+            return NotImplemented
+        # From here to the end of the program this thread keeps the interpreter, so the step is atomic.
+        results = self._boxed(*inputs, *captures)
+        if self._is_single or results is NotImplemented:
+            return results
+        return self._wrap(results if type(results) is list else [results])
 
     def refusal(self, numbers: Sequence[Any]) -> list[Change]:
         """Why `admits` gives None."""
@@ -250,6 +255,10 @@ class Program:
         if self._has_effects or inspectors:
             results = self._execute(inputs, captures)
         else:
+            if self._boxed is not None:
+                made = self._natively(inputs, captures)
+                if made is not NotImplemented:
+                    return made
             try:
                 results = self._call(inputs, captures, self.executable.call_raw)
             except builtins.TypeError as error:

@@ -75,8 +75,10 @@ def _hook_on(thing: Any) -> _Hook | None:
     if isinstance(thing, Variable):
         hook = thing.programs
     else:
-        entries = _entries(thing)
-        hook = None if entries is None else entries.get(ENTRY)
+        try:
+            hook = object.__getattribute__(thing, "__dict__").get(ENTRY)
+        except AttributeError:
+            return None
     return hook if hook is not None and hook.owner is thing else None
 
 
