@@ -106,6 +106,8 @@ class Trace:
         self.ranges: dict[Value, tuple[DimLike, DimLike]] = {}
         #: Whether this is to find out what a loop does, and goes nowhere.
         self.scouts: bool = parent is not None and parent.scouts
+        #: Whether the size of an array was asked for that may grow.
+        self.asks_sizes = False
         #: What the call would read, for Variables that begin with something computed.
         self.call = CallValues()
         #: The numbers that are inputs, while this is a whole program.

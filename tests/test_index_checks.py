@@ -265,19 +265,19 @@ def perhaps_never(x: Any, n: Any) -> Any:
     return array.stack()
 
 
-def asked_for_its_size(x: Any, n: Any) -> Any:
-    array, total = growing(), 0
-    for i in tapec.range(5):
-        array = array.write(i, x[i])
-        total += array.size()
-    return total
-
-
 def taken_apart(x: Any, n: Any) -> Any:
     first = tapec.TensorArray(tapec.float32, size=2, dynamic_size=True)
     return tapec.while_loop(lambda i, _: i < n, lambda i, a: (i + 1, a.unstack(x)), (0, first))[
         1
     ].stack()
+
+
+def in_an_inner_loop(x: Any, n: Any) -> Any:
+    array = growing()
+    for row in x:
+        for _ in tapec.range(n):
+            array = array.write(array.size(), row)
+    return array.stack()
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ def taken_apart(x: Any, n: Any) -> Any:
         in_one_function,
         in_some_turns,
         perhaps_never,
-        asked_for_its_size,
         taken_apart,
+        in_an_inner_loop,
     ],
 )
 def test_growth_that_only_the_run_knows_is_refused(function: Callable[..., Any]) -> None:
@@ -355,12 +355,56 @@ def in_two_loops(x: Any) -> Any:
     return array.stack()
 
 
+def at_the_end(x: Any) -> Any:
+    array = growing().write(0, x[1])
+    for row in x:
+        array = array.write(array.size(), row * 2.0)
+    return array.stack()
+
+
+def until_it_is_long(x: Any) -> Any:
+    array = growing()
+    while array.size() < 4:
+        array = array.write(array.size(), x[array.size()] * 3.0)
+    return array.stack()
+
+
+def asked_for_its_size(x: Any) -> Any:
+    array, total = growing(), 0.0
+    for i in tapec.range(5):
+        array = array.write(i, x[i])
+        total += x[i] * tapec.cast(array.size(), tapec.float32)
+    return array.stack() * total
+
+
+def two_arrays(x: Any) -> Any:
+    one, other = growing(), tapec.TensorArray(tapec.float32, size=2, dynamic_size=True)
+    other = other.write(0, x[0]).write(1, x[1])
+    for i in tapec.range(2, 5):
+        one = one.write(one.size(), x[i] + tapec.cast(other.size(), tapec.float32))
+        other = other.write(i, x[i] + tapec.cast(one.size(), tapec.float32))
+    return tapec.concat([one.stack(), other.stack()], 0)
+
+
+@pytest.mark.parametrize("dynamic", ["auto", True])
+@pytest.mark.parametrize(
+    "function",
+    [at_the_end, until_it_is_long, asked_for_its_size, two_arrays],
+)
+def test_arrays_know_their_size_in_loops(function: Callable[..., Any], dynamic: Any) -> None:
+    same_values_and_slopes(function, dynamic)
+
+
 @pytest.mark.parametrize("dynamic", ["auto", True])
 @pytest.mark.parametrize(
     "function",
     [by_while_loop, at_most, to_a_size, downwards, in_pairs, counted_beside_rows, in_two_loops],
 )
 def test_arrays_grow_as_far_as_counters_go(function: Callable[..., Any], dynamic: Any) -> None:
+    same_values_and_slopes(function, dynamic)
+
+
+def same_values_and_slopes(function: Callable[..., Any], dynamic: Any) -> None:
     def run(x: Any) -> Any:
         with tapec.GradientTape() as tape:
             tape.watch(x)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tapec.errors import TypeError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast, less
+from tapec.functions.arithmetic import add, cast, less, maximum
 from tapec.functions.assertions import require
 from tapec.functions.known import dim_tensor
 from tapec.functions.linear import Linear
@@ -47,6 +47,19 @@ def last_of(at: Tensor) -> DimLike | None:
     return None if ends is None else ends[1]
 
 
+def count_behind(count: Tensor, at: Tensor) -> Tensor:
+    """How many elements there are once one is written at an index, if there were ``count``."""
+    trace = current_trace()
+    assert trace is not None
+    beyond = Linear(trace)
+    beyond.add(at)
+    beyond.add(count, -1)
+    following = add(cast(at, I32), 1)
+    if not beyond.terms and beyond.number == 0:  # at its end, which makes it a counter
+        return following
+    return maximum(count, following)
+
+
 def is_scouting() -> bool:
     """Whether what is traced now is only to find out what a loop does."""
     trace = current_trace()
@@ -73,9 +86,9 @@ def require_place(at: int | Tensor, size: DimLike) -> None:
         raise TypeError(
             "how long a TensorArray gets must be known while a function is compiled",
             location=here(),
-            hint="give it as many elements as there may be (size=...), or take the index from a tapec.range of a "
-            "length that is a Python number or comes from tapec.shape",
+            hint="give it as many elements as there may be (size=...), or let the index follow from what counts "
+            "the turns of a loop whose number is a Python number or comes from tapec.shape",
         )
     message = f"Tried to write behind the end of a TensorArray, which was made with {size} elements; in a compiled "
-    message += "function it grows only where the index comes from a tapec.range of known length"
+    message += "function it grows only where the index follows from what counts the turns of a loop, whose number is known"
     require(less(cast(as_tensor(at), I32), dim_tensor(size, I32)), message)

@@ -17,7 +17,7 @@ from tapec.control.growth import set_range
 from tapec.control.regions import Inputs, Leaves, Part, check_types, current
 from tapec.control.structures import behind, dense, hold_sizes, like
 from tapec.control.tensor_array import TensorArray
-from tapec.errors import RuntimeError, TypeError
+from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.functions.arithmetic import minimum
 from tapec.functions.arrays import full
@@ -98,6 +98,7 @@ class Turns:
         self.again, self.backwards = again, backwards
         self.most: int | None = None
         self._ranges: Ranges = {}
+        self._counts_arrays = False
 
     def run(
         self,
@@ -109,6 +110,8 @@ class Turns:
         A step may return more values than it takes: these are what it made last, zeros if there was no turn.
         """
         rows = [c.type.with_shape(c.type.shape[1:]) for c in self.columns]
+        if not self._counts_arrays and self._asks_sizes(leaves, rows, step):
+            return self._run_counted(leaves, step)
         before, leaves = leaves, self._started(leaves, rows, step)
         if not self._turns_surely:
             hold_sizes(
@@ -150,6 +153,52 @@ class Turns:
         last = behind(before, like(leaves, found[:given]))
         return [*last, *found[given:count]], found[count:]
 
+    def _asks_sizes(self, leaves: Leaves, rows: Sequence[TensorType], step: Step) -> bool:
+        """Whether arrays have to count their elements: turns ask how many there are by now."""
+        arrays = [v for v in leaves if isinstance(v, TensorArray) and v.dynamic_size]
+        if any(v.count is not None for v in arrays):
+            return True
+        trace = Trace("loop", parent=current_trace())
+        trace.scouts = True
+        try:
+            with tracing(trace):
+                known = [
+                    v if isinstance(v, TensorArray) else trace.input(v.type, None) for v in leaves
+                ]
+                if arrays:
+                    step(known, [trace.input(t, None) for t in rows])
+                    if self.again is not None:
+                        self.again(known)
+        except TapecError:
+            pass  # it will be raised where it can be said
+        return trace.asks_sizes
+
+    def _run_counted(self, leaves: Leaves, step: Step) -> tuple[Leaves, list[Tensor]]:
+        """`run` with the numbers of elements of arrays going round beside them."""
+        self._counts_arrays = True
+        given, again = len(leaves), self.again
+        arrays = [i for i, v in enumerate(leaves) if isinstance(v, TensorArray) and v.dynamic_size]
+
+        def with_counts(values: Leaves) -> Leaves:
+            own = list(values[:given])
+            for i, count in zip(arrays, values[given : given + len(arrays)], strict=True):
+                own[i] = own[i].counted(count)
+            return own
+
+        def counted(values: Leaves, rows: list[Tensor]) -> tuple[Leaves, Leaves]:
+            found, made = step(with_counts(values), rows)
+            return [*found[:given], *(found[i].count for i in arrays), *found[given:]], made
+
+        if again is not None:
+            self.again = lambda values: again(with_counts(values))
+        counts = [leaves[i].size() for i in arrays]
+        plain = [v.counted(None) if i in arrays else v for i, v in enumerate(leaves)]
+        last, made = self.run([*plain, *counts], counted)
+        for i, count in zip(arrays, last[given : given + len(arrays)], strict=True):
+            if leaves[i].count is not None:
+                last[i] = last[i].counted(count)
+        return [*last[:given], *last[given + len(arrays) :]], made
+
     def _started(self, leaves: Leaves, rows: Sequence[TensorType], step: Step) -> Leaves:
         """The leaves with TensorArrays that know their size; the loop counts then, if that follows from counters.
 
@@ -158,15 +207,12 @@ class Turns:
         """
         if all(v.is_settled for v in leaves if isinstance(v, TensorArray)):
             return leaves
-        try:
-            return _sized(leaves, rows, step, {})
-        except TypeError as error:
-            if not self._count(leaves, rows, step):
-                raise
+        if self._count(leaves, rows, step):
             try:
                 return _sized(leaves, rows, step, self._ranges)
             except TapecError:
-                raise error from None
+                pass  # it is raised below if it has another reason
+        return _sized(leaves, rows, step, {})
 
     def _count(self, leaves: Leaves, rows: Sequence[TensorType], step: Step) -> bool:
         """Turn as often as can be known beforehand, and know the counters; False if nothing can be."""

@@ -8,6 +8,7 @@ from typing import Any
 from tapec import arguments
 from tapec.control.arguments import dtype_of, index_of, integers_of, length_of
 from tapec.control.growth import (
+    count_behind,
     is_behind,
     is_decided,
     is_scouting,
@@ -98,7 +99,7 @@ class TensorArray:
         dtype: of the elements.
         size: how many there are; a number that is known while a function is compiled.
         dynamic_size: whether writing behind the end makes the array longer; in a compiled function, to a length that is
-            known, as that of a `tapec.range` over a shape.
+            known: where the index counts the turns of a loop whose number is known, also as `size()` does.
         clear_after_read: whether an element can be read once only, which is so unless it is False.
         tensor_array_name: without effect.
         handle: without effect.
@@ -150,6 +151,8 @@ class TensorArray:
         self._cleared: set[int] = set()
         #: Whether this is an array in a loop that has elements from the first turn on which are still to come.
         self._is_ahead = False
+        #: How many elements there are by now, in a loop that asks for that.
+        self._count: Tensor | None = None
 
     @property
     def dtype(self) -> DType:
@@ -186,9 +189,13 @@ class TensorArray:
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are, an int32 Tensor.
 
-        Raises:
-            TypeError: the array grows in the loop that is being compiled; so do `stack`, `concat` and `gather`.
+        `stack`, `concat` and `gather` raise TypeError in a loop that is being compiled and in which the array grows.
         """
+        trace = current_trace()
+        if trace is not None and self._dynamic:
+            trace.asks_sizes = True
+        if self._count is not None:
+            return self._count
         self._refuse_ahead("size")
         return dim_tensor(self._cells.size, I32)
 
@@ -217,7 +224,10 @@ class TensorArray:
         row = self._fitted(value)
         if isinstance(at, int):
             self._cleared.discard(at)
-        return self._with(cells.write(at, row))
+        array = self._with(cells.write(at, row))
+        if self._count is not None:
+            array._count = count_behind(self._count, as_tensor(at))
+        return array
 
     def _placed(self, at: int | Tensor, cells: _Rows | _Stack) -> _Rows | _Stack:
         """Elements to write one of, where nothing says how far the array has to grow."""
@@ -429,13 +439,27 @@ class TensorArray:
         array.__dict__ = {**self.__dict__, "_is_ahead": before._is_ahead}
         return array
 
+    @property
+    def count(self) -> Tensor | None:
+        """How many elements there are by now, if a loop counts that."""
+        return self._count
+
+    def counted(self, count: Tensor | None) -> TensorArray:
+        """An array like this one that says how many elements it has by now."""
+        array = self._with(self._current())
+        array.__dict__ = {**self.__dict__, "_count": count}
+        return array
+
     def refuse_other_size(self, other: TensorArray, what: str) -> None:
         """Hold another array to have as many elements as this one.
 
         Raises:
             TypeError: it has not; ``what`` says where.
         """
-        if self._cells.size != other._cells.size:
+        counts = (self._count, other._count)
+        if self._cells.size != other._cells.size or (
+            None not in counts and counts[0] is not counts[1]
+        ):
             raise unknown_size(what)
 
     def _refuse_ahead(self, doing: str) -> None:
