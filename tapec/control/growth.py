@@ -90,5 +90,7 @@ def require_place(at: int | Tensor, size: DimLike) -> None:
             "the turns of a loop whose number is a Python number or comes from tapec.shape",
         )
     message = f"Tried to write behind the end of a TensorArray, which was made with {size} elements; in a compiled "
-    message += "function it grows only where the index follows from what counts the turns of a loop, whose number is known"
+    message += (
+        "function it grows only where the index follows from what counts a known number of turns"
+    )
     require(less(cast(as_tensor(at), I32), dim_tensor(size, I32)), message)
