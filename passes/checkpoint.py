@@ -7,8 +7,9 @@ once more. Cut again, there are fewer, and one more run (Griewank, 1992). Rows a
 left over come behind, as a loop of their own. Sums over turns, such as a weight's gradient, go through all parts, so
 numbers are added in the order of one loop, and results are the same to the bit (`tapec.passes.joining`).
 
-How deep, is found by trying: the fewest cuts that fit into the attribute ``memory_budget``. What `hoist` would keep, so
-that products of all turns are one, has to fit as well: the attribute ``row_bytes`` tells it how much it may.
+How deep, is found by trying: the fewest cuts that fit into the attribute ``memory_budget``; ``budget_bytes`` tells what
+that comes to. What `hoist` would keep, so that products of all turns are one, has to fit as well: ``row_bytes`` tells
+it how much it may.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def run(module: Module, options: object = None) -> bool:
         if budget is not None and asks and any(map(_is_long, function.block.ops)):
             plain = _planned(function)
             most = limit(budget, plain)
-            function.attrs["memory_budget"] = most
+            function.attrs["budget_bytes"] = most
             module.functions[name] = _within(function, most, plain)
             changed = True
     return changed

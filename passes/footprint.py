@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
-from tapec.ir.dims import typical
+from tapec.ir.dims import bounds, typical
 from tapec.ir.placement import Lifetime, lifetimes
 from tapec.passes import fuse, plan
 
@@ -15,12 +15,14 @@ class Footprint:
     """The plan of a function, told in terms of its own values.
 
     Attributes:
-        arena: bytes; of open sizes, what they typically are.
+        arena: bytes; of sizes that are open, what they may be at most, or if nothing says so, what they typically are.
+        is_open: whether nothing says so.
         before: what is in memory at some time until most of it is in use, made by then.
         alive: what is in the arena when most of it is in use, the largest first.
     """
 
     arena: int
+    is_open: bool
     before: tuple[Value, ...]
     alive: tuple[Value, ...]
 
@@ -40,8 +42,11 @@ def footprint(function: Function) -> Footprint:
     in_arena = [life for life in found if life.place.kind == "arena"]
     peak = _peak(in_arena)
     alive = sorted((f for f in in_arena if f.first <= peak <= f.last), key=lambda f: -_bytes(f))
+    arena = copy.attrs.get("arena", 0)
+    most = bounds(arena)[1]
     return Footprint(
-        typical(copy.attrs.get("arena", 0)),
+        typical(arena) if most is None else most,
+        most is None,
         tuple(values[n] for f in found if f.first <= peak and (n := f.value.name) in values),
         tuple(values[n] for f in alive if (n := f.value.name) in values),
     )

@@ -1,9 +1,9 @@
 """Hold a function to a budget of memory: what does not fit is computed again.
 
 The budget is the attribute ``memory_budget`` of the function: bytes of its arena, or a part of those that it takes
-without. Ways to save are tried in the order of what they cost, and the first that fits is taken: cheap operations
-again, then sums as well, then whole steps, with fewer and fewer states kept (`tapec.passes.recomputation`). What each
-takes is not guessed: a copy is fused and planned.
+without (what these were, `tapec.passes.checkpoint` tells if it cut loops). Ways to save are tried in the order of what
+they cost, and the first that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and
+fewer states kept (`tapec.passes.recomputation`). What each takes is not guessed: a copy is fused and planned.
 
 After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
 """
@@ -65,7 +65,13 @@ class _Attempt:
 def _within(function: Function, budget: float) -> Function:
     """The function, or a copy that computes some values again."""
     plain = footprint(function)
-    most = limit(budget, plain)
+    if plain.is_open and isinstance(budget, int):
+        raise BudgetError(
+            f"{function.name} has sizes that only a call tells, so its memory has no bound to compare with a "
+            f"memory_budget of {budget:,} bytes",
+            hint='declare a bound, dims={"x": ("N<=128", 784)}, or give the budget as a part, memory_budget=0.5',
+        )
+    most = function.attrs.get("budget_bytes", limit(budget, plain))
     if plain.arena <= most:
         return function
     tried = _Tries(function, plain, most)

@@ -262,6 +262,34 @@ def test_the_least_budget_is_told_and_can_be_met() -> None:
     assert found == outcome(None)[1]
 
 
+@pytest.mark.parametrize("size", ["N", "N<=64"])
+def test_budgets_of_open_sizes(size: str) -> None:
+    """Bytes are compared with what sizes may be at most; without a bound, only a part makes sense."""
+    weights = [tapec.Variable(tapec.eye(16)) for _ in range(8)]
+
+    def compiled(budget: float | None) -> Any:
+        @tapec.compile(dims={"x": (size, 16)}, memory_budget=budget)
+        def gradients(x):  # type: ignore[no-untyped-def]
+            with tapec.GradientTape() as tape:
+                h = x
+                for w in weights:
+                    h = tapec.tanh(h @ w)
+                loss = tapec.reduce_sum(h**2)
+            return tape.gradient(loss, weights)
+
+        return gradients
+
+    wanted = [g.numpy().tobytes() for g in compiled(None)(ROWS)]
+    assert [g.numpy().tobytes() for g in compiled(0.7)(ROWS)] == wanted
+    if size == "N":
+        with pytest.raises(errors.ResourceExhaustedError, match="sizes that only a call tells"):
+            compiled(30_000)(ROWS)
+    else:
+        tight = compiled(30_000)
+        assert [g.numpy().tobytes() for g in tight(ROWS)] == wanted
+        assert tight.memory().arena <= 30_000
+
+
 @pytest.mark.parametrize("budget", [-1, 0.0, 1.5, True, "1 MB"])
 def test_budgets_are_bytes_or_parts(budget: Any) -> None:
     with pytest.raises(errors.ValueError, match="memory_budget is bytes, or a part"):
