@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 #: Attributes that any operation may have, by which passes tell each other something: ``recompute``
-#: keeps an operation apart from an equal one, because it is to be computed twice.
-MARKS = frozenset({"recompute"})
+#: keeps an operation apart from an equal one, because it is to be computed twice; one with ``keep`` never is.
+MARKS = frozenset({"recompute", "keep"})
 
 
 class Value:

@@ -1,6 +1,6 @@
 """After the adjoint: take down what guided it, and drop the adjoint work that nobody needs.
 
-The marks of the tape (`watch`, `read`, `stop_gradient`, `custom`) become the values that they mark. Rules
+The marks of the tape (`watch`, `read`, `stop_gradient`, `keep`, `custom`) become the values that they mark. Rules
 write the cotangents of all that is active on the way; whatever leads to no result goes. Marks that no derivative
 passes (`read`, `stop_gradient`), or one of its own (`custom`), stay on request, for a program that will be
 differentiated again.
@@ -49,7 +49,10 @@ def _unmark(block: Block, keep_cuts: bool) -> bool:
         is_kept = keep_cuts and (not op.defn.differentiable or bool(op.regions))
         marked = None if is_kept else op.defn.stands_for(op)
         if marked is not None:
+            mark = getattr(op.defn, "leaves_mark", None)
             for result, value in zip(op.results, marked, strict=True):
+                if mark is not None and value.op is not None:
+                    value.op.attrs[mark] = True
                 value.name = value.name or result.name
                 result.replace_all_uses(value)
             op.drop()

@@ -32,8 +32,12 @@ _ROOM, _NEAR = 1.25, 3
 
 
 def is_repeatable(op: Operation) -> bool:
-    """Whether an operation may run again: it has no effect, and no region. Random numbers are functions of keys."""
-    return op.defn.pure and not op.regions and not op.defn.terminator
+    """Whether an operation may run again: it has no effect and no region, and nobody asked to keep what it makes.
+
+    Random numbers are functions of keys, so they come out the same.
+    """
+    plain = op.defn.pure and not op.regions and not op.defn.terminator
+    return plain and "keep" not in op.attrs
 
 
 def is_cheap(op: Operation) -> bool:

@@ -9,14 +9,14 @@ again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Operation, Value
+from tapec.ir.core import MARKS, Block, Operation, Value
 from tapec.ir.op import Op
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
@@ -76,8 +76,8 @@ class Rewriter:
             values = (new,) if isinstance(new, Value) else tuple(new)
             written = ops[start:]
             del ops[start:]
-            if "recompute" in op.attrs:
-                _mark(written, op.attrs["recompute"])
+            if not MARKS.isdisjoint(op.attrs):
+                _mark(written, {name: op.attrs[name] for name in MARKS & op.attrs.keys()})
             # Dims that a guard holds to be equal may be written apart: then the type would change.
             if all(r.type == v.type for r, v in zip(op.results, values, strict=True)):
                 _hand_over(op, values)
@@ -94,11 +94,11 @@ class Rewriter:
         return found
 
 
-def _mark(written: Sequence[Operation], number: Any) -> None:
-    """What replaces an operation that is computed for the second time is so, too."""
+def _mark(written: Sequence[Operation], marks: Mapping[str, Any]) -> None:
+    """What replaces an operation that is computed for the second time, or only once, is so, too."""
     for op in written:
         if not isinstance(op.defn, Constant):
-            op.attrs["recompute"] = number
+            op.attrs.update(marks)
 
 
 def _hand_over(op: Operation, values: Sequence[Value]) -> None:

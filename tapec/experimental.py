@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tapec.absent import namespace
+from tapec.functions.keeping import keep as keep
 from tapec.interchange import dlpack as dlpack
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes

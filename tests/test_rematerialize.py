@@ -393,6 +393,45 @@ def test_rows_that_loops_make_and_take_stay_in_order() -> None:
 # ---- what the user says
 
 
+def test_what_is_to_be_kept_is_not_computed_again() -> None:
+    """The states of half of the layers; with a budget that all others could meet as well."""
+
+    def marked(keep: Callable[[Any], Any]) -> tuple[list[bytes], int]:
+        rng = np.random.default_rng(0)
+        weights = [
+            tapec.Variable((0.3 * rng.normal(size=(16, 16))).astype(np.float32)) for _ in range(8)
+        ]
+
+        @tapec.compile(memory_budget=0.8)
+        def step(x):  # type: ignore[no-untyped-def]
+            with tapec.GradientTape() as tape:
+                h = x
+                for i, w in enumerate(weights):
+                    h = tapec.tanh(h @ w)
+                    h = keep(h) if i % 2 else h
+                loss = tapec.reduce_mean(h**2)
+            return tape.gradient(loss, weights)
+
+        found = [g.numpy().tobytes() for g in step(ROWS)]
+        program = lowered(step.ir(), "rematerialize")
+        again = [op for op in program.walk() if "recompute" in op.attrs]
+        assert not any("keep" in op.attrs for op in again)
+        return found, sum("keep" in op.attrs for op in program.walk())
+
+    plain, none = marked(lambda h: h)
+    kept, some = marked(tapec.experimental.keep)
+    assert kept == plain
+    assert (none, some) == (0, 4)
+
+
+def test_keeping_is_nothing_eagerly() -> None:
+    with tapec.GradientTape() as tape:
+        x = tapec.constant([1.0, 2.0])
+        tape.watch(x)
+        y = tapec.experimental.keep(x) * 3.0
+    assert tape.gradient(y, x).numpy().tolist() == [3.0, 3.0]
+
+
 def test_recompute_grad_keeps_nothing_in_compiled_functions() -> None:
     """Blocks of four layers: of each one only what it begins with."""
 

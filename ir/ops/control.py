@@ -136,6 +136,8 @@ class Identity(Op):
     """``x``: the family of operations that say something about a value and leave it as it is."""
 
     cheap = True
+    #: The mark (`tapec.ir.core.MARKS`) that what makes the value has when this is taken down.
+    leaves_mark: str | None = None
 
     def infer(self, *types: Any, **attrs: Any) -> TensorType:
         """The operand's type."""
@@ -191,6 +193,17 @@ class Watch(Identity):
 
     name = "watch"
     marks_path = True
+
+    def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
+        """``x_bar = ct``."""
+        return (cts[0],)
+
+
+class Keep(Identity):
+    """``x``, which is not to be computed again for a gradient."""
+
+    name = "keep"
+    leaves_mark = "keep"
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = ct``."""
