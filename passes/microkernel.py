@@ -51,7 +51,7 @@ class Outer(Form):
 
     @property
     def _packs_once(self) -> bool:
-        return self.tiling.pack and self.problem.shared
+        return self.tiling.pack and self.problem.shared and not self.tiling.across
 
     def product(self) -> None:
         """Panels of columns; in each, tiles of rows."""
@@ -82,6 +82,7 @@ class Outer(Form):
     def _across(self, offsets: tuple[int, ...]) -> None:
         """Rows of tiles."""
         k, tiling, rows, columns = self.k, self.tiling, self.rows, self.columns
+        panels = self._all_panels(offsets) if tiling.pack else None
 
         def row(first_row: DimLike) -> None:
             top = self.start(first_row, rows, tiling.rows)
@@ -89,8 +90,11 @@ class Outer(Form):
             def tile(first: DimLike) -> None:
                 origin = self.start(first, columns, tiling.width)
 
+                if panels is not None:
+                    panels.number = first // tiling.width
+
                 def at(neighbours: DimLike) -> None:
-                    place = Columns(neighbours, origin, first, offsets, None)
+                    place = Columns(neighbours, origin, first, offsets, panels)
                     self._tile(top, first_row, tiling.rows, place)
 
                 self._neighbours(origin, tiling.lanes, at)
@@ -98,6 +102,19 @@ class Outer(Form):
             each(k, 0, columns, tile, step=tiling.width)
 
         each(k, 0, rows, row, step=tiling.rows, parallel=tiling.parallel == "rows")
+
+    def _all_panels(self, offsets: tuple[int, ...]) -> Panel:
+        """Copies of all columns, panel by panel."""
+        columns, width = self.columns, self.tiling.width
+        assert isinstance(columns, int)
+        panels = Panel(self, offsets, self.tiling.lanes, panels=-(-columns // width))
+
+        def copy(first: DimLike) -> None:
+            panels.number = first // width
+            panels.fill(self.start(first, columns, width))
+
+        each(self.k, 0, columns, copy, step=width)
+        return panels
 
     def _panel(
         self, origin: DimLike, first: DimLike, offsets: tuple[int, ...], count: DimLike

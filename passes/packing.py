@@ -19,9 +19,12 @@ class Panel:
 
     ``offsets`` are the columns at which vectors start, counted from the panel's first column; if there are fewer
     columns than lanes, ``count`` of them are filled, the rest are zeros, or any columns if ``count`` is not known.
+    There may be room for several panels; ``number`` is the one that is written or read.
     """
 
-    def __init__(self, form: Form, offsets: Sequence[int], count: DimLike) -> None:
+    def __init__(
+        self, form: Form, offsets: Sequence[int], count: DimLike, *, panels: int = 1
+    ) -> None:
         """Take scratch; `fill` writes it."""
         self.form = form
         self.k = form.k
@@ -33,7 +36,8 @@ class Panel:
             assert isinstance(extent, int)
             depth *= extent
         self.width = offsets[-1] + self.lanes
-        self.buffer = form.scratch((depth, self.width))
+        self.number: DimLike = 0
+        self.buffer = form.scratch((panels * depth, self.width))
 
     def load(self, depth: Index, offset: int) -> Value:
         """A vector of the panel."""
@@ -59,7 +63,7 @@ class Panel:
         return column if known else self.k.clamp(column, 0, self.form.columns - 1)
 
     def _flat(self, depth: Index) -> DimLike:
-        flat: DimLike = 0
+        flat = self.number
         for d, extent in zip(depth, self.form.problem.depth, strict=True):
             flat = flat * extent + d
         return flat

@@ -255,7 +255,7 @@ def _outer(
             ahead = 0 if pack else _ahead(problem, height, vectors * lanes, machine)
             # There is room for one stream of prefetches: the one of more bytes.
             passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
-            across = passes and not pack and _fits_across(problem, vectors * lanes, machine)
+            across = passes and _fits_across(problem, vectors * lanes, machine, pack=pack)
             parallel = _shared(problem, height, vectors * lanes)
             tiling = Tiling(
                 form="outer",
@@ -286,6 +286,8 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
     if _lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
         loads *= 3
     panel = depth * wide * tiling.lanes * problem.dtype.bytes
+    if tiling.across:
+        panel = _right_bytes(problem)  # all of it is read before any is read again
     fetch = wide * (1 if turns > 1 and panel <= machine.level1 else 2.5)
     step = max(products / 2, loads / 2, fetch, 4) + 0.1 + 1 / products
     after = 4 + tall / 2 + products * (0.5 + weight)
@@ -303,10 +305,12 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
     return total
 
 
-def _fits_across(problem: Problem, width: int, machine: Machine) -> bool:
+def _fits_across(problem: Problem, width: int, machine: Machine, *, pack: bool) -> bool:
     """Whether several tiles lie side by side, and the right operand, read for each row of them, stays in a cache."""
     extents = problem.columns, problem.rows, prod(problem.depth)
     known = all(isinstance(n, int) for n in extents)
+    if pack and any(n != 1 for n in problem.batch):
+        return False  # each would have its panels
     panels = size(problem.columns) // width
     return known and panels >= 2 and _right_bytes(problem) <= machine.level2 // 2
 

@@ -227,6 +227,10 @@ def test_tiles_that_prefetch(across: bool, staged: bool) -> None:
             choice = Tiling("outer", 4, 3, 2, staged=staged, across=across, fetch=fetch)
             case = Case(10, 27, 6, transpose_a=fetch, epilogue=epilogue)
             evaluate(case, replace(choice, parallel=parallel, ahead=ahead))
+            if across:
+                for transpose in (False, True):
+                    case = Case(10, 27, 6, transpose_b=transpose, epilogue=epilogue)
+                    evaluate(case, replace(choice, parallel=parallel, pack=True))
 
 
 def test_what_is_prefetched() -> None:
@@ -238,6 +242,13 @@ def test_what_is_prefetched() -> None:
         0,
         "rows",
     )
+    # Tiles next to each other share rows of the left operand, not columns of the right.
+    wide = choice_for(Case(2048, 512, 32), traffic=1 << 22)
+    assert wide.across
+    assert wide.rows > wide.vectors
+    packed = choice_for(Case(1024, 128, 512, transpose_b=True), traffic=1 << 19)
+    assert packed.across
+    assert packed.pack
     first = choice_for(Case(128, 512, 784))
     assert not first.across
     assert not first.fetch
@@ -274,7 +285,12 @@ NATIVE = [
     for a, b in TRANSPOSES
 ]
 NATIVE += [Case(50, 1, 40), Case(64, 1, 33, True), Case(1, 64, 48, False, True), Case(33, 2, 20)]
-NATIVE += [Case(70, 3, 40), Case(70, 5, 20, True), Case(50, 2, 33, epilogue="bias")]
+NATIVE += [
+    Case(13, 150, 12, False, True, epilogue="add"),
+    Case(70, 3, 40),
+    Case(70, 5, 20, True),
+    Case(50, 2, 33, epilogue="bias"),
+]
 NATIVE += [Case(20, 30, 40, dtype=d, epilogue="bias") for d in (F64, F16, BF16, I32)]
 NATIVE += [Case(9, 17, 20, False, True, (3,), dtype=d) for d in (F32, F64, U8)]
 NATIVE += [Case(13, 300, 12, True, epilogue=e) for e in EPILOGUES * 2]
@@ -289,7 +305,7 @@ def test_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     small = replace(AVX512, level2=1 << 16)
     choices = [choice_for(c, machine=small, traffic=1 << 20) for c in NATIVE]
     choices[-3:] = [choice_for(c, machine=tiny) for c in NATIVE[-3:]]
-    assert any(choice.across for choice in choices)
+    assert {choice.pack for choice in choices if choice.across} == {False, True}
     assert any(choice.ahead for choice in choices)
     pairs = zip(NATIVE, choices, strict=True)
     kernels = [case.kernel(choice, name=f"k{i}") for i, (case, choice) in enumerate(pairs)]
