@@ -3,7 +3,7 @@
     python limits.py > limits.json
     python explain.py --limits limits.json --threads 1 [--workload mlp_train,pinn] [--kernels 5] > explain.md
 
-The model is `tapec.compiled.expectation`; its constants are the measured limits alone. `kernels / expected` far from 1
+The model is `tapec.compiled.expectation`; its constants are the measured limits alone. `program / expected` far from 1
 says where the next bottleneck is: with ``--kernels N``, each workload's N kernels that lose most are listed, with
 their lines. A call is longer than its kernels by `outside`: checks of the arguments, memory for results.
 """
@@ -55,7 +55,7 @@ def text(seconds):
 def row(name, profile, step):
     """A row of the summary."""
     kernels = sum(k.seconds for k in profile.kernels)
-    ratio = kernels / profile.expected if profile.expected else float("nan")
+    ratio = profile.seconds / profile.expected if profile.expected else float("nan")
     seconds = (step, profile.seconds, kernels, profile.expected or 0)
     cells = [name, *map(text, seconds), f"{ratio:.2f}"]
     return f"| {' | '.join(cells)} |"
@@ -91,7 +91,7 @@ def main():
 
     print(f"## Cost model, {args.threads} thread{'s' * (args.threads > 1)}\n")
     print(
-        "| workload | step | program | kernels | expected | kernels / expected |\n|---|---|---|---|---|---|"
+        "| workload | step | program | kernels | expected | program / expected |\n|---|---|---|---|---|---|"
     )
     found = {}
     for name in args.workload.split(",") if args.workload else workloads():

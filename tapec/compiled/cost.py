@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tapec.ir import scalar
 from tapec.ir.core import Block, Module, Operation, Value
 from tapec.ir.dims import DimLike, substitute
 from tapec.ir.location import Location
@@ -203,10 +204,23 @@ def _depth(block: Block) -> int:
     """The longest way through the elementwise operations of a kernel."""
     depths: dict[Value, int] = {}
     for op in block.ops[:-1]:
-        one = isinstance(op.defn, Elementwise) and op.results[0].tensor.dtype.is_floating
-        deepest = max((depths.get(v, 0) for v in op.operands), default=0) + one
+        deepest = max((depths.get(v, 0) for v in op.operands), default=0) + _waits(op)
         depths.update(dict.fromkeys(op.results, deepest))
     return max(depths.values(), default=0)
+
+
+def _waits(op: Operation) -> bool:
+    """Whether who needs the result of an operation waits for an instruction of its own: products go into sums."""
+    if not (isinstance(op.defn, Elementwise) and op.results[0].tensor.dtype.is_floating):
+        return False
+    if _is(op, scalar.MUL):
+        return not all(_is(u, scalar.ADD, scalar.SUB, scalar.NEG) for u in op.result.users)
+    return not _is(op, scalar.NEG)
+
+
+def _is(op: Operation, *records: scalar.Scalar) -> bool:
+    """Whether an operation is one of these primitives."""
+    return any(getattr(op.defn, "scalar", None) is record for record in records)
 
 
 def _memory(value: Value) -> Hashable:
