@@ -180,9 +180,13 @@ class Build:
                 f"no shared library is made for {self.target.name}",
                 hint="build the object (emit='obj') and link it with the machine's own tools",
             )
-        name, options = self.model.name, self.options
-        module = python_module(self.model, checked=options.checked, embed=options.embed)
+        name = self.model.name
         return {
             f"lib{name}.so": shared_object(self.object.data),
-            f"{name}.py": module.encode(),
+            f"{name}.py": self.python().encode(),
         }
+
+    def python(self) -> str:
+        """The module that calls the shared library."""
+        options = self.options
+        return python_module(self.model, checked=options.checked, embed=options.embed)

@@ -38,28 +38,30 @@ class Functions:
     def __init__(self) -> None:
         """Need none."""
         self.translator = Translator(self._called)
-        self._wanted: dict[str, None] = {}
+        self._written: dict[str, str] = {}
+        self._uses: Counter[str] = Counter()
 
     def _called(self, name: str, kind: str) -> None:
-        self._wanted[name] = None
+        """Write a function, at its first call, so that who calls it hears what C has not."""
+        if name in self._written:
+            return
+        for key, text in _sources(name).items():
+            if key not in self._written:
+                self._written[key] = ""
+                self._written[key] = self._function(text) if text.startswith("define") else text
 
     def texts(self) -> list[str]:
         """The small functions first, then all others, callees before callers."""
-        written: dict[str, str] = {}
-        done: set[str] = set()
-        while pending := [n for n in self._wanted if n not in done]:
-            name = pending[0]
-            done.add(name)
-            for key, text in _sources(name).items():
-                if key not in written:
-                    written[key] = ""
-                    written[key] = self._function(text) if text.startswith("define") else text
         prototypes = [
             f"{t.partition(' {')[0]};"
-            for t in written.values()
+            for t in self._written.values()
             if t.startswith("static") and "(" in t.partition("{")[0]
         ]
-        return [*self.translator.helpers.values(), "\n".join(prototypes) + "\n", *written.values()]
+        return [
+            *self.translator.helpers.values(),
+            "\n".join(prototypes) + "\n",
+            *self._written.values(),
+        ]
 
     def _function(self, text: str) -> str:
         head = _HEAD.match(text)
@@ -68,6 +70,7 @@ class Functions:
         given = [part.split() for part in listed.split(",")]
         names = {register: register[1:] for _, register in given}
         blocks = _blocks(text)
+        uses = self._uses
         self._uses = Counter(re.findall(r"%\w+(?:\.\w+)*", text))
         types: dict[str, str] = {}
         bodies: list[list[str]] = []
@@ -82,12 +85,13 @@ class Functions:
         if straight:
             # Each value is declared where it is computed.
             of_name = {names[r]: c_type(of) for r, of in types.items()}
-            bodies = [[_declaring(line, of_name) for line in bodies[0]]]
+            bodies = [without_unused([_declaring(line, of_name) for line in bodies[0]])]
         jumps = {b.label for b in blocks if b.label != "entry"}
         lines = []
         for block, body in zip(blocks, bodies, strict=True):
             lines += [f"{block.label}:"] * (block.label in jumps) + body
         arguments = ", ".join(f"{c_type(of)} {register[1:]}" for of, register in given)
+        self._uses = uses
         head_text = f"static {c_type(kind)} tapec_{function_name(name)}({arguments}) {{"
         return "\n".join([head_text, *declared, *lines, "}"]) + "\n"
 
@@ -160,6 +164,22 @@ def _declared(types: dict[str, str], names: dict[str, str]) -> list[str]:
 def _declaring(line: str, types: dict[str, str]) -> str:
     name = line.strip().split(" ", 1)[0]
     return f"    const {types[name]} {line.strip()}" if name in types else line
+
+
+_MADE = re.compile(r" *(?:const \w+|\w+ \*const) (\w+) = .*;")
+_WORD = re.compile(r"\w+")
+
+
+def without_unused(lines: list[str]) -> list[str]:
+    """Lines without variables that nothing reads, and without what only these need."""
+    while True:
+        words = Counter(word for line in lines for word in _WORD.findall(line))
+        kept = [
+            line for line in lines if (made := _MADE.fullmatch(line)) is None or words[made[1]] > 1
+        ]
+        if len(kept) == len(lines):
+            return lines
+        lines = kept
 
 
 def _variable(register: str) -> str:

@@ -163,7 +163,7 @@ class Translator:
 
     def _convert(self, word: str, kind: str, a: str, wanted: str) -> str:
         if word == "bitcast":
-            return a if kind == wanted else self._bits(kind, a, wanted)
+            return a if kind == wanted else self.bits(kind, a, wanted)
         if word in ("uitofp", "zext") and kind != "i1":
             return f"({c_type(wanted)})(u{c_type(kind)}){a}"
         if word in ("sext", "sitofp") and kind == "i1":
@@ -172,7 +172,8 @@ class Translator:
             return f"({a} & 1)"
         return f"({c_type(wanted)}){a}"
 
-    def _bits(self, kind: str, a: str, wanted: str) -> str:
+    def bits(self, kind: str, a: str, wanted: str) -> str:
+        """A value's bits as another type of the same width."""
         name = f"{kind}_as_{wanted}"
         old, new = c_type(kind), c_type(wanted)
         self.helpers[name] = (
@@ -188,7 +189,7 @@ class Translator:
         if short == "fmuladd":
             return f"({values[0]} * {values[1]} + {values[2]})"
         if name.startswith("llvm."):
-            body = _intrinsic(short, of, kind, self._bits)
+            body = _intrinsic(short, of, kind, self.bits)
             own = f"{short}_{of}" + (f"_{kind}" if kind != of else "")
             if body is None:
                 raise TargetError(f"C has nothing for LLVM's {name}")

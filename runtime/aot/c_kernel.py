@@ -18,12 +18,12 @@ from tapec.ir.core import Block, Function, Operation, Value
 from tapec.ir.dims import Atom, Dim, DimLike, Symbol
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import Op
-from tapec.ir.ops import compare, loop, source
+from tapec.ir.ops import bits, compare, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type
 from tapec.runtime.aot import declarations
-from tapec.runtime.aot.c_functions import stripped
-from tapec.runtime.aot.c_instructions import Translator, constant
+from tapec.runtime.aot.c_functions import stripped, without_unused
+from tapec.runtime.aot.c_instructions import Translator, c_type, constant
 from tapec.runtime.cpu import spelling
 from tapec.runtime.symbols import symbols_of
 
@@ -63,6 +63,7 @@ class CKernel:
             given.append(f"{const}{declarations.c_type(kind.dtype)} *restrict {self.names[arg]}")
         given += [f"{_INDEX} {symbol}" for symbol in symbols_of(self.function)]
         self.block(self.function.block)
+        self.tidy([self.names[arg] for arg in self.function.args])
         head = f"static void {name}({', '.join(given)}) {{"
         if len(head) > 100:
             head = f"static void {name}(\n    " + ",\n    ".join(given) + ") {"
@@ -73,6 +74,13 @@ class CKernel:
         raise TargetError(underline(op, "a kernel cannot launch another"))
 
     # ---- statements
+
+    def tidy(self, arguments: Sequence[str]) -> None:
+        """Drop variables that nothing reads, and tell the compiler of arguments that nothing does."""
+        self.lines = without_unused(self.lines)
+        body = "\n".join(self.lines)
+        unread = [name for name in arguments if not re.search(rf"\b{name}\b", body)]
+        self.lines += [f"    (void){name};" for name in unread]
 
     def line(self, text: str) -> None:
         """Write a line at this depth."""
@@ -176,7 +184,11 @@ class CKernel:
                 return
             expression, _ = self.translator.expression(_completed(text), names)
         except TargetError as error:
-            raise TargetError(underline(op, error.message), location=op.location) from None
+            raise TargetError(
+                underline(op, f"{error.message}, which {op.name} of {dtype} needs"),
+                location=op.location,
+                hint="cast to float32, or build an object",
+            ) from None
         unsigned = dtype.is_unsigned and record.result == "same"
         self.define(
             op.result, f"({register(op.result.type)}){expression}" if unsigned else expression
@@ -202,6 +214,16 @@ class CKernel:
         else:
             _element(source_type, op), _element(target, op)
             self.define(op.result, f"({register(op.result.type)}){given}")
+
+    def bitcast(self, op: Operation) -> None:
+        """The same bits as another dtype."""
+        (value,) = op.operands
+        old, new = (_element(v.type.dtype, op) for v in (value, op.result))
+        given = self.names[value]
+        expression = (
+            given if old == new else self.translator.bits(old, f"({c_type(old)}){given}", new)
+        )
+        self.define(op.result, f"({register(op.result.type)}){expression}")
 
     # ---- indices
 
@@ -401,6 +423,7 @@ def _roots(op: Operation) -> list[Value]:
 _RULES: Mapping[type[Op], Callable[[CKernel, Operation], None]] = {
     source.Constant: CKernel.constant,
     compare.Cast: CKernel.cast,
+    bits.Bitcast: CKernel.bitcast,
     loop.For: CKernel.for_op,
     loop.While: CKernel.while_op,
     loop.If: CKernel.if_op,

@@ -110,6 +110,8 @@ class _EntryBody(CKernel):
         for of in self.entry.sizes:
             self._count[of.name] = 0
         self.block(self.function.block)
+        given = declarations.arguments(self.file.model, self.entry, checked=self.file.checked)
+        self.tidy([argument.name for argument in given])
         has_status = any(slot.kind == "status" for slot in self.entry.slots)
         self.line(f"return {'status' if has_status else '0'};")
         return self.lines

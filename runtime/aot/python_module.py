@@ -121,7 +121,8 @@ def _function(model: Model, entry: EntryPoint, checked: bool) -> str:
         dtype = _numpy(p.type.dtype)
         if is_by_value(p):
             kind = _CTYPES.get(p.type.dtype.code) or f"c_{dtype}"
-            passed.append(f"ctypes.{kind}({p.name})")
+            view = '.view("uint16")' if p.type.dtype.code == "f16" else ""
+            passed.append(f'ctypes.{kind}(np.asarray({p.name}, "{dtype}"){view}.item())')
         else:
             lines.append(f'    {p.name} = _given("{p.name}", {p.name}, "{dtype}", {_shape(p)})')
             passed.append(f"_pointer({p.name})")

@@ -1,0 +1,80 @@
+"""Every operation on machines that lack much: as C, and as objects that have four rules of arithmetic and no more."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from portable_programs import BARE, portable
+from programs_of_ops import Program, assert_close, edge_program
+from sampling import arrays, retyped, tensor_ops
+
+import tapec
+from tapec import aot
+from tapec.errors import TapecError
+from tapec.ir.op import OPS, Op
+from tapec.ir.types import BOOL, F32, F64, I32, I64, U8, U32
+from tapec.runtime.aot.targets import EDGE_TARGETS
+
+#: In double precision they turn angles in 128 bits, which C99 has not.
+TURNING = """bessel_j0 bessel_j1 bessel_y0 bessel_y1 sin cos tan fresnel_cos fresnel_sin polygamma
+random_normal""".split()
+MACHINES = {"c": EDGE_TARGETS["c"], "bare": BARE}
+
+
+def groups(size: int) -> list[tuple[Op, ...]]:
+    """All operations, so many at a time."""
+    left = iter(tensor_ops())
+    return list(iter(lambda: tuple(islice(left, size)), ()))
+
+
+def add_samples(program: Program, defn: Op, machine: str) -> None:
+    """The operation on its samples, for the dtypes that C has."""
+    for sample in defn.samples():
+        for dtype in (F32, F64, I32, I64, U8, U32, BOOL):
+            variant = retyped(defn, sample, dtype)
+            if variant is None or (machine == "c" and dtype == F64 and defn.name in TURNING):
+                continue
+            given = arrays(variant)
+            results = defn.infer(*variant.types, **variant.attrs)
+            types = [*variant.types, *(results if isinstance(results, tuple) else (results,))]
+            if not any(t.dtype.is_complex or t.dtype.code in ("f16", "bf16") for t in types):
+                program.add(defn, given, variant.attrs)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("defns", groups(7), ids=lambda defns: defns[0].name)
+def test_samples(defns: tuple[Op, ...], machine: str) -> None:
+    program = Program()
+    for defn in defns:
+        add_samples(program, defn, machine)
+    if program.results:
+        for found, expected in program.run(portable(MACHINES[machine])):
+            assert_close(found, expected, ulps=64)
+
+
+ROUNDED = ["floor", "ceil", "round", "sqrt", "max", "min"]
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_replaces_instructions_is_right_at_the_edges(name: str) -> None:
+    defn: Any = OPS[name]
+    program = edge_program(defn)
+    for found, expected in program.run(portable(BARE)):
+        assert_close(found, expected, ulps=2)
+        if found.dtype.kind == "f" and name in ("floor", "ceil", "round"):
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_what_c_lacks_is_named_with_its_line() -> None:
+    @tapec.compile
+    def turned(x: Any) -> Any:
+        return tapec.sin(x)
+
+    with pytest.raises(TapecError, match=r"test_aot_ops.py") as caught:
+        aot.build(turned, "f64[3]", target="c", emit="c")
+    assert re.search(r"sin .*: f64", str(caught.value))
+    assert "float32" in str(caught.value)
