@@ -334,7 +334,7 @@ def recomputed_into(b: Builder, block: Block, values: Sequence[Value]) -> list[V
                     f"{inner.attrs['what']} stands in a loop or branch whose derivative runs it again, and would be "
                     "called again",
                     location=inner.location,
-                    hint="call it in front of the loop or branch, or wrap the result in tapec.stop_gradient",
+                    hint="call it in front of the loop or branch, or put tapec.stop_gradient around what that returns",
                 )
             inner.erase()
     return found
