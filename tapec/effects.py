@@ -117,6 +117,11 @@ class Effects:
         """Whether there is anything to do."""
         return bool(self._checks or self._told)
 
+    @property
+    def are_checks(self) -> bool:
+        """Whether all that may be left to do is to say what a check found."""
+        return not self.hosts
+
     def settle(self, arrays: Sequence[Array], results: list[Array]) -> None:
         """Do it after a call with these arguments; take what is not the caller's off the results.
 

@@ -120,15 +120,36 @@ def test_tapes_and_inspectors_see_the_call() -> None:
     assert np.isnan(f(-X).numpy()).all()
 
 
-def test_checks_and_prints_go_the_general_way(capfd: Any) -> None:
-    for function in (
-        lambda x: tapec.print(x[0]),
-        lambda x: tapec.gather(x, tapec.cast(x, tapec.int32) - 1),
-    ):
-        f = tapec.compile(function)
-        f(X), f(X)
-        assert quick(f) is None
+def test_prints_go_the_general_way(capfd: Any) -> None:
+    f = tapec.compile(lambda x: tapec.print(x[0]))
+    f(X), f(X)
+    assert quick(f) is None
     assert capfd.readouterr().err.split() == ["1", "1"]
+
+
+@pytest.mark.parametrize("results", [0, 1, 2])
+def test_checks_that_fail_update_nothing(results: int) -> None:
+    v = tapec.Variable(0.0)
+
+    @tapec.compile
+    def f(places: Any) -> Any:
+        picked = tapec.gather(X, places)
+        v.assign_add(tapec.reduce_sum(picked))
+        return [None, picked, (picked, v * 2)][results]
+
+    good, bad = tapec.constant([0, 2]), tapec.constant([0, 3])
+    f(good), f(good)
+    assert quick(f) is not None
+    for n in range(3, 6):
+        found = tapec.nest.flatten(f(good))
+        assert [y.numpy().tolist() for y in found if y is not None] == [[1.0, 3.0], 8.0 * n][
+            :results
+        ]
+        with pytest.raises(tapec.errors.InvalidArgumentError, match="3") as caught:
+            f(bad)
+        assert caught.value.location is not None
+        assert caught.value.location.text == "picked = tapec.gather(X, places)"
+        assert v.numpy() == 4.0 * n
 
 
 def counting(size: int = 3) -> tuple[tapec.Variable, Any]:

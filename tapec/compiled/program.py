@@ -207,7 +207,7 @@ class Program:
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
         #: The program as it takes Tensors and Variables and makes Tensors, if it can and leaves nothing else to do.
-        self._boxed = None if self._has_effects else self.executable.call_boxed
+        self._boxed = self.executable.call_boxed if self.effects.are_checks else None
         #: The program as a call of Tensors alone may run it, with all that a call has to look at; see `_quick_way`.
         self.quick = self._quick_way()
 
@@ -219,7 +219,7 @@ class Program:
         native, captures = self._boxed, self.captures
         if native is None or self.recipe is not None:
             return None
-        if self.is_unconditional and self._is_single and not captures:
+        if self.is_unconditional and self._is_single and not (captures or self._has_effects):
             return native
 
         def quick(*args: Any) -> Any:
@@ -234,7 +234,16 @@ class Program:
             return NotImplemented
         # From here to the end of the program this thread keeps the interpreter, so the step is atomic.
         results = self._boxed(*inputs, *captures)
-        if self._is_single or results is NotImplemented:
+        if results is NotImplemented:
+            return results
+        if self._has_effects:
+            results = results if type(results) is list else [results]
+            if results.pop().array:
+                return (
+                    NotImplemented  # nothing was updated: run again, it is told which check failed
+                )
+            return results[0] if self._is_single else self._wrap(results)
+        if self._is_single:
             return results
         return self._wrap(results if type(results) is list else [results])
 
@@ -252,13 +261,13 @@ class Program:
         tapes = active_tapes()
         if tapes:
             return self._run_on_tape(inputs, captures)
+        if self._boxed is not None and not inspectors:
+            made = self._natively(inputs, captures)
+            if made is not NotImplemented:
+                return made
         if self._has_effects or inspectors:
             results = self._execute(inputs, captures)
         else:
-            if self._boxed is not None:
-                made = self._natively(inputs, captures)
-                if made is not NotImplemented:
-                    return made
             try:
                 results = self._call(inputs, captures, self.executable.call_raw)
             except builtins.TypeError as error:
