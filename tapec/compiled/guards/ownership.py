@@ -16,8 +16,9 @@ def is_users_code(code: CodeType, space: dict[str, Any]) -> bool:
     if is_ours(module) or module.startswith("namedtuple_"):  # which Python writes
         return False
     file = code.co_filename
-    if file.startswith("<") and isinstance(space.get("__file__"), str):
-        file = space["__file__"]  # made from text by a module
+    if file.startswith("<") and isinstance(space.get("__file__"), str) and module != "__main__":
+        # Made from text by a module; in the main one, whoever started it, by the user.
+        file = space["__file__"]
     return is_users_file(file)
 
 
