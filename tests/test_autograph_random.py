@@ -62,7 +62,7 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(
-    max_examples=settings().max_examples // 8,
+    max_examples=settings().max_examples // 12,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(programs(), st.booleans())
