@@ -2,18 +2,22 @@
 
 Numba takes long to compile. Here are every scalar primitive for a dtype of each kind, and programs that have every
 operation of the loop level; what Python itself makes of the text is tested for all operations in `test_python_text`.
-As a program, ``python tests/test_numba.py``, this file compiles every sample of every operation, for every dtype.
+As a program, ``python tests/test_numba.py``, this file takes the workloads of the benchmarks through their check steps,
+and compiles every sample of every operation, for every dtype; that takes some ten minutes.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from programs_of_ops import ELEMENTWISE, Program, assert_close, edge_operands, sample_program
 from sampling import tensor_ops
+from test_workloads import BENCHMARKS, WORKLOADS, differences
 
 import tapec
 from tapec.ir.core import Module
@@ -149,8 +153,18 @@ def test_it_is_asked_for_by_name() -> None:
         tapec.compile(lambda x: x, engine="numpy")  # type: ignore[call-overload]
 
 
+def test_a_workload_gives_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    monkeypatch.setattr(tapec, "compile", partial(tapec.compile, engine="numba"))
+    assert differences("mlp_small") == []
+
+
 if __name__ == "__main__":
+    sys.path.insert(0, str(BENCHMARKS))
+    tapec.compile = partial(tapec.compile, engine="numba")  # type: ignore[assignment]
+    for workload in WORKLOADS:
+        print(workload, differences(workload) or "agrees", flush=True)
     for each in tensor_ops():
         for has, wants in sample_program(each).run(by_numba):
             assert_close(has, wants, ulps=16)
-        print(each.name, flush=True)
+        print(each.name, "agrees", flush=True)
