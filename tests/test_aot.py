@@ -119,7 +119,7 @@ def test_two_models_link_into_one_program(tmp_path: Path) -> None:
     run(tmp_path / "both")
 
 
-ALL = [name for name, target in aot.targets().items()]
+ALL = [name for name, target in aot.targets().items() if target.triple]
 
 
 @pytest.mark.parametrize("target", ALL)
