@@ -247,7 +247,7 @@ class _Fusion:
         repeated = value.op is not None and "recompute" in value.op.attrs
         read: dict[Value, list[Access]] | None = None
         for group in self.groups:
-            if group in unfit or repeats(group) != repeated:
+            if group in unfit or (repeats(group) and not repeated):
                 continue
             shared = min(len(shape), len(group.space))
             fits = shape[:shared] == group.space[:shared] and (shared or shape == group.space)
