@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import networkx
-
 from tapec.ir.core import Operation, Value
 from tapec.ir.dims import typical
 
@@ -21,6 +19,8 @@ def least_kept(needed: Iterable[Value], can_repeat: Callable[[Operation], bool])
         needed: what has to be there, or to be computable from what is kept and from arguments.
         can_repeat: whether an operation may run again.
     """
+    import networkx  # heavy: most programs keep what they have, and are not looked at
+
     graph = networkx.DiGraph()
     graph.add_nodes_from(("source", "sink"))
     stack = [v for v in needed if v.op is not None]

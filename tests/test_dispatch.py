@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -329,3 +331,21 @@ def test_an_unknown_way_of_keeping_parts_is_refused() -> None:
     parts = [np.ones(1), object(), 2**40]
     with pytest.raises(TargetError, match="keeps its parts in an unknown way"):
         places_in(Hidden(*parts), *parts)
+
+
+FIRST = """
+import sys
+import tapec
+
+f = tapec.compile(lambda x: x + 1)
+print(float(f(tapec.constant(1.0))))
+print([m for m in ("networkx", "scipy", "numba", "rich", "optree", "click") if m in sys.modules])
+"""
+
+
+def test_a_first_call_loads_what_it_needs() -> None:
+    """Small programs are compiled in less time than some packages take to be imported."""
+    environment = {**os.environ, "TAPEC_CACHE": "0"}
+    command = [sys.executable, "-c", FIRST]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["2.0", "[]", ""]
