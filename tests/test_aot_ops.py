@@ -69,6 +69,20 @@ def test_what_replaces_instructions_is_right_at_the_edges(name: str) -> None:
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_zeros_the_sign_counts(machine: str, dtype: Any) -> None:
+    a = np.array([0.0, -0.0, 0.0, -0.0, np.nan, 1.0, -np.inf], dtype)
+    b = np.array([-0.0, 0.0, 0.0, -0.0, 1.0, np.nan, 2.0], dtype)
+    program = Program()
+    program.add(OPS["max"], [a, b], {})
+    program.add(OPS["min"], [a, b], {})
+    (highest, _), (lowest, _) = program.run(portable(MACHINES[machine]))
+    np.testing.assert_array_equal(highest, np.array([0, 0, 0, -0.0, np.nan, np.nan, 2], dtype))
+    assert np.signbit(highest[:4]).tolist() == [False, False, False, True]
+    assert np.signbit(lowest[:4]).tolist() == [True, True, False, True]
+
+
 def test_what_c_lacks_is_named_with_its_line() -> None:
     @tapec.compile
     def turned(x: Any) -> Any:

@@ -209,8 +209,11 @@ def _intrinsic(name: str, of: str, kind: str, bits: Callable[[str, str, str], st
         symbol = ">" if name.endswith("max") else "<"
         return f"    return {cast}x {symbol} {cast}y ? x : y;"
     if name in ("maximum", "minimum"):
-        symbol = ">" if name == "maximum" else "<"
-        return f"    return x {symbol} y || x != x ? x : y;"
+        symbol, both = (">", "&") if name == "maximum" else ("<", "|")
+        whole = {"float": "i32", "double": "i64"}[of]
+        # Of equal numbers only the signs of zeros differ.
+        same = bits(whole, f"{bits(of, 'x', whole)} {both} {bits(of, 'y', whole)}", of)
+        return f"    if (x == y) return {same};\n    return x {symbol} y || x != x ? x : y;"
     if name == "fabs":
         return f"    return x < 0 ? -x : x + {constant('zeroinitializer', of)};"
     if name == "copysign":
