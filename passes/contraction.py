@@ -1,7 +1,7 @@
 """Loops for contractions: matrix products and convolutions.
 
 `tapec.passes.tiling` chooses the form and its sizes: ``outer`` is `tapec.passes.microkernel`; the two simple forms are
-here.
+here, and `tapec.passes.blocked` is the first for what is deep.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
+from tapec.passes.blocked import Blocked
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
 from tapec.passes.products import Fetch, Form, Write, each, over, vectors
@@ -39,7 +40,8 @@ def lower_contraction(
         in_place: ``write`` reads a buffer that it writes to, so it must see each index once.
         fetch: Emits prefetches of what ``write`` needs.
     """
-    form = _FORMS[tiling.form](k, contraction, operands, write, tiling, in_place=in_place)
+    kind = Blocked if tiling.block else _FORMS[tiling.form]
+    form = kind(k, contraction, operands, write, tiling, in_place=in_place)
     if fetch is not None:
         form.fetch = fetch
     form.lower()

@@ -199,16 +199,7 @@ class Outer(Form):
         self, origin: DimLike, first: DimLike, height: int, columns: Columns
     ) -> Sequence[Value]:
         tiling, deepest = self.tiling, self.problem.depth[-1]
-
-        def step(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
-            vectors = [self._vector(columns, offset, depth) for offset in columns.offsets]
-            sums = []
-            totals = iter(carried)
-            for r in range(height):
-                x = self.left(origin + r, depth, lanes=tiling.lanes)
-                sums += [self.multiply_add(x, y, next(totals)) for y in vectors]
-            return sums
-
+        step = self._step(origin, height, columns)
         zeros = [self.zero(tiling.lanes)] * (height * len(columns.offsets))
         if tiling.ahead:
             return self._looking_ahead(zeros, step, first, columns)
@@ -226,6 +217,20 @@ class Outer(Form):
         return self.k.repeat(
             some, deepest, lambda d, inner: step((d,), inner), sums, unroll=tiling.unroll
         )
+
+    def _step(self, origin: DimLike, height: int, columns: Columns) -> Step:
+        """What one depth adds to the sums of a tile."""
+
+        def step(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
+            vectors = [self._vector(columns, offset, depth) for offset in columns.offsets]
+            sums = []
+            totals = iter(carried)
+            for r in range(height):
+                x = self.left(origin + r, depth, lanes=self.tiling.lanes)
+                sums += [self.multiply_add(x, y, next(totals)) for y in vectors]
+            return sums
+
+        return step
 
     def _looking_ahead(
         self, zeros: Sequence[Value], step: Step, first: DimLike, columns: Columns

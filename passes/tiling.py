@@ -8,7 +8,7 @@ operation, so that it shows in a dump; `tapec.passes.contraction` writes the loo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import gcd, prod
 from typing import Any, Literal
 
@@ -30,6 +30,10 @@ PANEL_LIMIT = 1 << 20
 PACK_DISTANCE = 1 << 21
 #: Bytes of columns that are copied to run along depth.
 _NARROW_LIMIT = 1 << 14
+#: Turns of a block of depth, at least, and tiles that run over it: fewer are not worth keeping sums for.
+_BLOCK_DEPTH, _BLOCK_TILES = 48, 8
+#: What a tiling in blocks may cost by itself, in terms of the best.
+_BLOCK_COST = 1.1
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ class Tiling:
 
     ``across``: tiles follow each other along columns, so that results, and what is read with them, pass in the order of
     memory; otherwise along rows. ``fetch`` prefetches these while a tile is summed. ``ahead``, if not 0, prefetches the
-    right operand's next columns, one depth after that many.
+    right operand's next columns, one depth after that many. ``block``, if not 0, is how many turns of the outermost
+    summed axis all tiles run over before the next (`tapec.passes.blocked`).
     """
 
     form: Form = "plain"
@@ -118,6 +123,7 @@ class Tiling:
     across: bool = False
     fetch: bool = False
     ahead: int = 0
+    block: int = 0
     swapped: bool = False
     #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
     parallel: str = ""
@@ -201,7 +207,46 @@ def choose(
     found = candidates(
         contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
     )
-    return min(found, key=lambda pair: pair[0])[1]
+    least, best = min(found, key=lambda pair: pair[0])
+    operands = left.bytes, right.bytes
+    if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
+        return best
+    problem = describe(contraction, left, right)
+    deep = [
+        (
+            cost,
+            replace(
+                tiling, block=block, pack=False, staged=False, across=False, fetch=False, ahead=0
+            ),
+        )
+        for cost, tiling in found
+        if cost <= _BLOCK_COST * least
+        and (block := _block(problem, tiling, size(left.bytes) + size(right.bytes), machine))
+    ]
+    return min(deep, key=lambda pair: pair[0])[1] if deep else best
+
+
+def _block(problem: Problem, tiling: Tiling, bytes: int, machine: Machine) -> int:
+    """How many turns of the outermost summed axis make up a block; 0 if operands of ``bytes`` need no blocks."""
+    extents = (*problem.batch, problem.rows, problem.columns)
+    first, *inner = problem.depth
+    known = all(isinstance(n, int) for n in (*extents, *problem.depth))
+    if tiling.form != "outer" or tiling.swapped or not known:
+        return 0
+    even = problem.rows % tiling.rows == 0 and problem.columns % tiling.width == 0
+    results = prod(map(size, extents))
+    many = results >= _BLOCK_TILES * tiling.rows * tiling.width
+    kept = results * max(problem.dtype.bytes, 4)
+    # A left operand that is contiguous in depth stays in the first cache for a row of tiles.
+    strides = problem.right[0] == 1 and problem.left[1] != 1
+    if not (even and many and strides and 2 * kept <= machine.level2 <= 2 * bytes):
+        return 0
+    turns, each = prod(map(size, inner)), bytes // size(first)
+    fits = (n for n in range(1, size(first)) if size(first) % n == 0)
+    return max(
+        (n for n in fits if n * turns >= _BLOCK_DEPTH and n * each <= 3 * machine.level2 // 8),
+        default=0,
+    )
 
 
 def candidates(

@@ -233,6 +233,19 @@ def test_tiles_that_prefetch(across: bool, staged: bool) -> None:
                     evaluate(case, replace(choice, parallel=parallel, pack=True))
 
 
+@pytest.mark.parametrize("parallel", ["", "rows", "columns", "batch"])
+@pytest.mark.parametrize("block", [1, 4, 12])
+def test_blocks_of_depth(block: int, parallel: str) -> None:
+    choice = Tiling("outer", 4, 3, 2, unroll=2, block=block, parallel=parallel)
+    for epilogue in EPILOGUES:
+        for case in (
+            Case(9, 16, 12, True),
+            Case(3, 8, 12, batch=(2, 3)),
+            Case(6, 8, 12, dtype=F16),
+        ):
+            evaluate(replace(case, epilogue=epilogue), choice)
+
+
 def test_what_is_prefetched() -> None:
     """Tiles follow results that pass through memory; columns that come from far away are asked for early."""
     follows = choice_for(Case(784, 512, 128, transpose_a=True), traffic=1 << 23)
@@ -292,6 +305,7 @@ NATIVE += [
     Case(50, 2, 33, epilogue="bias"),
 ]
 NATIVE += [Case(20, 30, 40, dtype=d, epilogue="bias") for d in (F64, F16, BF16, I32)]
+NATIVE += [Case(64, 64, 3072, True, epilogue=e) for e in EPILOGUES]
 NATIVE += [Case(9, 17, 20, False, True, (3,), dtype=d) for d in (F32, F64, U8)]
 NATIVE += [Case(13, 300, 12, True, epilogue=e) for e in EPILOGUES * 2]
 
@@ -307,6 +321,7 @@ def test_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     choices[-3:] = [choice_for(c, machine=tiny) for c in NATIVE[-3:]]
     assert {choice.pack for choice in choices if choice.across} == {False, True}
     assert any(choice.ahead for choice in choices)
+    assert any(choice.block for choice in choices)
     pairs = zip(NATIVE, choices, strict=True)
     kernels = [case.kernel(choice, name=f"k{i}") for i, (case, choice) in enumerate(pairs)]
     buffers = [arg.type for f in kernels for arg in f.args]
@@ -411,6 +426,10 @@ def test_tiles_fit_into_registers() -> None:
         (Case(128, 512, 512, False, True), {"form": "outer", "pack": True}),
         # Rows of the right operand are a page apart.
         (Case(1024, 1024, 1024), {"form": "outer", "pack": True}),
+        # Every tile would read what no cache holds.
+        (Case(512, 128, 1024, True), {"form": "outer", "block": 128, "pack": False}),
+        (Case(512, 128, 64, True), {"block": 0}),
+        (Case(512, 128, 1024), {"block": 0}),
         # A few rows do not pay for a transposition.
         (Case(1, 512, 512, False, True), {"form": "dot", "swapped": False}),
         # Matrix times vector: the result is a row as well as a column.
