@@ -333,7 +333,8 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
     panel = depth * wide * tiling.lanes * problem.dtype.bytes
     if tiling.across:
         panel = _right_bytes(problem)  # all of it is read before any is read again
-    fetch = wide * (1 if turns > 1 and panel <= machine.level1 else 2.5)
+    # The first tile of a panel reads it from the second cache; so do the others if the first does not keep it.
+    fetch = wide * (1 + 1.5 / turns if panel <= machine.level1 else 2.5)
     step = max(products / 2, loads / 2, fetch, 4) + 0.1 + 1 / products
     after = 4 + tall / 2 + products * (0.5 + weight)
     if problem.apart:
