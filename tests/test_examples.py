@@ -1,4 +1,4 @@
-"""Each example runs in seconds and shows what it claims."""
+"""Each example runs in seconds and shows what it claims; dumps of its programs can be read back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dumps import dumps_held
 
 from tapec.ir.op import OPS
 
@@ -26,7 +27,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_example(name: str) -> str:
         known = set(OPS)
         try:
-            runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+            with dumps_held():
+                runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
         finally:
             for op in set(OPS) - known:
                 del OPS[op]  # custom ops of the example

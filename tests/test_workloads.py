@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dumps import dumps_held
 
 from tapec.compiled.program import Program
 from tapec.ir import evaluator
@@ -68,3 +69,12 @@ def test_workloads_give_the_references(name: str, monkeypatch: pytest.MonkeyPatc
     assert differences(name) == []
     assert kernels
     assert min(kernels) > 0
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_dumps_of_workloads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    workload = load(BENCHMARKS / "workloads" / f"{name}.py")
+    module = load(BENCHMARKS / "tapec_workloads" / f"{name}.py")
+    with dumps_held():
+        module.build_tapec(workload.make_data(), threads=1).step()
