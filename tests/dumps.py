@@ -44,4 +44,5 @@ def _is_light(op: Operation) -> bool:
     if isinstance(op.defn, RegionOp):
         turns = op.defn.turns(op)
         return isinstance(turns, int) and turns <= _TURNS
-    return not op.results or sum(map(int, arithmetic(op))) <= _WORK
+    one, many = arithmetic(op) if op.results else (0, 0)
+    return isinstance(one, int) and isinstance(many, int) and one + many <= _WORK
