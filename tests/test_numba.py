@@ -153,6 +153,16 @@ def test_it_is_asked_for_by_name() -> None:
         tapec.compile(lambda x: x, engine="numpy")  # type: ignore[call-overload]
 
 
+def test_what_it_cannot_do_is_refused_by_name() -> None:
+    @tapec.custom_op("numba_engine.twice")
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    step = tapec.compile(lambda x: twice(x) + 1, engine="numba")
+    with pytest.raises(tapec.errors.TargetError, match="no Python text for numba_engine.twice"):
+        step(np.ones(3))
+
+
 def test_a_workload_gives_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     monkeypatch.setattr(tapec, "compile", partial(tapec.compile, engine="numba"))
