@@ -159,7 +159,7 @@ def test_what_it_cannot_do_is_refused_by_name() -> None:
         return x * 2
 
     step = tapec.compile(lambda x: twice(x) + 1, engine="numba")
-    with pytest.raises(tapec.errors.TargetError, match="no Python text for numba_engine.twice"):
+    with pytest.raises(tapec.errors.TargetError, match=r"no Python text for numba_engine\.twice"):
         step(np.ones(3))
 
 
