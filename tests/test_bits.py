@@ -84,3 +84,25 @@ def test_gradient_of_nextafter() -> None:
     slopes = tape.gradient(z, [x, y])
     np.testing.assert_array_equal(slopes[0], [1, 1])
     np.testing.assert_array_equal(slopes[1], 0)
+
+
+@pytest.mark.parametrize("source", ["f2", "f4", "f8", "i2", "u4", "i8"])
+def test_numba_sees_the_same_bits(source: str) -> None:
+    given = BYTES.view(source)
+    others = [np.dtype(f"{kind}{given.itemsize}") for kind in "fiu"]
+    views = tapec.compile(lambda x: [tapec.bitcast(x, t) for t in others], engine="numba")
+    for target, y in zip(others, views(given), strict=True):
+        assert y.numpy().tobytes() == given.view(target).tobytes()
+
+
+def test_c_sees_the_same_bits() -> None:
+    """What is built as C names each conversion, which copies bits."""
+
+    def f(x: Any) -> Any:
+        return tapec.bitcast(x, tapec.int32), tapec.math.nextafter(x, 2.0 * x)
+
+    types = {"f": [tapec.TensorSpec([8], tapec.float32)]}
+    files = tapec.aot.build({"f": tapec.compile(f)}, types, name="net", emit="c,header").files
+    text = next(v for n, v in files.items() if n.endswith(".c")).decode()
+    for name in ("float_as_i32", "i32_as_float"):
+        assert f"tapec_{name}(" in text

@@ -9,7 +9,7 @@ from typing import Any
 from tapec.ir.dims import Atom, Dim, DimLike, Quotient, Symbol
 from tapec.ir.errors import TargetError
 from tapec.ir.scalar import Scalar
-from tapec.ir.types import DType
+from tapec.ir.types import U16, DType
 
 #: Where a kind of dtype needs another expression than the record of `tapec.ir.scalar` has.
 _OTHERWISE: Mapping[tuple[str, str], str] = {
@@ -128,6 +128,22 @@ def converted(text: str, dtype: DType) -> str:
     """An expression as this dtype; parentheses around the whole are not written twice."""
     inner = text[1:-1] if is_wrapped(text) else text
     return f"{converter(dtype)}({inner})"
+
+
+def bitcast(text: str, source: DType, target: DType) -> str:
+    """The same bits as another dtype; those of a 16-bit float are made."""
+    if source == target:
+        return text
+    if is_small_float(source):
+        text, source = f"{source.code}_bits({text})", U16
+    if is_small_float(target):
+        return f"{target.code}_value({converted(text, U16)})"
+    if source.is_floating or target.is_floating:
+        inner = text[1:-1] if is_wrapped(text) else text
+        return (
+            f"np.{source.numpy}({inner}).view(np.{target.numpy})"  # Numba asks for the first dtype
+        )
+    return converted(text, target)
 
 
 def cast(text: str, source: DType, target: DType) -> str:

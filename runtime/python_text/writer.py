@@ -19,7 +19,7 @@ from tapec.ir.dims import Dim, DimLike
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.location import Location
 from tapec.ir.op import Op
-from tapec.ir.ops import compare, loop, source
+from tapec.ir.ops import bits, compare, loop, source
 from tapec.ir.ops.host import Invoke
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BufferType, VectorType
@@ -253,6 +253,12 @@ class FunctionWriter:
         text = spelling.cast(self.names[value], value.type.dtype, op.result.type.dtype)
         self.pure(op, text)
 
+    def bitcast(self, op: Operation) -> None:
+        """The same bits as another dtype."""
+        value = op.operands[0]
+        text = spelling.bitcast(self.names[value], value.type.dtype, op.result.type.dtype)
+        self.pure(op, text)
+
     def place(self, buffer: Value, indices: Sequence[Value]) -> str:
         """An element."""
         found = ", ".join(_bare(self.names[i]) for i in indices) or "0"
@@ -412,6 +418,7 @@ def _bare(text: str) -> str:
 _RULES: Mapping[type[Op], Callable[[FunctionWriter, Operation], None]] = {
     source.Constant: FunctionWriter.constant,
     compare.Cast: FunctionWriter.cast,
+    bits.Bitcast: FunctionWriter.bitcast,
     loop.For: FunctionWriter.for_op,
     loop.While: FunctionWriter.while_op,
     loop.If: FunctionWriter.if_op,
