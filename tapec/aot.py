@@ -163,15 +163,7 @@ def build(
         TargetError: the target cannot do what a function asks for.
         ValueError: an option is unknown, or a size has no bound.
     """
-    forms = tuple(emit.replace(",", " ").split()) if isinstance(emit, str) else tuple(emit)
-    for given, known in ((forms, FORMS), ((state,), ("embed", "extern"))):
-        unknown = [x for x in given if x not in known]
-        if unknown:
-            raise ValueError(
-                f"aot.build: there is no {unknown[0]!r}", location=here(), hint=", ".join(known)
-            )
-    if optimize not in (None, "speed", "size"):
-        raise ValueError(f"aot.build: optimize is speed or size, got {optimize!r}", location=here())
+    forms = _forms(emit, state, optimize)
     machine = _machine(target, forms)
     functions, signatures = _by_name(function, signature)
     title = c_name(name or next(iter(functions)))
@@ -187,20 +179,42 @@ def build(
     vectors = modelling.vectors() if selftest else None
     options = Options(forms, goal, checked, state == "embed", vectors)
     made = Build(model, machine, options)
-    stack = made.stack if made.has_code else {}
-    files = made.files()
-    if "safetensors" in forms:
-        files[f"{title}.safetensors"] = to_bytes({m.name: m.initial for m in model.state})
+    return _built(made, modelling.variables)
+
+
+def _built(made: Build, variables: Mapping[str, Variable]) -> Built:
+    """The files of a model, with what is known of them."""
+    model, files = made.model, made.files()
+    if "safetensors" in made.options.forms:
+        files[f"{model.name}.safetensors"] = to_bytes({m.name: m.initial for m in model.state})
     return Built(
-        title,
-        machine,
+        model.name,
+        made.target,
         files,
         model.arena_bytes,
         model.state_bytes,
-        stack,
+        made.stack if made.has_code else {},
         model.state,
-        modelling.variables,
+        variables,
     )
+
+
+def _forms(emit: str | Sequence[str], state: str, optimize: str | None) -> tuple[str, ...]:
+    """What is to be made.
+
+    Raises:
+        ValueError: an option is unknown.
+    """
+    forms = tuple(emit.replace(",", " ").split()) if isinstance(emit, str) else tuple(emit)
+    for given, known in ((forms, FORMS), ((state,), ("embed", "extern"))):
+        unknown = [x for x in given if x not in known]
+        if unknown:
+            raise ValueError(
+                f"aot.build: there is no {unknown[0]!r}", location=here(), hint=", ".join(known)
+            )
+    if optimize not in (None, "speed", "size"):
+        raise ValueError(f"aot.build: optimize is speed or size, got {optimize!r}", location=here())
+    return forms
 
 
 def _machine(target: str, forms: Sequence[str]) -> EdgeTarget:
