@@ -157,5 +157,5 @@ def test_command_with_a_wrong_table(tmp_path: Path, text: str, says: str) -> Non
     path = tmp_path / "wrong.csv"
     path.write_text(text, "utf-8")
     status, printed = run(str(path))
-    assert status == 1
+    assert status == 2
     assert says in printed

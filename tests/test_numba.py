@@ -22,6 +22,7 @@ from test_workloads import BENCHMARKS, WORKLOADS, differences
 import tapec
 from tapec.ir.core import Module
 from tapec.ir.errors import DTypeError
+from tapec.ir.op import OPS
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BF16, BOOL, F32, I32, U64, DType, TensorType, as_dtype
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
@@ -159,8 +160,13 @@ def test_what_it_cannot_do_is_refused_by_name() -> None:
         return x * 2
 
     step = tapec.compile(lambda x: twice(x) + 1, engine="numba")
-    with pytest.raises(tapec.errors.TargetError, match=r"no Python text for numba_engine\.twice"):
-        step(np.ones(3))
+    try:
+        with pytest.raises(
+            tapec.errors.TargetError, match=r"no Python text for numba_engine\.twice"
+        ):
+            step(np.ones(3))
+    finally:
+        del OPS["numba_engine.twice"]
 
 
 def test_a_workload_gives_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,7 @@ OTHERS = {
     "compiling": "function",
     "chance": "nn.dropout image.random_ image.stateless_",
     "transforms of any rank": "signal.fftnd signal.ifftnd signal.rfftnd signal.irfftnd signal.inverse_stft_window_fn",
+    "compiled code refuses them by name (test_eigen.py)": "eig eigvals linalg.eig linalg.eigvals",
     "TensorFlow has no kernel for it": "nn.approx_min_k math.approx_min_k",
 }
 NAMESPACES = {"", "math", "math.special", "nn", "linalg", "image", "bitwise", "signal"}

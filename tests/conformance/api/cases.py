@@ -118,7 +118,7 @@ tf.image.yuv_to_rgb(im); tf.image.extract_patches(im, [1, 2, 2, 1], [1, 2, 1, 1]
 """
 
 EXACT = """
-tf.argmax(x, 1); tf.argmin(x); tf.math.argmax(x); tf.math.argmin(x, 1); tf.argsort(x); tf.argsort(x, direction='DESCENDING'); tf.math.ceil(x); tf.floor(x); tf.math.floor(x)
+tf.bitcast(x, 'int32'); tf.math.nextafter(x, y); tf.argmax(x, 1); tf.argmin(x); tf.math.argmax(x); tf.math.argmin(x, 1); tf.argsort(x); tf.argsort(x, direction='DESCENDING'); tf.math.ceil(x); tf.floor(x); tf.math.floor(x)
 tf.round(x); tf.math.rint(x); tf.math.round(x); tf.sign(x); tf.math.sign(x); tf.math.floordiv(j, i + 1); tf.math.floordiv(x, y); tf.math.floormod(j, i + 1); tf.truncatediv(j - 4, i + 1); tf.truncatemod(j - 4, 3)
 tf.equal(i, j); tf.not_equal(i, j); tf.greater(x, y); tf.greater_equal(i, j); tf.less(x, y); tf.less_equal(i, j); tf.math.equal(x, y); tf.logical_and(b, c); tf.logical_or(b, c)
 tf.logical_not(b); tf.math.logical_xor(b, c); tf.math.logical_and(b, c); tf.reduce_all(b, 1); tf.reduce_any(b, 0); tf.math.count_nonzero(i, 1); tf.math.is_finite(x); tf.math.is_inf(x); tf.math.is_nan(x)
