@@ -77,7 +77,9 @@ def machine(given):
     for item in given:
         framework, _, python = item.partition("=")
         if framework in VERSIONS:
-            code = f"import importlib.metadata as m; print(m.version('{VERSIONS[framework]}'))"
+            # A module may come from a distribution of another name: tensorflow-cpu.
+            named = f"m.packages_distributions()['{VERSIONS[framework]}'][0]"
+            code = f"import importlib.metadata as m; print(m.version({named}))"
             found = subprocess.run([python, "-c", code], capture_output=True, text=True)
             yield f"{framework} {found.stdout.strip() or 'not found'}"
 
