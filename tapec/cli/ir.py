@@ -11,22 +11,17 @@ import click
 
 from tapec.cli.programs import WrongTarget, print_options
 from tapec.cli.target import Target, target_argument
-from tapec.compiled.lowering import Lowered
+from tapec.compiled.lowering import LEVELS, NATIVE, Lowered
 from tapec.compiler import lowered
 from tapec.inspection.lines import Line, around, lines_of, with_margin
 from tapec.inspection.stages import Snapshot, snapshots
 from tapec.passes.observers import Times
 
-#: Levels of `Lowered.text` that are no stage of a program any more.
-_NATIVE = ("llvm", "asm", "numba")
-#: The other levels, with the pass after which each is there; as traced if None.
-_LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
-
 
 @click.command()
 @target_argument
 @click.option("--after", metavar="PASS", help="After the last run of this pass.")
-@click.option("--level", type=click.Choice([*_LEVELS, *_NATIVE]), help="At this level.")
+@click.option("--level", type=click.Choice([*LEVELS, *NATIVE]), help="At this level.")
 @click.option(
     "--all", "every", is_flag=True, help="As traced, and after each pass that changed it."
 )
@@ -67,7 +62,7 @@ def ir(
     comment: every dump can be read back, by tapec opt and tapec run.
     """
     program = Lowered(target.module)
-    if level in _NATIVE:
+    if level in NATIVE:
         click.echo(program.text(level))
         return
     if timed:
@@ -81,7 +76,7 @@ def ir(
     if every:
         stages = [s for s in snapshots(target.module, locs=locs) if s.changed or unchanged]
     else:
-        stages = [_stage(target, after or _LEVELS.get(level or ""), locs, full_constants)]
+        stages = [_stage(target, after or LEVELS.get(level or ""), locs, full_constants)]
     wanted = _values(stages, near)
     shown = [(stage, _chosen(stage, grep, wanted)) for stage in stages]
     if as_json:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tapec.compiled.dimensions import Dimensions
 
 #: Levels of `Lowered.text`, with the pass after which each is there.
-_LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
-_NATIVE = ("llvm", "asm", "numba")
-LEVELS = (*_LEVELS, *_NATIVE)
+LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
+#: Its other levels: texts that are no stage of a program any more.
+NATIVE = ("llvm", "asm", "numba")
 
 
 class Lowered:
@@ -60,15 +60,15 @@ class Lowered:
             PassError: there is no such pass.
             TargetError: this machine has no code for the program (``llvm``, ``asm``, ``numba``).
         """
-        if level in _NATIVE and after is None:
+        if level in NATIVE and after is None:
             return native_text(self.module, level)
-        if level not in _LEVELS:
+        if level not in LEVELS:
             raise ValueError(
                 f"text: there is no level {level!r}",
                 location=here(),
-                hint=", ".join(LEVELS),
+                hint=", ".join([*LEVELS, *NATIVE]),
             )
-        after = after or _LEVELS[level]
+        after = after or LEVELS[level]
         module = self.module if after is None else lowered(self.module, after)
         return print_module(module, locs=locs, full_constants=full_constants)
 
