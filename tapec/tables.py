@@ -57,3 +57,8 @@ class Table:
         lines = [line(self.columns, "th"), *(line(cells, "td") for cells in self.rows)]
         title = f"<caption>{escape(self.title)}</caption>"
         return f"<table>{title}{''.join(lines)}</table><p>{escape(self.caption)}</p>"
+
+
+def counted(number: Any) -> str:
+    """A count with commas, ``32,768``; an expression of open sizes as it is."""
+    return f"{number:,}" if isinstance(number, int) else str(number)

@@ -12,6 +12,7 @@ from tapec.cli.target import Target, target_argument
 from tapec.compiled.buffers import Buffer, ProgramMemory
 from tapec.compiled.lowering import Lowered
 from tapec.inspection.memory_map import save_png
+from tapec.tables import counted
 
 
 @click.command()
@@ -37,14 +38,14 @@ def mem(target: Target, every: bool, svg: Path | None, png: Path | None, as_json
     if every:
         click.echo(str(memory))
         return
-    click.echo(f"peak        {_text(memory.peak)} bytes, all that a call touches")
-    click.echo(f"arena       {_text(memory.arena)} bytes{_ratio(memory)}")
+    click.echo(f"peak        {counted(memory.peak)} bytes, all that a call touches")
+    click.echo(f"arena       {counted(memory.arena)} bytes{_ratio(memory)}")
     click.echo(
-        f"lower bound {_text(memory.lower_bound)} bytes, the most that are alive at one time"
+        f"lower bound {counted(memory.lower_bound)} bytes, the most that are alive at one time"
     )
-    click.echo(f"parameters  {_text(memory.states)} bytes, updated in place")
-    click.echo(f"arguments   {_text(memory.arguments)} bytes, only read")
-    click.echo(f"results     {_text(memory.results)} bytes\n")
+    click.echo(f"parameters  {counted(memory.states)} bytes, updated in place")
+    click.echo(f"arguments   {counted(memory.arguments)} bytes, only read")
+    click.echo(f"results     {counted(memory.results)} bytes\n")
     if memory.buffers:
         click.echo(f"{memory.picture()}\n\n{memory.peak_table().text()}")
 
@@ -54,10 +55,6 @@ def _ratio(memory: ProgramMemory) -> str:
     if not isinstance(arena, int) or not isinstance(bound, int) or not bound:
         return ""
     return f", {arena / bound:.4f} of the lower bound"
-
-
-def _text(size: Any) -> str:
-    return f"{size:,}" if isinstance(size, int) else str(size)
 
 
 def _fields(memory: ProgramMemory) -> dict[str, Any]:

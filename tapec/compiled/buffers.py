@@ -14,7 +14,7 @@ from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import Lifetime, lifetimes
 from tapec.ir.printer import name_values
-from tapec.tables import Table
+from tapec.tables import Table, counted
 
 _ALL, _ALIVE = "what is in the arena", "alive when most bytes are in use"
 
@@ -57,7 +57,7 @@ class Buffer:
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
         source = "" if self.location is None else self.location.text
-        size = f"{self.bytes:,}" if isinstance(self.bytes, int) else str(self.bytes)
+        size = counted(self.bytes)
         life = f"{self.first}-{self.last}"
         return (
             size,
@@ -128,8 +128,8 @@ class ProgramMemory:
 
     def _caption(self) -> str:
         return (
-            f"arena {_text(self.arena)} bytes, of which {_text(self.lower_bound)} are alive at one time; "
-            f"arguments {_text(self.arguments)}, states {_text(self.states)}, results {_text(self.results)} bytes"
+            f"arena {counted(self.arena)} bytes, of which {counted(self.lower_bound)} are alive at one time; "
+            f"arguments {counted(self.arguments)}, states {counted(self.states)}, results {counted(self.results)} bytes"
         )
 
     def _table(self, buffers: Sequence[Buffer], title: str) -> Table:
@@ -237,7 +237,3 @@ def _size(buffer: Buffer) -> int:
 
 def _sum(sizes: Any) -> Any:
     return sum(sizes, 0)
-
-
-def _text(size: DimLike) -> str:
-    return f"{size:,}" if isinstance(size, int) else str(size)

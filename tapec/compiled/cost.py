@@ -17,7 +17,7 @@ from tapec.ir.op import Elementwise, Op
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
 from tapec.passes.plan import home
-from tapec.tables import Table
+from tapec.tables import Table, counted
 
 #: How the numbers come about; the last line of the table.
 FORMULAS = (
@@ -92,9 +92,9 @@ class KernelCost:
     @property
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
-        runs = "?" if self.runs is None else _text(self.runs)
+        runs = "?" if self.runs is None else counted(self.runs)
         numbers = (self.flops, self.transcendentals, self.bytes_read, self.bytes_written)
-        return str(self.number), runs, *map(_text, numbers), self.work, self.place, self.source
+        return str(self.number), runs, *map(counted, numbers), self.work, self.place, self.source
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,8 +127,8 @@ class Cost:
             "kernel", "runs", "flops", "transcendentals", "bytes read", "bytes written", "operations", "line", "source",
         )  # fmt: skip
         total = (
-            f"{_text(self.flops)} flops, {_text(self.transcendentals)} transcendentals, "
-            f"{_text(self.bytes)} bytes in {len(self.kernels)} kernels"
+            f"{counted(self.flops)} flops, {counted(self.transcendentals)} transcendentals, "
+            f"{counted(self.bytes)} bytes in {len(self.kernels)} kernels"
         )
         rows = [k.cells for k in self.kernels]
         return Table(columns, rows, "what the program costs", f"{total}\n{FORMULAS}")
@@ -247,10 +247,6 @@ def arithmetic(op: Operation) -> tuple[DimLike, DimLike]:
 
 def _times(kernel: KernelCost) -> Any:
     return 1 if kernel.runs is None else kernel.runs
-
-
-def _text(number: Any) -> str:
-    return f"{number:,}" if isinstance(number, int) else str(number)
 
 
 def _listed(names: tuple[str, ...]) -> str:

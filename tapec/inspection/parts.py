@@ -14,7 +14,7 @@ from tapec.ir.core import Block, Module, Operation
 from tapec.ir.location import Location
 from tapec.ir.ops.control import Gradient
 from tapec.passes.pipeline import Stage
-from tapec.tables import Table
+from tapec.tables import Table, counted
 
 
 class Part(StrEnum):
@@ -75,8 +75,8 @@ class Spending:
         rows = [
             (
                 line.part.value,
-                _text(line.flops),
-                _text(line.bytes),
+                counted(line.flops),
+                counted(line.bytes),
                 str(line.ops),
                 "" if line.location is None else f"{line.location.file}:{line.location.line}",
                 "" if line.location is None else line.location.text,
@@ -84,7 +84,8 @@ class Spending:
             for line in self.lines
         ]
         sums = [
-            f"{p.value}: {_text(self.flops(p))} flops, {_text(self.bytes(p))} bytes" for p in Part
+            f"{p.value}: {counted(self.flops(p))} flops, {counted(self.bytes(p))} bytes"
+            for p in Part
         ]
         if self.ratio is not None:
             sums.append(f"(value + adjoint) / value: {self.ratio:.2f}")
@@ -157,7 +158,3 @@ def _parts(block: Block, asked: set[str | None]) -> dict[Operation, Part]:
                 o: part if parts[op] is Part.VALUE else parts[op] for o, part in inner.items()
             }
     return parts
-
-
-def _text(number: Any) -> str:
-    return f"{number:,}" if isinstance(number, int) else str(number)

@@ -5,6 +5,7 @@ Tapes take these by themselves; TensorFlow has names for them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tapec.functions.arrays import zeros
@@ -36,11 +37,11 @@ def depthwise_conv2d_backprop_input(
         InvalidArgumentError: the shapes do not fit (ValueError while a function is compiled).
     """
     w = as_tensor(filter)
-    image = zeros(as_shape(input_sizes), w.type.dtype)
-    with GradientTape() as tape:
-        tape.watch(image)
-        result = depthwise_conv2d(image, w, strides, padding, data_format, dilations)
-    return _transposed(tape, result, image, out_backprop)
+
+    def convolved(image: Tensor) -> Tensor:
+        return depthwise_conv2d(image, w, strides, padding, data_format, dilations)
+
+    return _transposed(convolved, input_sizes, w, out_backprop)
 
 
 def depthwise_conv2d_backprop_filter(
@@ -64,16 +65,21 @@ def depthwise_conv2d_backprop_filter(
         InvalidArgumentError: the shapes do not fit (ValueError while a function is compiled).
     """
     x = as_tensor(input)
-    weights = zeros(as_shape(filter_sizes), x.type.dtype)
-    with GradientTape() as tape:
-        tape.watch(weights)
-        result = depthwise_conv2d(x, weights, strides, padding, data_format, dilations)
-    return _transposed(tape, result, weights, out_backprop)
+
+    def convolved(weights: Tensor) -> Tensor:
+        return depthwise_conv2d(x, weights, strides, padding, data_format, dilations)
+
+    return _transposed(convolved, filter_sizes, x, out_backprop)
 
 
 def _transposed(
-    tape: GradientTape, result: Tensor, source: Tensor, out_backprop: TensorLike
+    linear: Callable[[Tensor], Tensor], sizes: Any, other: Tensor, out_backprop: TensorLike
 ) -> Tensor:
+    """The transpose of a linear function of tensors of the given sizes, and of the other factor's dtype."""
+    source = zeros(as_shape(sizes), other.type.dtype)
+    with GradientTape() as tape:
+        tape.watch(source)
+        result = linear(source)
     seed = as_tensor(out_backprop, result.type.dtype)
     if seed.type.shape != result.type.shape:
         raise misfit(
