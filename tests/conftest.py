@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import os
 import re
 import shlex
 import sys
@@ -42,6 +43,19 @@ import tapec
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("ci")
+
+
+@pytest.fixture(autouse=True)
+def cache_as_it_was() -> Iterator[None]:
+    """Workloads of the benchmarks turn the cache of their process off; a test that loads one leaves it as it was."""
+    before = os.environ.get("TAPEC_CACHE")
+    yield
+    if os.environ.get("TAPEC_CACHE") == before:
+        return
+    if before is None:
+        del os.environ["TAPEC_CACHE"]
+    else:
+        os.environ["TAPEC_CACHE"] = before
 
 
 @pytest.fixture(params=["eager", "compiled"])

@@ -254,7 +254,10 @@ def test_config(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_json(argv: list[str], holds: Callable[[Any], bool]) -> None:
+def test_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, argv: list[str], holds: Callable[[Any], bool]
+) -> None:
+    monkeypatch.setenv("TAPEC_CACHE", str(tmp_path / "programs"))
     assert holds(json.loads(works(*argv, "--json")))
 
 
