@@ -5,6 +5,7 @@ Nothing of a C library is linked where the processor has floats; elsewhere the c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,32 +13,41 @@ from pathlib import Path
 import numpy as np
 from toolchains import need, run
 
+from tapec import aot
+
+#: What a step is given.
+Batch = tuple[np.ndarray, np.ndarray]
+
 HERE = Path(__file__).with_name("emulated")
 #: How a Cortex-M starts, and where its memory is.
 BOARDS = Path(__file__).resolve().parents[1] / "examples" / "edge"
+_WORD = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])")
 _STRICT = ("-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-nostdlib")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A compiler with its options, and an emulator with its."""
+    """A compiler with its options, an emulator with its, and what has arithmetic that the processor lacks."""
 
     compiler: str
     options: Sequence[str]
     start: Path
     emulator: Sequence[str]
+    library: Sequence[str] = ("-lgcc",)
 
     def outputs(self, folder: Path, *, library: bool) -> list[int]:
         """What main.c prints when it is linked with net.o of the folder and run."""
         need(self.compiler, self.emulator[0])
         sources = [self.start, HERE / "main.c", folder / "net.o"]
         options = [*_STRICT, *self.options, "-I", folder, "-o", folder / "program"]
-        run(self.compiler, *sources, *options, *["-lgcc"] * library)
-        return [int(word, 16) for word in run(*self.emulator, folder / "program").split()]
+        run(self.compiler, *sources, *options, *(self.library if library else ()))
+        # Some emulators report on the standard error what a port sends, in lines of their own form.
+        said = run(*self.emulator, folder / "program", merged=True)
+        return [int(word, 16) for word in _WORD.findall(said)]
 
 
-def _linux(compiler: str, emulator: str, *options: str) -> Machine:
-    return Machine(compiler, ("-static", *options), HERE / "linux.c", (emulator,))
+def _linux(compiler: str, emulator: str, *options: str, emulate: Sequence[str] = ()) -> Machine:
+    return Machine(compiler, ("-static", *options), HERE / "linux.c", (emulator, *emulate))
 
 
 def _cortex(cpu: str, board: str, flash: str, ram: str, size: str, *floats: str) -> Machine:
@@ -58,9 +68,20 @@ _MPS2 = ("0x0", "0x20000000", "0x100000")
 #: By the name of the target.
 MACHINES = {
     "x86-64": Machine("gcc", ("-static",), HERE / "linux.c", ("env",)),
+    "x86-64-v2": _linux("gcc", "qemu-x86_64-static", emulate=("-cpu", "Nehalem")),
     "aarch64": _linux("aarch64-linux-gnu-gcc", "qemu-aarch64-static"),
     "armv7hf": _linux("arm-linux-gnueabihf-gcc", "qemu-arm-static"),
     "riscv64gc": _linux("riscv64-linux-gnu-gcc", "qemu-riscv64-static"),
+    "riscv64gcv": _linux(
+        "riscv64-linux-gnu-gcc", "qemu-riscv64-static", emulate=("-cpu", "rv64,v=true,vlen=128")
+    ),
+    "avr": Machine(
+        "avr-gcc",
+        ("-mmcu=atmega2560",),
+        HERE / "avr.c",
+        ("simavr", "-m", "atmega2560"),
+        ("-lm", "-lgcc"),
+    ),
     "riscv32imfc": _linux(
         "riscv64-unknown-elf-gcc", "qemu-riscv32-static", "-march=rv32imfc", "-mabi=ilp32f"
     ),
@@ -84,8 +105,29 @@ MACHINES = {
 }
 
 
-def inputs_header(batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
-    """Arrays for training steps as C, exact to the bit."""
+@dataclass(frozen=True)
+class Trained:
+    """What a machine printed: losses of steps, what was inferred then, and bytes of stack that a step took."""
+
+    losses: np.ndarray
+    inferred: np.ndarray
+    stack: int
+
+
+def trained(
+    machine: str, built: aot.Built, batches: Sequence[Batch], steps: int, folder: Path
+) -> Trained:
+    """Train with a model called ``net``, with functions ``train`` and ``infer`` and a selftest, on a machine."""
+    built.write(folder)
+    small = MACHINES[machine].compiler == "avr-gcc"
+    (folder / "inputs.h").write_text(inputs_header(batches, steps, 480 if small else 4096))
+    *words, stack = MACHINES[machine].outputs(folder, library=not built.target.floats)
+    numbers = np.array(words, np.uint32).view(np.float32)
+    return Trained(numbers[:steps], numbers[steps:], stack)
+
+
+def inputs_header(batches: Sequence[Batch], steps: int, painted: int) -> str:
+    """Arrays for training steps as C, exact to the bit, each taken again and again; bytes of stack to paint."""
 
     def rows(arrays: Sequence[np.ndarray]) -> str:
         return ",\n".join(
@@ -93,8 +135,30 @@ def inputs_header(batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
         )
 
     xs, ys = zip(*batches, strict=True)
+    label = "float" if ys[0].dtype == np.float32 else "int32_t"
     return (
-        f"#include <stdint.h>\nenum {{ STEPS = {len(xs)} }};\n"
-        f"static const uint32_t inputs[STEPS][{xs[0].size}] = {{\n{rows(xs)}\n}};\n"
-        f"static const int32_t labels[STEPS][{ys[0].size}] = {{\n{rows(ys)}\n}};\n"
+        f"#include <stdint.h>\n#define LABEL {label}\n"
+        f"enum {{ STEPS = {steps}, BATCHES = {len(xs)}, PAINTED = {painted} }};\n"
+        f"static const uint32_t inputs[BATCHES][{xs[0].size}] = {{\n{rows(xs)}\n}};\n"
+        f"static const uint32_t labels[BATCHES][{ys[0].size}] = {{\n{rows(ys)}\n}};\n"
     )
+
+
+def in_webassembly(
+    built: aot.Built, batches: Sequence[Batch], folder: Path
+) -> tuple[np.ndarray, np.ndarray]:
+    """Losses of steps in WebAssembly, and what was inferred then; the model is as for `trained`."""
+    need("wasm-ld", "node")
+    built.write(folder)
+    options = ["--no-entry", "--export-all", "-o", "net.wasm", "net.o"]
+    run("wasm-ld", *options, cwd=folder)
+    (folder / "inputs").write_bytes(b"".join(x.tobytes() for x, _ in batches))
+    (folder / "labels").write_bytes(b"".join(y.tobytes() for _, y in batches))
+    header = built.files["net.h"].decode()
+    items = re.search(r"#define NET_INFER_RESULT_ITEMS (\d+)", header)
+    assert items is not None
+    sizes = [built.state_bytes, built.arena_bytes, batches[0][0].size, items[1]]
+    files = [HERE / "wasm.mjs", "net.wasm", "inputs", "labels"]
+    words = [int(word, 16) for word in run("node", *files, *sizes, cwd=folder).split()]
+    numbers = np.array(words, np.uint32).view(np.float32)
+    return numbers[: len(batches)], numbers[len(batches) :]

@@ -13,6 +13,7 @@ from test_aot import HOST
 from toolchains import need, run
 
 from tapec import aot
+from tapec.runtime.aot.elf import symbols
 
 STEPS = 50
 
@@ -54,3 +55,17 @@ def test_a_network_trains_as_here(tmp_path: Path, name: str) -> None:
     )
     run("gcc", "-shared", "net.o", "-o", "c.so", cwd=tmp_path)
     np.testing.assert_allclose(losses(tmp_path / "c.so", as_c, steps), wanted, rtol=1e-5)
+
+
+#: Processors with floats, of each kind; `test_nothing_is_missing` has all machines.
+WHOLE = ["x86-64", "aarch64", "cortex-m4f", "cortex-m55", "riscv32imfc", "riscv64gcv", "wasm32"]
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_a_network_needs_no_library(name: str) -> None:
+    model = NETS[name].model()
+    for target in WHOLE:
+        built = aot.build(
+            model.functions, model.signatures, target=target, name="net", emit=("obj",)
+        )
+        assert symbols(built.files["net.o"]).missing == ()

@@ -24,6 +24,9 @@ PACKAGES = {
     "qemu-riscv64-static": "qemu-user-static",
     "qemu-riscv32-static": "qemu-user-static",
     "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
+    "qemu-x86_64-static": "qemu-user-static",
+    "avr-gcc": "gcc-avr avr-libc",
+    "simavr": "simavr",
     "wasm-ld": "lld",
     "node": "nodejs",
 }
@@ -40,17 +43,22 @@ def need(*tools: str) -> None:
         pytest.skip(said)
 
 
-def run(*command: object, cwd: Path | None = None, input: str | None = None) -> str:
-    """Run a program, fail with all it said if it fails, and return its standard output."""
+def run(
+    *command: object, cwd: Path | None = None, input: str | None = None, merged: bool = False
+) -> str:
+    """Run a program, fail with all it said if it fails, and return its standard output, or both."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         input=input,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merged else subprocess.PIPE,
         text=True,
         timeout=120,
         check=False,
     )
     if done.returncode:
-        pytest.fail(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr}")
+        pytest.fail(
+            f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr or ''}"
+        )
     return done.stdout

@@ -119,8 +119,7 @@ class Build:
     @cached_property
     def stack(self) -> dict[str, int]:
         """Bytes of stack of a call, by function."""
-        pushes = self.target.triple.startswith("x86_64")
-        depths = deepest(self.object.text, self.object.frames, pushes=pushes)
+        depths = deepest(self.object.text, self.object.frames, self.target)
         return {e.name: depths[f"{self.model.name}_{e.name}"] for e in self.model.entries}
 
     @property

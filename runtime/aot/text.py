@@ -74,14 +74,15 @@ class ObjectWriter(ModuleWriter):
 
 def _dialect(target: EdgeTarget, optimize: str) -> Dialect:
     """How functions are written; for the JIT's bits, as for the JIT."""
-    words = ['nounwind "no-builtins" "no-trapping-math"="true" "warn-stack-size"="0"']
+    # Without a red zone: what a function takes is then in its frame, and an interrupt may use the same stack.
+    words = ['nounwind noredzone "no-builtins" "no-trapping-math"="true" "warn-stack-size"="0"']
     if optimize == "size":
         words.append("optsize minsize")
     if target.vectors.bytes >= 64:
         words.append('"prefer-vector-width"="512"')
     inlining = "noinline" if optimize == "jit" else ""
-    # Where a vector may lie askew, an array need not begin at a multiple of its size.
-    alignment = 64 if optimize == "jit" else 8
+    # Vectors may lie askew, but those that cross a line of the cache cost more; small machines have none.
+    alignment = max(target.vectors.bytes, 8) if optimize == "jit" else 8
     copies = 1 if optimize == "size" else 64
     return Dialect(target.bits, " ".join(words), alignment, copies, inlining)
 
