@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.ir.dims import Symbol
+from tapec.ir.history import Relation, tell
 from tapec.ir.location import Location
 from tapec.ir.types import BufferType, TensorType, Type
 
@@ -50,8 +51,9 @@ class Value:
         assert isinstance(self.type, TensorType)
         return self.type
 
-    def replace_all_uses(self, new: Value) -> None:
-        """Make every reader of this value read ``new`` instead."""
+    def replace_all_uses(self, new: Value, why: str = "") -> None:
+        """Make every reader of this value read ``new`` instead; ``why`` is the rule, for `tapec.ir.history`."""
+        tell(Relation.INSTEAD, self, new, why)
         for user in list(self.users):
             for i, operand in enumerate(user.operands):
                 if operand is self:
@@ -126,10 +128,10 @@ class Operation:
         for operand in self._operands:
             operand.users[self] = operand.users.get(self, 0) + 1
 
-    def replace(self, new: Sequence[Value]) -> None:
+    def replace(self, new: Sequence[Value], why: str = "") -> None:
         """Make readers of the results read ``new``, then erase this operation."""
         for old, value in zip(self.results, new, strict=True):
-            old.replace_all_uses(value)
+            old.replace_all_uses(value, why)
         self.erase()
 
     def erase(self) -> None:

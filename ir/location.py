@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import linecache
 from dataclasses import dataclass
@@ -28,4 +29,10 @@ class Location:
     def __str__(self) -> str:
         """The form that the text of a program uses: ``loc("file":line in "softmax")``."""
         composite = "" if self.composite is None else f" in {json.dumps(self.composite)}"
-        return f"loc({json.dumps(self.file, ensure_ascii=False)}:{self.line}{composite})"
+        return f"loc({_quoted(self.file)}:{self.line}{composite})"
+
+
+@functools.lru_cache(maxsize=64)
+def _quoted(file: str) -> str:
+    """A path as a string of the text; a dump asks for the same few at each of its lines."""
+    return json.dumps(file, ensure_ascii=False)

@@ -48,16 +48,22 @@ def print_module(
     full_constants: bool = False,
     large: MutableMapping[str, Any] | None = None,
     side_file: str | None = None,
+    names: MutableMapping[Value, str] | None = None,
 ) -> str:
     """A module as text.
 
     Constants of more than 16 elements are abbreviated, and the first line says that the text
     cannot be parsed, unless ``full_constants``. ``large`` collects the abbreviated arrays for a
-    ``side_file``, whose name then stands in the first line; `write_module` does both.
+    ``side_file``, whose name then stands in the first line; `write_module` does both. ``names``
+    collects what values are called in the text.
     """
     large = {} if large is None else large
     printer = _Printer(locs, None if full_constants else large)
-    body = "".join(f"\n{printer.function(f)}" for f in module.functions.values())
+    body = ""
+    for function in module.functions.values():
+        body += f"\n{printer.function(function)}"
+        if names is not None:
+            names.update(printer.names)
     head = f"// tapec-ir {FORMAT_VERSION}"
     if large and side_file is not None:
         head += f", constants in {json.dumps(side_file)}"

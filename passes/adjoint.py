@@ -27,6 +27,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
 from tapec.ir.errors import NotDifferentiableError, PassError, underline
 from tapec.ir.guards import recording_guards
+from tapec.ir.history import Relation, tell
 from tapec.ir.op import OPS, require_equal_dims
 from tapec.ir.ops.control import Gradient, Identity
 from tapec.ir.reachability import between, captures, dependencies, forget_unread, values_read
@@ -105,7 +106,7 @@ class _Expansion:
         del block.ops[start:]
         self._write(block, written)
         for result, cotangent in zip(op.results, cotangents, strict=True):
-            result.replace_all_uses(cotangent)
+            result.replace_all_uses(cotangent, "the gradient is written out")
         op.drop()
         op.block = None
 
@@ -177,6 +178,8 @@ class _Sums:
             name = _name(primal)
             if name is not None:
                 cotangent.name = f"{name}_ct"
+        if cotangent is not None:
+            tell(Relation.COTANGENT, primal, cotangent)
         return cotangent
 
 

@@ -44,7 +44,7 @@ def _merge(block: Block, seen: Seen, ordered: bool) -> bool:
         first = seen.setdefault(key, op) if key is not None else op
         if first is not op:
             for old, new in zip(op.results, first.results, strict=True):
-                old.replace_all_uses(new)
+                old.replace_all_uses(new, "both compute the same")
                 new.name = new.name or old.name
             op.drop()
             op.block = None

@@ -186,5 +186,9 @@ RULES = (
     Rule("reverse(reverse(x)) -> reverse(x)", Reverse, reverse_twice),
     Rule("concat(x) -> x; empty parts go", Concat, concat_one),
     Rule("sum(x) -> x over no axes", Sum, sum_over_nothing),
-    Rule("matmul(transpose(a), b) -> matmul(a, b, transpose_a)", MatMul, multiply_transposed),
+    Rule(
+        "matmul(transpose(a), b) -> matmul(a, b, transpose_a); a flag that says nothing goes",
+        MatMul,
+        multiply_transposed,
+    ),
 )

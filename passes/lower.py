@@ -16,6 +16,7 @@ from tapec.ir.compare import exact
 from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import PassError
+from tapec.ir.history import Relation, tell
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import Place, parse_place, symbols_of
@@ -34,11 +35,11 @@ class Options:
 def run(module: Module, options: Options) -> bool:
     """Lower every function of the module."""
     lowered = Module()
-    kernels: dict[Hashable, Function] = {}
+    kernels: dict[Hashable, _Written] = {}
     for function in list(module.functions.values()):
         lowered.add(_Entry(function, kernels, numbered=options.numbered).write())
-    for kernel in kernels.values():
-        lowered.add(kernel)
+    for written in kernels.values():
+        lowered.add(written.function)
     module.functions = lowered.functions
     return True
 
@@ -64,11 +65,23 @@ class _Scope:
     results: Sequence[Slot | None]
 
 
+class _Written(NamedTuple):
+    """The loops of kernels that are equal, and what they were written from: the first of these."""
+
+    function: Function
+    block: Block
+
+
+def _values(block: Block) -> list[Value]:
+    """All that a kernel's block defines, in order."""
+    return [*block.args, *(r for op in block.ops for r in op.results)]
+
+
 class _Entry:
     """The loop-level form of one function."""
 
     def __init__(
-        self, function: Function, kernels: dict[Hashable, Function], *, numbered: bool
+        self, function: Function, kernels: dict[Hashable, _Written], *, numbered: bool
     ) -> None:
         self.source = function
         self.kernels = kernels
@@ -156,6 +169,9 @@ class _Entry:
             self.memory(slots[first], arg.type)
             for first, arg in zip(firsts, kernel.args, strict=True)
         ]
+        for value, role in zip(values, roles, strict=True):
+            tell(Relation.ELEMENT, value, buffers[role])
+            tell(Relation.ELEMENT, value, kernel.args[role])
         attrs: dict[str, Any] = {"kernel": kernel.name}
         if self._numbers:
             attrs["number"] = self._numbers[op]
@@ -164,11 +180,15 @@ class _Entry:
     def _kernel(self, op: Operation, roles: list[int], count: int) -> Function:
         """The loops of a kernel, or those of an equal one that are there already."""
         key = (tuple(roles), _structure(op))
+        block = op.regions[0].block
         known = self.kernels.get(key)
         if known is None:
-            known = self.kernels[key] = KernelWriter(op, roles, count).write()
-            known.name = f"k{len(self.kernels) - 1}"
-        return known
+            known = self.kernels[key] = _Written(KernelWriter(op, roles, count).write(), block)
+            known.function.name = f"k{len(self.kernels) - 1}"
+        else:
+            for value, same in zip(_values(block), _values(known.block), strict=True):
+                tell(Relation.ELEMENT, value, same)
+        return known.function
 
     def memory(self, slot: Slot, type: object) -> Value:
         """A buffer of this type at a place."""

@@ -13,6 +13,7 @@ import numpy as np
 from tapec.ir.core import Function, Operation, Value
 from tapec.ir.dims import DimLike, Symbol, bounds, symbols
 from tapec.ir.errors import PassError, TargetError
+from tapec.ir.history import Relation, tell
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, RUNS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
@@ -287,6 +288,7 @@ class KernelWriter:
 
         parallel, work = self.op.attrs["parallel"], len(self.block.ops)
         self._sum = reduce_in_parts(k, total, space, one, parallel=parallel, work=work)
+        tell(Relation.ELEMENT, total.result, self._sum)
         for store in self._stores(k, ()):
             k.store(*store)
         k.effect(OPS["return"])
@@ -317,6 +319,7 @@ class KernelWriter:
         def write(index: Index, value: Value) -> None:
             shape = core.result.tensor.shape
             place = index if shape == self.space else renumber(shape, self.space, index)
+            tell(Relation.ELEMENT, core.result, value)
             self._product = _Product(index, value, place)
             for store in self._stores(k, place):
                 k.store(*store)
@@ -452,6 +455,7 @@ class KernelWriter:
         operands = [_Operand(self, k, v) for v in op.operands]
         saved, k.location = k.location, op.location or k.location
         element = op.defn.lower(k, index, *operands, **op.parameters)
+        tell(Relation.ELEMENT, value, element)
         k.location = saved
         return element
 

@@ -54,7 +54,7 @@ def _unmark(block: Block, keep_cuts: bool) -> bool:
                 if mark is not None and value.op is not None:
                     value.op.attrs[mark] = True
                 value.name = value.name or result.name
-                result.replace_all_uses(value)
+                result.replace_all_uses(value, f"{op.name} is a mark of the tape")
             op.drop()
             op.block = None
         else:

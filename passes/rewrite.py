@@ -80,7 +80,7 @@ class Rewriter:
                 _mark(written, {name: op.attrs[name] for name in MARKS & op.attrs.keys()})
             # Dims that a guard holds to be equal may be written apart: then the type would change.
             if all(r.type == v.type for r, v in zip(op.results, values, strict=True)):
-                _hand_over(op, values)
+                _hand_over(op, values, rule.algebra)
                 return written
             for unused in reversed(written):
                 unused.drop()
@@ -101,10 +101,10 @@ def _mark(written: Sequence[Operation], marks: Mapping[str, Any]) -> None:
             op.attrs.update(marks)
 
 
-def _hand_over(op: Operation, values: Sequence[Value]) -> None:
+def _hand_over(op: Operation, values: Sequence[Value], why: str) -> None:
     """Let the readers of an operation read other values; the operation leaves the program."""
     for old, new in zip(op.results, values, strict=True):
-        old.replace_all_uses(new)
+        old.replace_all_uses(new, why)
         if new.name is None:
             new.name = old.name
     op.drop()

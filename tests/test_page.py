@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import tapec
 from tapec.cli import main
 
 STEP = """\
@@ -96,7 +98,7 @@ def test_columns(page: Page) -> None:
     stages = page.eval_on_selector_all("section.stage", "all => all.map(s => s.dataset.stage)")
     assert stages[0] == "input"
     assert {"adjoint", "prune", "fuse", "lower"} <= set(stages)
-    assert "commit ✓" in " ".join(page.locator("section.folded").all_inner_texts())
+    assert "commit" in page.locator("#rail .same").all_inner_texts()
     assert "hidden = tapec.tanh(x @ w)" in page.locator("section.python").inner_text()
     assert page.locator("h1").inner_text() == "step"
 
@@ -107,18 +109,71 @@ def test_a_value_is_followed(page: Page) -> None:
     assert {"input", "adjoint", "fuse", "plan"} <= set(marked(page, "value"))
     assert {"adjoint", "prune"} <= set(marked(page, "adjoint"))
     assert "input" not in marked(page, "adjoint")
-    assert page.locator(".source").inner_text().endswith("hidden = tapec.tanh(x @ w)")
+    assert page.locator(".python .here").inner_text().endswith("hidden = tapec.tanh(x @ w)")
     about = page.locator("#about").inner_text()
-    assert about.startswith(f"%{value}: in input, ")
-    assert "Removed by lower." in about
-    assert f"Adjoint: %{value}_ct." in about
+    assert about.startswith(f"%{value} %{value} = matmul %x, ")
+    assert "train.py:9" in about
+    assert "lower computes it in loops: %n" in about
+    assert f"its adjoint: %{value}_ct" in about
     assert page.url.endswith(f"#{value}")
+
+
+def test_a_value_is_followed_into_loops_and_machine_code(page: Page) -> None:
+    value = value_of(page, "tanh")
+    page.locator(f"section.stage [data-value={value}]").first.click()
+    loops = page.locator("section.stage[data-stage=lower] .v.value[data-defines]")
+    assert loops.count() > 0
+    for row in loops.all():
+        assert "= tanh " in str(row.locator("..").inner_text())
+    machine = page.locator("section.machine .here").all_inner_texts()
+    assert len(machine) > 10
+    assert all("  " in line for line in machine)
+
+
+def test_from_loops_back_to_the_tensor(page: Page) -> None:
+    value = value_of(page, "tanh")
+    row = page.locator("section.stage[data-stage=lower] pre > div", has_text="= tanh ").first
+    row.locator("[data-defines]").click()
+    assert page.locator(f"section.stage[data-stage=input] .value[data-value={value}]").count() > 0
+
+
+def test_an_adjoint_is_known_by_what_made_it(page: Page) -> None:
+    """That of the read goes by the Variable's name, and stands for two values."""
+    value = value_of(page, "read")
+    page.locator(f"section.stage [data-value={value}]").first.click()
+    assert {"adjoint", "prune", "fuse", "plan", "lower"} <= set(marked(page, "adjoint"))
+    page.keyboard.press("a")
+    assert page.locator(".at").inner_text() == f"%{value}_ct"
+    assert f"adjoint of %{value}" in page.locator("#about").inner_text()
+    assert "input" in marked(page, "adjoint")
+
+
+def test_a_line_shows_all_that_comes_from_it(page: Page) -> None:
+    page.locator(".python pre > div", has_text="hidden = ").click()
+    first = page.locator("section.stage").first.locator(".here").all_inner_texts()
+    assert ["matmul" in line or "tanh" in line or "read" in line for line in first] == [True] * 3
+    assert "machine code " in page.locator("#about").inner_text()
+
+
+def test_the_rail_leads_to_a_column(page: Page) -> None:
+    page.locator("#rail a", has_text="plan").click()
+    left = "document.querySelector('[data-stage=plan]').getBoundingClientRect().left"
+    fixed = "document.querySelector('section.python').getBoundingClientRect().right"
+    assert abs(page.evaluate(f"{left} - {fixed}")) < 2
 
 
 def test_what_removed_a_value_is_told(page: Page) -> None:
     value = value_of(page, "read")
     page.locator(f"section.stage [data-value={value}]").first.click()
-    assert "Removed by prune, which reads %w instead." in page.locator("#about").inner_text()
+    told = page.locator("#about").inner_text()
+    assert "prune removes it by read is a mark of the tape; readers read %w" in told
+    constant = (
+        page.locator("section.stage").first.locator("pre > div", has_text="= broadcast ").first
+    )
+    constant.locator("[data-defines]").click()
+    told = page.locator("#about").inner_text()
+    assert "canonicalize rewrites it by f(constant) -> constant" in told
+    assert "dce removes it: nobody reads it" in told
 
 
 def test_a_link_to_a_value(browser: Browser, file: Path) -> None:
@@ -177,3 +232,38 @@ def test_light_and_dark(browser: Browser, file: Path) -> None:
         page.close()
     assert backgrounds[0] == "rgb(255, 255, 255)"
     assert backgrounds[1] != backgrounds[0]
+
+
+def test_on_paper_columns_follow_each_other(page: Page) -> None:
+    page.emulate_media(media="print")
+    tops = page.eval_on_selector_all(
+        "section.python, section.stage",
+        "all => all.map(s => [s.getBoundingClientRect().left, s.getBoundingClientRect().top])",
+    )
+    assert {left for left, _ in tops} == {0}
+    assert [top for _, top in tops] == sorted(top for _, top in tops)
+    assert not page.locator("#search").is_visible()
+    sheets = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+    assert 1 <= sheets <= 12
+
+
+def test_a_large_program_makes_a_page_that_can_be_sent() -> None:
+    """Some 200 operations as traced, and a dozen passes that change something."""
+
+    @tapec.compile
+    def deep(x: tapec.Tensor) -> tapec.Tensor:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for i in range(40):
+                y = tapec.tanh(y * float(i + 2)) + x
+            loss = tapec.reduce_sum(y)
+        found: tapec.Tensor = tape.gradient(loss, x)
+        return found
+
+    module = deep.trace(tapec.ones([8, 16]))
+    assert 190 <= sum(1 for _ in module.walk()) <= 220
+    text = module.html()
+    data = json.loads(text.split('type="application/json">')[1].split("</script>")[0])
+    assert sum(stage["changed"] for stage in data["stages"]) >= 8
+    assert len(text.encode()) < 1_000_000

@@ -126,8 +126,8 @@ def write_text(
 
 
 def native_text(module: Module, form: str) -> str:
-    """A module as LLVM text before optimisation (``llvm``), or as assembly (``asm``)."""
-    text, _ = write_text(module)
+    """A module as LLVM text before optimisation (``llvm``), or assembly (``asm``; ``lines``: with the user's lines)."""
+    text, _ = write_text(module, lines=form == "lines")
     if form == "llvm":
         return text
     from tapec.runtime.cpu.jit import host_compiler  # as above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -13,9 +13,10 @@ from tapec.cli.programs import WrongTarget, print_options
 from tapec.cli.target import Target, target_argument
 from tapec.compiled.lowering import LEVELS, NATIVE, Lowered
 from tapec.compiler import lowered
+from tapec.inspection.following import Station, cotangents_of, followed
 from tapec.inspection.lines import Line, around, lines_of, with_margin
 from tapec.inspection.stages import Snapshot, snapshots
-from tapec.passes.observers import Times
+from tapec.passes.observers import Times, count
 
 
 @click.command()
@@ -29,6 +30,11 @@ from tapec.passes.observers import Times
 @click.option("--grep", metavar="REGEX", help="Only lines in which this is found.")
 @click.option(
     "--around", "near", metavar="VALUE", help="Only what a value is made of, and who reads it."
+)
+@click.option(
+    "--follow",
+    metavar="VALUE",
+    help="Only this value and its adjoints, through all passes: what removes it, by which rule.",
 )
 @click.option("--source", is_flag=True, help="Show your line at the right margin.")
 @click.option("--costs", is_flag=True, help="Show bytes and flops at the right margin.")
@@ -45,6 +51,7 @@ def ir(
     unchanged: bool,
     grep: str | None,
     near: str | None,
+    follow: str | None,
     source: bool,
     costs: bool,
     cost: bool,
@@ -64,41 +71,90 @@ def ir(
     program = Lowered(target.module)
     if level in NATIVE:
         click.echo(program.text(level))
-        return
-    if timed:
-        times = Times()
-        lowered(target.module, observers=[times])
-        click.echo(str(times))
-    for report in [program.memory] * memory + [program.cost] * cost:
-        click.echo(str(report()))
-    if cost or memory or timed:
-        return
-    if every:
-        stages = [s for s in snapshots(target.module, locs=locs) if s.changed or unchanged]
+    elif cost or memory or timed:
+        for report in (["time"] * timed) + (["memory"] * memory) + (["cost"] * cost):
+            click.echo(_REPORTS[report](program))
+    elif follow is not None:
+        _follow(target, follow, as_json)
     else:
-        stages = [_stage(target, after or LEVELS.get(level or ""), locs, full_constants)]
-    wanted = _values(stages, near)
-    shown = [(stage, _chosen(stage, grep, wanted)) for stage in stages]
-    if as_json:
-        click.echo(json.dumps([_as_json(stage, lines) for stage, lines in shown], indent=1))
-        return
-    for stage, lines in shown:
+        counted = costs or as_json
         if every:
-            state = (
-                f"{stage.ops} ops, {stage.seconds * 1e3:.1f} ms" if stage.changed else "unchanged"
-            )
-            click.echo(f"// ----- {stage.stage}: {state}")
-        if stage.changed:
-            click.echo("\n".join(with_margin(lines, source=source, costs=costs)))
+            stages = snapshots(target.module, locs=locs, costs=counted)
+            stages = [stage for stage in stages if stage.changed or unchanged]
+        else:
+            after = after or LEVELS.get(level or "")
+            module = target.module if after is None else lowered(target.module, after)
+            lines = lines_of(module, locs=locs, full_constants=full_constants, costs=counted)
+            stages = [Snapshot(after or "input", True, 0.0, count(module), tuple(lines))]
+        wanted = _value(stages, near)
+        shown = [(stage, _chosen(stage, grep, wanted)) for stage in stages]
+        if as_json:
+            click.echo(json.dumps([_as_json(stage, part) for stage, part in shown], indent=1))
+            return
+        for stage, part in shown:
+            if every:
+                click.echo(f"// ----- {stage.stage}: {_state(stage)}")
+            if stage.changed:
+                click.echo("\n".join(with_margin(part, source=source, costs=costs)))
 
 
-def _stage(target: Target, after: str | None, locs: bool, full_constants: bool) -> Snapshot:
-    module = target.module if after is None else lowered(target.module, after)
-    lines = tuple(lines_of(module, locs=locs, full_constants=full_constants))
-    return Snapshot(after or "input", True, 0.0, sum(1 for _ in module.walk()), lines)
+def _state(stage: Snapshot) -> str:
+    """What there is to say of a pass in a line."""
+    return f"{stage.ops} ops, {stage.seconds * 1e3:.1f} ms" if stage.changed else "unchanged"
 
 
-def _values(stages: Sequence[Snapshot], text: str | None) -> str | None:
+def _times(program: Lowered) -> str:
+    """How long each pass takes."""
+    times = Times()
+    lowered(program.module, observers=[times])
+    return str(times)
+
+
+#: What can be told instead of the program.
+_REPORTS: Mapping[str, Callable[[Lowered], str]] = {
+    "time": _times,
+    "memory": lambda program: str(program.memory()),
+    "cost": lambda program: str(program.cost()),
+}
+
+
+def _follow(target: Target, text: str, as_json: bool) -> None:
+    """Show a value and its adjoints on their way."""
+    stages = snapshots(target.module)
+    name = _value(stages, text) or ""
+    ways = [(name, "", followed(stages, name))]
+    ways += [
+        (c, f"adjoint of %{name}", followed(stages, c)) for c, _ in cotangents_of(stages, name)
+    ]
+    if as_json:
+        shown = [
+            {"value": value, "what": what or "value", "stages": [_station_json(s) for s in way]}
+            for value, what, way in ways
+        ]
+        click.echo(json.dumps(shown, indent=1))
+        return
+    texts = []
+    for value, what, way in ways:
+        place = next((line.location for s in way for line in s.lines if line.location), None)
+        about = [what] * bool(what) + ([place.describe()] if place else [])
+        head = f"%{value}" + (f"  {', '.join(about)}" if about else "")
+        texts.append("\n".join([head, *map(str, way)]))
+    click.echo("\n\n".join(texts))
+
+
+def _station_json(station: Station) -> dict[str, Any]:
+    return {
+        "stage": station.stage,
+        "names": list(station.names),
+        "changes": [
+            {"value": name, "instead": change.instead, "rules": list(change.rules)}
+            for name, change in station.changes
+        ],
+        "lines": [line.text.strip() for line in station.lines],
+    }
+
+
+def _value(stages: Sequence[Snapshot], text: str | None) -> str | None:
     """The value that is asked for.
 
     Raises:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tapec.compiled.cost import arithmetic
-from tapec.ir.core import Module, Operation, Value
+from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.location import Location
 from tapec.ir.ops.control import KernelOp
-from tapec.ir.printer import name_values, print_module
+from tapec.ir.printer import print_module
 from tapec.ir.types import TensorType
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One line of a program's text.
 
     Attributes:
@@ -40,36 +39,44 @@ class Line:
     flops: DimLike | None = None
 
 
-def lines_of(module: Module, *, locs: bool = False, full_constants: bool = False) -> Iterator[Line]:
-    """The lines of `tapec.ir.printer.print_module`'s text, in order."""
-    text = print_module(module, locs=locs, full_constants=full_constants)
+def lines_of(
+    module: Module, *, locs: bool = False, full_constants: bool = False, costs: bool = False
+) -> Iterator[Line]:
+    """The lines of `tapec.ir.printer.print_module`'s text, in order; ``costs``: with bytes and operations."""
+    names: dict[Value, str] = {}
+    text = print_module(module, locs=locs, full_constants=full_constants, names=names)
     functions = iter(module.functions.values())
     ops: Iterator[Operation] = iter(())
-    names: dict[Value, str] = {}
     for line in text.splitlines():
-        if not line or line.startswith(("//", "}")):
+        start = line.lstrip()[:1]
+        if start in ("", "/", "}"):
             yield Line(line)
-        elif not line.startswith(" "):
+        elif line[0] != " ":
             function = next(functions)
-            names = name_values(function.args, function.block.ops)
             ops = function.walk()
-            arguments = tuple(names[a] for a in function.args)
-            yield Line(line, defines=arguments, values=arguments)
-        elif line.lstrip().startswith("}"):
-            yield Line(line)
+            arguments = tuple([names[a] for a in function.args])
+            yield Line(line, None, arguments, (), argument_names(function))
         else:
             op = next(ops)
-            inner = [a for r in op.regions for b in r.blocks for a in b.args]
-            defined = [*op.results, *inner]
+            defined: Sequence[Value] = op.results
+            if op.regions:
+                defined = [*defined, *(a for r in op.regions for b in r.blocks for a in b.args)]
+            here = tuple([names[v] for v in defined])
             yield Line(
                 line,
                 op.name,
-                tuple(names[v] for v in defined),
-                tuple(names.get(v, "?") for v in op.operands),
-                tuple(v.name or names[v] for v in defined),
+                here,
+                tuple([names.get(v, "?") for v in op.operands]),
+                tuple([v.name or names[v] for v in defined]),
                 op.location,
-                *_cost(op),
+                *(_cost(op) if costs else ()),
             )
+
+
+def argument_names(function: Function) -> tuple[str, ...]:
+    """What a function's arguments are called for good: all kernels call theirs alike, so these go by the kernel."""
+    start = "" if function.kind == "func" else f"{function.name}."
+    return tuple([f"{start}{a.name or a.index}" for a in function.args])
 
 
 def _cost(op: Operation) -> tuple[DimLike | None, DimLike | None]:

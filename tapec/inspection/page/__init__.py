@@ -1,6 +1,7 @@
 """One self-contained page that shows a program after each pass, beside the user's source.
 
-`page.html` has the frame, `page.css` the looks, `page.js` what can be clicked; `html_of` puts the program between them.
+`page.html` has the frame, `page.css` the looks; `page.js` follows what is clicked, `columns.js` draws. `html_of` puts
+the program between them.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ import linecache
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from tapec.compiled.buffers import ProgramMemory, memory_of
 from tapec.compiler import lowered
+from tapec.errors import TargetError
 from tapec.inspection.lines import Line
+from tapec.inspection.machine_code import MachineLine, machine_code
 from tapec.inspection.stages import Named, Snapshot, snapshots
 from tapec.ir.core import Module
+from tapec.ir.location import Location
+from tapec.passes import PASSES
 
 #: How many lines of source are shown around those that operations come from.
 _AROUND = 3
+#: Lines of machine code that a page has at most: a browser should not be kept waiting for them.
+_MOST_MACHINE_LINES = 6000
 
 
 def html_of(module: Module) -> str:
@@ -30,14 +37,17 @@ def html_of(module: Module) -> str:
         module: as traced.
     """
     name, stages = module.entry.name, snapshots(module)
+    places = _Places()
     # Its buffers go by the names that they have after `plan`, which are the same at each run.
     memory = memory_of(lowered(module, "plan", observers=[Named()]))
     data = {
         "name": name,
-        "stages": [_stage(stage) for stage in stages],
-        "gone": _gone(stages),
-        "sources": _sources(stages),
+        "example": _example(stages),
+        "stages": [_stage(stage, places) for stage in stages],
         "memory": _memory(memory, stages),
+        "machine": _machine(module, places),
+        "sources": _sources(stages),
+        "places": places.listed,
     }
     # "</" would end the script in which the data stands.
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
@@ -46,7 +56,7 @@ def html_of(module: Module) -> str:
         ("/*STYLE*/", _part("page.css")),
         ("TITLE", escape(name)),
         ("/*DATA*/", text),
-        ("/*SCRIPT*/", _part("page.js")),
+        ("/*SCRIPT*/", _part("columns.js") + _part("page.js")),
     ):
         page = page.replace(mark, part, 1)
     return page
@@ -56,57 +66,85 @@ def _part(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _stage(stage: Snapshot) -> dict[str, Any]:
-    return {
+def _example(stages: Sequence[Snapshot]) -> str:
+    """A value that is worth a click: one that has an adjoint and is there to the end, else the first of all."""
+    made = [line.values[0] for line in stages[0].lines if line.op is not None and line.values]
+    adjoined = {name for stage in stages for name in stage.cotangents}
+    computed = adjoined & {name for stage in stages for name in stage.elements}
+    return next((name for name in made if name in computed), made[0] if made else "")
+
+
+class _Places:
+    """Lines of source by number, counted from 1: a place is named once, however many operations come from it."""
+
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+        self._known: dict[tuple[str, int], int] = {}
+
+    def number(self, place: Location | None) -> int:
+        """The number of a place; 0 if there is none."""
+        if place is None:
+            return 0
+        key = place.file, place.line
+        if key not in self._known:
+            self.listed.append(f"{_shown_file(place.file)}:{place.line}")
+            self._known[key] = len(self.listed)
+        return self._known[key]
+
+
+def _shown_file(file: str) -> str:
+    """A file as the page has it: machine code knows it by its whole path, operations as Python does."""
+    path = Path(file)
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return file
+
+
+def _stage(stage: Snapshot, places: _Places) -> dict[str, Any]:
+    pass_name = stage.stage.partition("{")[0]
+    summary = (
+        PASSES[pass_name].summary if pass_name in PASSES else "What your lines say, as traced."
+    )
+    common = {
         "name": stage.stage,
+        "summary": summary,
         "changed": stage.changed,
         "ms": round(stage.seconds * 1e3, 2),
         "ops": stage.ops,
-        "lines": [_line(line) for line in stage.lines] if stage.changed else [],
+    }
+    if not stage.changed:
+        return common
+    return common | {
+        "lines": [_line(line, places) for line in stage.lines],
+        "changes": {
+            name: [change.instead, ", then ".join(change.rules)]
+            for name, change in stage.changes.items()
+        },
+        "cotangents": stage.cotangents,
+        "elements": stage.elements,
     }
 
 
-def _line(line: Line) -> list[Any]:
-    """Text, the values that are defined here as they are called for good, file and line; as short as can be."""
+def _line(line: Line, places: _Places) -> list[Any]:
+    """Text, number of the place, values that are defined here, what these are called for good; as short as can be."""
     renamed = {p: v for p, v in zip(line.defines, line.values, strict=True) if p != v}
-    place = line.location
-    packed: list[Any] = [
-        line.text,
-        list(line.defines),
-        renamed or 0,
-        0 if place is None else f"{place.file}:{place.line}",
-    ]
+    packed: list[Any] = [line.text, places.number(line.location), line.defines, renamed]
     while packed and not packed[-1]:
         packed.pop()
     return packed
 
 
-def _gone(stages: Sequence[Snapshot]) -> dict[str, list[Any]]:
-    """For each value that a pass removed: the pass, and by which value it was replaced, where that can be seen."""
-    found: dict[str, list[Any]] = {}
-    changed = [stage for stage in stages if stage.changed]
-    for before, after in pairwise(changed):
-        lost = before.values - after.values
-        if not lost:
-            continue
-        instead = _replaced(before, after)
-        for value in lost:
-            found[value] = [after.stage, instead.get(value)]
-    return found
-
-
-def _replaced(before: Snapshot, after: Snapshot) -> dict[str, str]:
-    """Which value readers of a value read instead, after a pass."""
-    now = {line.values: line for line in after.lines if line.op is not None and line.values}
-    found: dict[str, str] = {}
-    for line in before.lines:
-        same = now.get(line.values) if line.op is not None and line.values else None
-        if same is None or same.op != line.op or len(same.reads) != len(line.reads):
-            continue
-        for old, new in zip(line.reads, same.reads, strict=True):
-            if old != new:
-                found.setdefault(old, new)
-    return found
+def _machine(module: Module, places: _Places) -> dict[str, Any]:
+    """The machine code, or why it is not shown."""
+    try:
+        lines: Sequence[MachineLine] = machine_code(module)
+    except TargetError as error:
+        return {"lines": [], "note": error.message}
+    shown = [[line.text, places.number(line.location)] for line in lines[:_MOST_MACHINE_LINES]]
+    left = len(lines) - len(shown)
+    note = f"{left} more lines: tapec ir --level asm shows all" if left else ""
+    return {"lines": shown, "note": note}
 
 
 def _sources(stages: Sequence[Snapshot]) -> list[dict[str, Any]]:
@@ -116,7 +154,7 @@ def _sources(stages: Sequence[Snapshot]) -> list[dict[str, Any]]:
         if line.location is not None:
             wanted.setdefault(line.location.file, set()).add(line.location.line)
     return [
-        {"file": file, "lines": list(_shown(file, numbers))}
+        {"file": _shown_file(file), "lines": list(_shown(file, numbers))}
         for file, numbers in wanted.items()
         if linecache.getline(file, min(numbers))
     ]
