@@ -36,6 +36,7 @@ from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
+from tapec.recording import tracing
 from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
@@ -179,15 +180,17 @@ class Optimizer:
     def _slots(self, variable: Variable) -> Slots:
         slots = self._known.get(variable.ref())
         if slots is None:
-            slots = {
-                name: self._slot(variable, name, value)
-                for name, value in self.slots(variable).items()
-            }
-            if self.gradient_accumulation_steps is not None:
-                slots["accumulated"] = self._slot(variable, "accumulated", 0.0)
-            if self.use_ema:
-                slots["average"] = self._slot(variable, "average", variable.array)
-            self._known[variable.ref()] = slots
+            with tracing(None):  # as if `build` had made them before a function that is being traced
+                slots = self._known[variable.ref()] = self._made(variable)
+        return slots
+
+    def _made(self, variable: Variable) -> Slots:
+        """New slots for a variable."""
+        slots = {n: self._slot(variable, n, v) for n, v in self.slots(variable).items()}
+        if self.gradient_accumulation_steps is not None:
+            slots["accumulated"] = self._slot(variable, "accumulated", 0.0)
+        if self.use_ema:
+            slots["average"] = self._slot(variable, "average", variable.array)
         return slots
 
     def _slot(self, variable: Variable, name: str, value: Any) -> Variable:
