@@ -9,8 +9,7 @@ one before. The order depends on the extents and lanes alone: the same program g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -69,8 +68,7 @@ def reduce(
     return _Reduction(k, OPS[combine], dtype, body, chains).over(extents)
 
 
-@dataclass(frozen=True)
-class _Reduction:
+class _Reduction(NamedTuple):
     """One reduction: how values are combined, and where they come from."""
 
     k: LoopBuilder

@@ -19,9 +19,9 @@ Lowering takes one of three forms (`Form`):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from tapec.ir.dims import DimLike, bounds
 from tapec.ir.errors import (
@@ -57,8 +57,7 @@ Form = Literal["index", "nest", "contraction", "structural"]
 Cotangents = tuple["Value | None", ...]
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Example inputs: operand types, attributes, and from where to draw the values.
 
     ``domain`` bounds float operands (away from kinks and poles, so that differences make sense); ``integers`` bounds
@@ -67,13 +66,12 @@ class Sample:
     """
 
     types: tuple[TensorType, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = MappingProxyType({})
     domain: tuple[float, float] | tuple[tuple[Any, Any], ...] = (-2.0, 2.0)
     integers: tuple[int, int] | tuple[tuple[Any, Any], ...] = (0, 5)
 
 
-@dataclass(frozen=True)
-class Contraction:
+class Contraction(NamedTuple):
     """``out[o] = sum over r of a[maps[0]] * b[maps[1]]``: the iteration space of a matmul or a convolution.
 
     ``space`` are the extents of the loops: the result's axes first, then ``reduced`` more. Each map gives, from the

@@ -12,25 +12,23 @@ reach a back end; ``pairs`` is the formula that makes them so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from tapec.ir import pairs
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(NamedTuple):
     """One primitive: ``numpy`` is its meaning on arrays, ``result`` whether it yields its operands' dtype or bool."""
 
     name: str
     arity: int
     numpy: Callable[..., Any]
-    llvm: Mapping[str, str] = field(repr=False)
-    python: str = field(repr=False)
+    llvm: Mapping[str, str]
+    python: str
     result: Literal["same", "bool"] = "same"
-    pairs: Callable[..., Any] | None = field(default=None, repr=False)
+    pairs: Callable[..., Any] | None = None
 
     @property
     def is_costly(self) -> bool:

@@ -6,7 +6,7 @@ the verifier accepts, prints nothing and reads no environment. `tapec.passes.pip
 
 from __future__ import annotations
 
-from tapec.passes.table import Constraint, Pass, check
+from tapec.passes.table import Constraint, Pass
 
 #: Each is the module of its name, which is imported when the pass is to run.
 _TABLE = (
@@ -93,5 +93,3 @@ PIPELINES["evaluated"] = (
 )
 #: For `tapec.debugging.enable_check_numerics`.
 PIPELINES["alarmed"] = f"{PIPELINES['default']}, alarm"
-
-check(PASSES, PIPELINES, ORDER)

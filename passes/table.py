@@ -21,8 +21,7 @@ class NoOptions:
     """For passes that take no options."""
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """A pass: the module ``tapec.passes.NAME``, imported at the first look at one of its two properties."""
 
     name: str

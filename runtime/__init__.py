@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
@@ -62,8 +61,7 @@ def _find_nothing(key: str, **options: Any) -> None:
     """What Numba makes is not kept."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has.
 
     ``text`` is what it makes of a module, as ``llvm`` or ``asm``, or as ``numba``.

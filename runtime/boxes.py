@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapec.ir.errors import TargetError
 from tapec.ir.type_text import parse_type
@@ -21,8 +20,7 @@ from tapec.ir.types import TensorType
 LARGE = 1024
 
 
-@dataclass(frozen=True)
-class Boxes:
+class Boxes(NamedTuple):
     """A class of boxes, which are made without calling it; and one of holders, whose arrays programs update.
 
     Attributes:

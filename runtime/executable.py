@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,7 @@ def is_mismatch(error: TypeError) -> bool:
     return error.args == (MISMATCH,)
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What a compiled program takes and gives; see `Executable`."""
 
     name: str

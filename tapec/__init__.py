@@ -10,15 +10,14 @@ and no name would ever be asked for before ``x + y`` needs them.
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tapec.garbage import collecting_rarely
+from tapec.garbage import importing
 
-with collecting_rarely():  # imports make little else than what stays
+with importing():
     from tapec import operators as operators
-    from tapec.absent import missing
+    from tapec.absent import homes, loaded, missing
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import aot as aot
@@ -193,23 +192,14 @@ _NAMESPACES = (
     "train",
 )
 
-_HOMES = {
-    name: (module, own or name)
-    for module, names in _TABLE.items()
-    for name, _, own in (entry.partition("=") for entry in names.split())
-}
+_HOMES = homes(_TABLE) | {name: (name, "") for name in _NAMESPACES}
 
 newaxis = None
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        module, own = _HOMES[name]
-        with collecting_rarely():
-            found = getattr(import_module(f"tapec.{module}"), own)
-    elif name in _NAMESPACES:
-        with collecting_rarely():
-            found = import_module(f"tapec.{name}")
+        found = loaded(*_HOMES[name])
     elif name == "__version__":
         from importlib.metadata import version  # slow to import, and rarely asked for
 
@@ -227,4 +217,4 @@ def _absent(name: str) -> Exception:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, *_NAMESPACES, "newaxis"])
+    return sorted([*_HOMES, "newaxis"])

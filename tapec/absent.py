@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
+
+from tapec.garbage import importing
+from tapec.hearing import unheard
 
 #: Advice by the name below ``tapec``; a star stands for anything. The first that fits is given.
 ADVICE: dict[str, str] = {
@@ -182,13 +185,23 @@ def missing(namespace: str, name: str) -> Exception:
 
 
 def _has(home: str, name: str) -> bool:
-    return name in vars(import_module(f"tapec.{home}"))
+    return name in _exported(import_module(f"tapec.{home}"))
 
 
-def namespace(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A module's ``__getattr__``, which explains what its namespace does not have, and its ``__dir__``."""
+def namespace(
+    name: str, later: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A module's ``__getattr__``, which explains what its namespace does not have, and its ``__dir__``.
+
+    ``later`` has names that are loaded when they are asked for, by their modules, as `homes` reads them.
+    """
+    known = homes(later)
 
     def absent(attribute: str) -> Any:
+        if attribute in known:
+            found = loaded(*known[attribute])
+            setattr(sys.modules[f"tapec.{_MODULES.get(name, name)}"], attribute, found)
+            return found
         if attribute.startswith("__"):
             raise AttributeError(f"module 'tapec.{name}' has no attribute {attribute!r}")
         home = sys.modules[f"tapec.{_MODULES.get(name, name)}"]
@@ -204,6 +217,23 @@ def namespace(name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
     return absent, listed
 
 
+def homes(table: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Module and own name of each name in a table ``{"module": "name other=own_name module_itself="}``."""
+    return {
+        name: (module, own if equals else name)
+        for module, names in table.items()
+        for name, equals, own in (entry.partition("=") for entry in names.split())
+    }
+
+
+@unheard
+def loaded(module: str, name: str) -> Any:
+    """A name of one of our modules, or the module if it is empty."""
+    with importing():
+        found = import_module(f"tapec.{module}")
+    return getattr(found, name) if name else found
+
+
 #: The modules of namespaces that are not called like them.
 _MODULES = {"nn.experimental": "nn_experimental"}
 
@@ -212,8 +242,14 @@ def _exported(module: ModuleType) -> set[str]:
     """The names that a module is there for: what it defines, and imports ``as`` itself (PEP 484), but no others."""
     if hasattr(module, "__all__"):
         return set(module.__all__)
+    found = _names(ast.parse(inspect.getsource(module)).body)
+    return {n for n in found if n[0] != "_" and not isinstance(getattr(module, n, None), TypeVar)}
+
+
+def _names(body: Sequence[ast.stmt]) -> set[str]:
+    """The same of statements, those for type checkers among them: they stand for what is loaded later."""
     found: set[str] = set()
-    for node in ast.parse(inspect.getsource(module)).body:
+    for node in body:
         match node:
             case ast.ImportFrom(names=names):
                 found.update(a.name for a in names if a.asname == a.name)
@@ -221,4 +257,6 @@ def _exported(module: ModuleType) -> set[str]:
                 found.add(name)
             case ast.Assign(targets=targets):
                 found.update(t.id for t in targets if isinstance(t, ast.Name))
-    return {n for n in found if n[0] != "_" and not isinstance(getattr(module, n, None), TypeVar)}
+            case ast.If(test=ast.Name("TYPE_CHECKING"), body=later):
+                found |= _names(later)
+    return found

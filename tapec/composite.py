@@ -10,7 +10,6 @@ and `tape.memory()` see no difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -71,8 +70,7 @@ class Step(NamedTuple):
     result: int
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(NamedTuple):
     """What a tape keeps that follows some of the operands.
 
     Attributes:

@@ -36,3 +36,16 @@ def collecting_rarely() -> Iterator[None]:
         _inside.pop()
         if not _inside:
             gc.set_threshold(*_usual)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """The same around imports, whose objects then join the old ones at once.
+
+    Python would look through all of them first, to find out that they are in use.
+    """
+    with collecting_rarely():
+        yield
+        if len(_inside) == 1 and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
-from tapec import arguments, nn_experimental
+from tapec import arguments
 from tapec.absent import namespace
 from tapec.composite import composed
 from tapec.errors import ValueError
@@ -22,14 +22,12 @@ from tapec.functions.arithmetic import (
     divide,
     greater,
     less,
-    less_equal,
     maximum,
     minimum,
     multiply,
     negative,
     real,
     squared_difference,
-    subtract,
     where,
 )
 from tapec.functions.broadcasting import (
@@ -41,14 +39,11 @@ from tapec.functions.broadcasting import (
     misfit,
 )
 from tapec.functions.clipping import clip_by_norm
-from tapec.functions.counts import in_top_k as in_top_k
-from tapec.functions.counts import zero_fraction as zero_fraction
 from tapec.functions.elementary import erf, expm1, rsqrt
 from tapec.functions.elementary import sigmoid as sigmoid
 from tapec.functions.elementary import softplus as softplus
 from tapec.functions.elementary import tanh as tanh
 from tapec.functions.indexing import gather
-from tapec.functions.known import as_shape
 from tapec.functions.losses import compute_average_loss as compute_average_loss
 from tapec.functions.losses import l2_loss as l2_loss
 from tapec.functions.losses import log_softmax as log_softmax
@@ -66,59 +61,86 @@ from tapec.functions.losses import (
 from tapec.functions.losses import (
     weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
 )
-from tapec.functions.ordering import approx_max_k as approx_max_k
-from tapec.functions.ordering import approx_min_k as approx_min_k
-from tapec.functions.ordering import top_k as top_k
 from tapec.functions.rearrangement import concat, reshape
 from tapec.functions.reductions import norm, reduce_mean, reduce_sum
-from tapec.functions.statistics import (
-    batch_norm_with_global_normalization as batch_norm_with_global_normalization,
-)
-from tapec.functions.statistics import local_response_normalization as local_response_normalization
-from tapec.functions.statistics import log_poisson_loss as log_poisson_loss
-from tapec.functions.statistics import normalize_moments as normalize_moments
-from tapec.functions.statistics import sufficient_statistics as sufficient_statistics
-from tapec.functions.statistics import weighted_moments as weighted_moments
-from tapec.functions.windows.blocks import depth_to_space as depth_to_space
-from tapec.functions.windows.blocks import space_to_batch as space_to_batch
-from tapec.functions.windows.blocks import space_to_depth as space_to_depth
-from tapec.functions.windows.convolution import atrous_conv2d as atrous_conv2d
-from tapec.functions.windows.convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
-from tapec.functions.windows.convolution import conv1d as conv1d
-from tapec.functions.windows.convolution import conv1d_transpose as conv1d_transpose
-from tapec.functions.windows.convolution import conv2d as conv2d
-from tapec.functions.windows.convolution import conv2d_transpose as conv2d_transpose
-from tapec.functions.windows.convolution import conv3d as conv3d
-from tapec.functions.windows.convolution import conv3d_transpose as conv3d_transpose
-from tapec.functions.windows.convolution import conv_transpose as conv_transpose
-from tapec.functions.windows.convolution import convolution as convolution
-from tapec.functions.windows.convolution import depthwise_conv2d as depthwise_conv2d
-from tapec.functions.windows.convolution import separable_conv2d as separable_conv2d
-from tapec.functions.windows.morphology import dilation2d as dilation2d
-from tapec.functions.windows.morphology import erosion2d as erosion2d
-from tapec.functions.windows.pooling import avg_pool as avg_pool
-from tapec.functions.windows.pooling import avg_pool1d as avg_pool1d
-from tapec.functions.windows.pooling import avg_pool2d as avg_pool2d
-from tapec.functions.windows.pooling import avg_pool3d as avg_pool3d
-from tapec.functions.windows.pooling import max_pool as max_pool
-from tapec.functions.windows.pooling import max_pool1d as max_pool1d
-from tapec.functions.windows.pooling import max_pool2d as max_pool2d
-from tapec.functions.windows.pooling import max_pool3d as max_pool3d
-from tapec.functions.windows.pooling import max_pool_with_argmax as max_pool_with_argmax
-from tapec.functions.windows.pooling import pool as pool
-from tapec.functions.windows.transposition import (
-    depthwise_conv2d_backprop_filter as depthwise_conv2d_backprop_filter,
-)
-from tapec.functions.windows.transposition import (
-    depthwise_conv2d_backprop_input as depthwise_conv2d_backprop_input,
-)
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, F16, F32, I32, I64
-from tapec.random import uniform
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
-experimental = nn_experimental
-lrn = local_response_normalization
+if TYPE_CHECKING:  # what `_LATER` says, for type checkers and editors
+    from tapec import nn_experimental
+    from tapec.functions.counts import in_top_k as in_top_k
+    from tapec.functions.counts import zero_fraction as zero_fraction
+    from tapec.functions.ordering import approx_max_k as approx_max_k
+    from tapec.functions.ordering import approx_min_k as approx_min_k
+    from tapec.functions.ordering import top_k as top_k
+    from tapec.functions.statistics import (
+        batch_norm_with_global_normalization as batch_norm_with_global_normalization,
+    )
+    from tapec.functions.statistics import dropout as dropout
+    from tapec.functions.statistics import (
+        local_response_normalization as local_response_normalization,
+    )
+    from tapec.functions.statistics import log_poisson_loss as log_poisson_loss
+    from tapec.functions.statistics import normalize_moments as normalize_moments
+    from tapec.functions.statistics import sufficient_statistics as sufficient_statistics
+    from tapec.functions.statistics import weighted_moments as weighted_moments
+    from tapec.functions.windows.blocks import depth_to_space as depth_to_space
+    from tapec.functions.windows.blocks import space_to_batch as space_to_batch
+    from tapec.functions.windows.blocks import space_to_depth as space_to_depth
+    from tapec.functions.windows.convolution import atrous_conv2d as atrous_conv2d
+    from tapec.functions.windows.convolution import (
+        atrous_conv2d_transpose as atrous_conv2d_transpose,
+    )
+    from tapec.functions.windows.convolution import conv1d as conv1d
+    from tapec.functions.windows.convolution import conv1d_transpose as conv1d_transpose
+    from tapec.functions.windows.convolution import conv2d as conv2d
+    from tapec.functions.windows.convolution import conv2d_transpose as conv2d_transpose
+    from tapec.functions.windows.convolution import conv3d as conv3d
+    from tapec.functions.windows.convolution import conv3d_transpose as conv3d_transpose
+    from tapec.functions.windows.convolution import conv_transpose as conv_transpose
+    from tapec.functions.windows.convolution import convolution as convolution
+    from tapec.functions.windows.convolution import depthwise_conv2d as depthwise_conv2d
+    from tapec.functions.windows.convolution import separable_conv2d as separable_conv2d
+    from tapec.functions.windows.morphology import dilation2d as dilation2d
+    from tapec.functions.windows.morphology import erosion2d as erosion2d
+    from tapec.functions.windows.pooling import avg_pool as avg_pool
+    from tapec.functions.windows.pooling import avg_pool1d as avg_pool1d
+    from tapec.functions.windows.pooling import avg_pool2d as avg_pool2d
+    from tapec.functions.windows.pooling import avg_pool3d as avg_pool3d
+    from tapec.functions.windows.pooling import max_pool as max_pool
+    from tapec.functions.windows.pooling import max_pool1d as max_pool1d
+    from tapec.functions.windows.pooling import max_pool2d as max_pool2d
+    from tapec.functions.windows.pooling import max_pool3d as max_pool3d
+    from tapec.functions.windows.pooling import max_pool_with_argmax as max_pool_with_argmax
+    from tapec.functions.windows.pooling import pool as pool
+    from tapec.functions.windows.transposition import (
+        depthwise_conv2d_backprop_filter as depthwise_conv2d_backprop_filter,
+    )
+    from tapec.functions.windows.transposition import (
+        depthwise_conv2d_backprop_input as depthwise_conv2d_backprop_input,
+    )
+
+    experimental = nn_experimental
+    lrn = local_response_normalization
+
+#: What most programs do without, by the module that it is loaded from when it is first used.
+_LATER = {
+    "nn_experimental": "experimental=",
+    "functions.counts": "in_top_k zero_fraction",
+    "functions.ordering": "approx_max_k approx_min_k top_k",
+    "functions.statistics": """batch_norm_with_global_normalization dropout local_response_normalization
+        log_poisson_loss normalize_moments sufficient_statistics weighted_moments
+        lrn=local_response_normalization""",
+    "functions.windows.blocks": "depth_to_space space_to_batch space_to_depth",
+    "functions.windows.convolution": """atrous_conv2d atrous_conv2d_transpose conv1d conv1d_transpose conv2d
+        conv2d_transpose conv3d conv3d_transpose conv_transpose convolution
+        depthwise_conv2d separable_conv2d""",
+    "functions.windows.morphology": "dilation2d erosion2d",
+    "functions.windows.pooling": """avg_pool avg_pool1d avg_pool2d avg_pool3d max_pool max_pool1d max_pool2d
+        max_pool3d max_pool_with_argmax pool""",
+    "functions.windows.transposition": "depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input",
+}
 
 # -- activations
 
@@ -289,40 +311,6 @@ def batch_normalization(
 # -- the rest
 
 
-def dropout(
-    x: TensorLike,
-    rate: Any,
-    noise_shape: Any = None,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Tensor:
-    """Elements set to 0 with probability ``rate``, the others divided by ``1 - rate``.
-
-    Args:
-        x: floats.
-        rate: in ``[0, 1)``.
-        noise_shape: the shape of the random choices, which broadcasts to that of ``x``.
-        seed: makes the sequence of choices repeatable; see `tapec.random.uniform`.
-
-    Raises:
-        ValueError: ``rate`` is outside of ``[0, 1)``.
-    """
-    values = as_float(x)
-    fixed = isinstance(rate, int | float)
-    if fixed and not 0 <= rate < 1:
-        raise ValueError(
-            f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}",
-            location=here(),
-        )
-    if fixed and rate == 0:
-        return values
-    shape = values.type.shape if noise_shape is None else as_shape(noise_shape)
-    kept = less_equal(
-        like(rate, values.type.dtype), uniform(shape, dtype=values.type.dtype, seed=seed)
-    )
-    return where(kept, divide(values, subtract(1, like(rate, values.type.dtype))), 0)
-
-
 def bias_add(
     value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -371,4 +359,4 @@ def embedding_lookup(
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
-    __getattr__, __dir__ = namespace("nn")
+    __getattr__, __dir__ = namespace("nn", _LATER)

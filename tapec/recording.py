@@ -6,8 +6,6 @@ overhear: from its block to its gradient, a tape takes note of what runs where i
 
 from __future__ import annotations
 
-import functools
-import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -85,26 +83,6 @@ class Inspector(Protocol):
 
 #: At most one: while `tapec.debugging.enable_check_numerics` is in force.
 inspectors: list[Inspector] = []
-
-
-def unheard(method: Callable[P, R]) -> Callable[P, R]:
-    """Let nobody hear of the functions that a method enters, which are tapec's own: that would take most of its time.
-
-    What hears, while a function is compiled, is `tapec.compiled.guards.witness`.
-    """
-
-    @functools.wraps(method)
-    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
-        hook = sys.getprofile()
-        if hook is None:
-            return method(*args, **kwargs)
-        sys.setprofile(None)
-        try:
-            return method(*args, **kwargs)
-        finally:
-            sys.setprofile(hook)
-
-    return quiet
 
 
 #: Not empty while compiled functions are to run as plain Python.

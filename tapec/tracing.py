@@ -15,6 +15,7 @@ from tapec.compiled.recipes import Recorder
 from tapec.compiled.scalars import HostNumber, settled
 from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
+from tapec.hearing import unheard
 from tapec.initial_values import CallValues
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Region, Value
@@ -26,7 +27,7 @@ from tapec.ir.op import Op, require_at_least
 from tapec.ir.ops.regions import emitted
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.open_size import GuessedShape, SizeRead, guessing
-from tapec.recording import active_tapes, bystanders, overhear, unheard
+from tapec.recording import active_tapes, bystanders, overhear
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import TensorShape, shape_of
 from tapec.texts import refuse_texts

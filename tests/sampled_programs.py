@@ -7,7 +7,7 @@ for instead: chains of a few operations with numbers such as 0, -0 and NaN betwe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,8 @@ def drawn_sample(
     sample: Sample = draw(st.sampled_from(fitting or samples))
     if isinstance(defn, Elementwise) and sample.types and pool and draw(st.integers(0, 3)):
         like = draw(st.sampled_from(pool[-4:])).tensor
-        shaped = replace(sample, types=tuple(t.with_shape(like.shape) for t in sample.types))
-        cast = replace(shaped, types=tuple(like for _ in sample.types))
+        shaped = sample._replace(types=tuple(t.with_shape(like.shape) for t in sample.types))
+        cast = shaped._replace(types=tuple(like for _ in sample.types))
         sample = cast if accepts(defn, cast) else shaped
     results = defn.infer(*sample.types, **sample.attrs)
     types = (*sample.types, *(results if isinstance(results, tuple) else (results,)))

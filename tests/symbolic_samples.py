@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from tapec.ir.core import Function
@@ -23,8 +22,8 @@ def symbolic(defn: Op) -> Iterator[tuple[Sample, int]]:
         for size in sorted({n for shape in shapes for n in shape if isinstance(n, int) and n > 1}):
             for attrs in (_renamed(dict(sample.attrs), size), sample.attrs):
                 types = tuple(_renamed(t, size) for t in sample.types)
-                if _fits(defn, replace(sample, types=types, attrs=attrs)):
-                    yield replace(sample, types=types, attrs=attrs), size
+                if _fits(defn, sample._replace(types=types, attrs=attrs)):
+                    yield sample._replace(types=types, attrs=attrs), size
                     break
 
 
@@ -60,4 +59,4 @@ def _fits(defn: Op, sample: Sample) -> bool:
 
 def at(sample: Sample, size: int) -> Sample:
     """The sample with a number for N."""
-    return replace(sample, types=tuple(t.substitute({"N": size}) for t in sample.types))
+    return sample._replace(types=tuple(t.substitute({"N": size}) for t in sample.types))

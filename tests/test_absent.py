@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -91,3 +92,16 @@ def test_what_is_used_instead_is_there() -> None:
             for part in name.split(".")[1:]:
                 found = getattr(found, part)
             assert callable(found)
+
+
+def test_names_that_are_loaded_later_are_there() -> None:
+    for name in dir(tapec.nn):
+        assert getattr(tapec.nn, name) is not None
+    for module, names in tapec.nn._LATER.items():
+        for entry in names.split():
+            name, equals, own = entry.partition("=")
+            home = importlib.import_module(f"tapec.{module}")
+            assert getattr(tapec.nn, name) is (
+                getattr(home, own or name) if own or not equals else home
+            )
+            assert name in dir(tapec.nn)

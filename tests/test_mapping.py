@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -204,3 +206,15 @@ def test_unconnected_and_integers() -> None:
 def test_tangents_that_do_not_fit(primals: Any, tangents: Any, kind: str) -> None:
     with pytest.raises(getattr(tapec.errors, kind)):
         tapec.autodiff.ForwardAccumulator(primals, tangents)
+
+
+def test_a_profiler_in_c_may_be_running() -> None:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        doubled = tapec.vectorized_map(lambda row: tapec.reduce_sum(2 * row), tapec.ones([2, 3]))
+        still: Any = sys.getprofile()
+    finally:
+        profiler.disable()
+    assert doubled.numpy().tolist() == [6, 6]
+    assert sys.version_info >= (3, 12) or still is profiler

@@ -286,6 +286,7 @@ def test_disorder_is_refused_with_the_repair() -> None:
 
 
 def test_table_is_checked() -> None:
+    table.check(passes.PASSES, passes.PIPELINES, passes.ORDER)
     with pytest.raises(PassError, match="'nonsense', which is no pass"):
         table.check(passes.PASSES, {"p": "nonsense"}, passes.ORDER)
     with pytest.raises(PassError, match="in the pipeline 'p', adjoint comes after prune"):

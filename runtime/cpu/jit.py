@@ -1,6 +1,6 @@
 """LLVM text to native code: the only place of the JIT that knows llvmlite.
 
-What comes out is a relocatable ELF object for the host, which `tapec.runtime.cpu.image` turns into bytes that can be
+What comes out is a relocatable ELF object for the host, which `tapec.runtime.cpu.linker` turns into bytes that can be
 mapped. Vectors are in the text already and address arithmetic was hoisted when it was written, so three passes are
 enough: compiled training steps run as fast as after LLVM's own pipelines, which take several times as long.
 """

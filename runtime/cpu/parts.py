@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 from tapec.runtime.cache import Cache, key_of
-from tapec.runtime.cpu.image import Image, link
+from tapec.runtime.cpu.image import Image
 
 
 def part(text: str, cache: Cache | None) -> Image:
@@ -15,6 +15,7 @@ def part(text: str, cache: Cache | None) -> Image:
     if kept is not None:
         return Image.from_bytes(kept)
     from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
+    from tapec.runtime.cpu.linker import link  # the same
 
     image = link(host_compiler(1).compile(text))
     if cache is not None:

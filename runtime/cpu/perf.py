@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.image import Linker
+from tapec.runtime.cpu.linker import Linker
 
 #: Where perf looks for maps, whatever the folder for temporary files is.
 _FOLDER = Path("/tmp")

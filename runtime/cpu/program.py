@@ -10,7 +10,7 @@ from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import boxed_entry
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entry import EntryWriter
-from tapec.runtime.cpu.image import link, linked
+from tapec.runtime.cpu.linker import link, linked
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
 from tapec.runtime.cpu.shared_object import shared_object
 from tapec.runtime.cpu.work import is_short, takes_long

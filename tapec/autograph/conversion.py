@@ -20,6 +20,7 @@ from typing import Any
 from tapec.autograph.tracebacks import shortened
 from tapec.errors import ValueError
 from tapec.frames import here, installed_places, is_ours
+from tapec.hearing import unheard
 from tapec.recording import current_trace
 
 _enabled: ContextVar[bool] = ContextVar("autograph", default=True)
@@ -142,6 +143,7 @@ def _functions_in(arguments: Any) -> Any:
 # ---- code
 
 
+@unheard
 def converted_code(function: FunctionType) -> CodeType | str:
     """A function's code, converted; or why it is not."""
     code = function.__code__

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapec.arguments import shown
 from tapec.compiled.keys import as_input, leaf_key
@@ -18,8 +17,7 @@ from tapec.tensor import Tensor
 from tapec.variable import Variable
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """An argument or a part of one, without what it holds: texts, and keys to tell values apart.
 
     Attributes:
@@ -51,11 +49,11 @@ class Description:
         """The same with these types in place of the tensors', in order."""
         if self.parts is not None:
             parts = {entry: part.with_types(types) for entry, part in self.parts.items()}
-            return replace(self, parts=parts)
+            return self._replace(parts=parts)
         if self.kind != "tensor":
             return self
         type = next(types)
-        return replace(self, key=type, text=str(type))
+        return self._replace(key=type, text=str(type))
 
 
 def describe_call(

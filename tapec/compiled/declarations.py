@@ -9,8 +9,7 @@ import builtins
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -23,8 +22,7 @@ from tapec.variable import Variable
 _SIZE = re.compile(r"\s*(?:(\d+)\s*<=\s*)?([A-Za-z_]\w*)\s*(?:<=\s*(\d+)\s*)?")
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A size that a call gives: its name, and what it is at least and at most."""
 
     name: str
@@ -49,8 +47,7 @@ class Size:
         return cls(match[2], 1 if low is None else low, high)
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """The shape of one argument as it is declared; a size is a number, a `Size`, or None for any."""
 
     argument: str
@@ -258,8 +255,7 @@ def _shapes(spec: Any, name: str) -> Any:
     return AnyRank(name) if shape.rank is None else Declared(name, tuple(shape))
 
 
-@dataclass(frozen=True)
-class AnyRank:
+class AnyRank(NamedTuple):
     """An argument of which not even the rank is declared."""
 
     argument: str

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from tapec.frames import Origin, origin, resolve
 from tapec.ir.location import Location
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A number that others are made of.
 
     Attributes:
@@ -36,8 +34,7 @@ class Leaf:
     cause: Cause = Cause.NUMBER
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """What must hold for the program to be used.
 
     Attributes:
@@ -84,7 +81,7 @@ class Recorder:
         if varies:
             return number
         self._observed(f"v{number.step}", [number], value, exact=True)
-        self.conditions[-1] = replace(self.conditions[-1], where=None)
+        self.conditions[-1] = self.conditions[-1]._replace(where=None)
         return value
 
     def source(

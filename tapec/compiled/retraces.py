@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from tapec.frames import depth
 from tapec.ir.location import Location
@@ -87,8 +87,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One difference between a call and the nearest earlier one.
 
     Attributes:
@@ -110,8 +109,7 @@ class Change:
         return f"{self.path}: {self.old} -> {self.new}{where}"
 
 
-@dataclass(frozen=True)
-class Retrace:
+class Retrace(NamedTuple):
     """Why a function was traced again.
 
     Attributes:

@@ -6,9 +6,8 @@ A setting is read when it is used, so that a test may change it; `settings` list
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tapec.absent import namespace
 from tapec.config import experimental as experimental
@@ -25,8 +24,7 @@ from tapec.recording import functions_run_eagerly as functions_run_eagerly
 from tapec.recording import run_functions_eagerly as run_functions_eagerly
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One environment variable."""
 
     name: str

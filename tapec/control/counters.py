@@ -7,8 +7,7 @@ its condition does nothing but compare a counter with what is known then: a numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tapec.control.tensor_array import TensorArray
 from tapec.functions.known import known_elements
@@ -23,8 +22,7 @@ from tapec.tracing import Trace, TracedTensor
 Ranges = Mapping[int, tuple[DimLike, DimLike]]
 
 
-@dataclass
-class Counting:
+class Counting(NamedTuple):
     """What is known of a loop: the number of its turns, and its counters."""
 
     turns: DimLike

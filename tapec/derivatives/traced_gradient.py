@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.frames import origin, resolve
+from tapec.hearing import unheard
 from tapec.ir.core import Block, Operation, Value
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Gradient
 from tapec.ir.reachability import carries_gradient
 from tapec.ir.types import TensorType
 from tapec.passes.adjoint import reachable
-from tapec.recording import active_tapes, unheard
+from tapec.recording import active_tapes
 from tapec.tensor import Tensor
 from tapec.tracing import Trace, TracedTensor
 

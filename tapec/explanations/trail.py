@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -92,8 +91,7 @@ class Mark(NamedTuple):
     origin: Origin | None
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A source or target without its elements: a Variable, or a Tensor's id."""
 
     thing: int | Variable

@@ -6,6 +6,8 @@ from math import pi
 from typing import Any
 
 from tapec import arguments
+from tapec.errors import ValueError
+from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     divide,
@@ -33,7 +35,7 @@ from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import pad, part, reshape
 from tapec.functions.reductions import reduce_sum
 from tapec.ir.dims import DimLike
-from tapec.random import stateless_uniform
+from tapec.random import stateless_uniform, uniform
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -176,6 +178,40 @@ def log_poisson_loss(
         subtract(multiply(some, log(some)), some), multiply(0.5, log(multiply(2 * pi, some)))
     )
     return add(loss, where(small, 0.0, stirling))
+
+
+def dropout(
+    x: TensorLike,
+    rate: Any,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Elements set to 0 with probability ``rate``, the others divided by ``1 - rate``.
+
+    Args:
+        x: floats.
+        rate: in ``[0, 1)``.
+        noise_shape: the shape of the random choices, which broadcasts to that of ``x``.
+        seed: makes the sequence of choices repeatable; see `tapec.random.uniform`.
+
+    Raises:
+        ValueError: ``rate`` is outside of ``[0, 1)``.
+    """
+    values = as_float(x)
+    fixed = isinstance(rate, int | float)
+    if fixed and not 0 <= rate < 1:
+        raise ValueError(
+            f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}",
+            location=here(),
+        )
+    if fixed and rate == 0:
+        return values
+    shape = values.type.shape if noise_shape is None else as_shape(noise_shape)
+    kept = less_equal(
+        like(rate, values.type.dtype), uniform(shape, dtype=values.type.dtype, seed=seed)
+    )
+    return where(kept, divide(values, subtract(1, like(rate, values.type.dtype))), 0)
 
 
 def general_dropout(

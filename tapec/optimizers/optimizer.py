@@ -180,7 +180,7 @@ class Optimizer:
     def _slots(self, variable: Variable) -> Slots:
         slots = self._known.get(variable.ref())
         if slots is None:
-            with tracing(None):  # as if `build` had made them before a function that is being traced
+            with tracing(None):  # as if `build` had made them in front of a trace
                 slots = self._known[variable.ref()] = self._made(variable)
         return slots
 

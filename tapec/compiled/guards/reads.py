@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
+from typing import NamedTuple
 
 from tapec.autograph.conversion import OPERATORS
 
@@ -90,16 +91,14 @@ CONSTRUCTIONS = {"BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_CONST_KEY_MAP"
 _ENDS = {"RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD"}
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """One instruction that takes a value, as its ``position``-th operand from below."""
 
     taker: int
     position: int
 
 
-@dataclass(frozen=True)
-class Manner:
+class Manner(NamedTuple):
     """How a piece of code uses a name.
 
     Attributes:
