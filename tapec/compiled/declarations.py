@@ -9,6 +9,7 @@ import builtins
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tapec.errors import TypeError, ValueError
@@ -47,7 +48,8 @@ class Size(NamedTuple):
         return cls(match[2], 1 if low is None else low, high)
 
 
-class Declared(NamedTuple):
+@dataclass(frozen=True)
+class Declared:
     """The shape of one argument as it is declared; a size is a number, a `Size`, or None for any."""
 
     argument: str
@@ -255,7 +257,8 @@ def _shapes(spec: Any, name: str) -> Any:
     return AnyRank(name) if shape.rank is None else Declared(name, tuple(shape))
 
 
-class AnyRank(NamedTuple):
+@dataclass(frozen=True)
+class AnyRank:
     """An argument of which not even the rank is declared."""
 
     argument: str
