@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import math as math
     from tapec import nest as nest
     from tapec import nn as nn
+    from tapec import numpy as numpy
     from tapec import optimizers as optimizers
     from tapec import random as random
     from tapec import signal as signal
@@ -186,6 +187,7 @@ _NAMESPACES = (
     "math",
     "nest",
     "nn",
+    "numpy",
     "optimizers",
     "random",
     "signal",

@@ -76,7 +76,7 @@ ADVICE: dict[str, str] = {
     "experimental.function_executor_type": "tapec has one way to run a function",
     "experimental.float*": "tapec has no floats of less than 16 bits",
     "experimental.*int[24]": "tapec has no integers of less than 8 bits",
-    "experimental.numpy": "NumPy's own functions take tensors, and stay on the tape",
+    "experimental.numpy": "tapec.numpy has NumPy's functions; NumPy's own take tensors too, and stay on the tape",
     "experimental.register_filesystem_plugin": "tapec reads no files: use Python",
     "experimental.tensorrt": "tapec has its own compiler",
     "experimental.dtensor": "tapec runs on one device",
