@@ -37,6 +37,7 @@ _TABLE = (
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
     Pass("poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
+    Pass("spread", "loop", "loop", "Deal loops out to the blocks and threads of a device."),
     Pass("poll", "loop", "loop", "Mark the loops between whose turns a program may stop."),
     Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
 )
@@ -78,6 +79,7 @@ ORDER = (
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
     Constraint("plan", "poison", "which bytes are free follows from where values are"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
+    Constraint("lower", "spread", "what is dealt out are loops"),
     Constraint("lower", "poll", "whether a loop may be left depends on what is written before it"),
 )
 
@@ -87,6 +89,8 @@ PIPELINES = {
 }
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
+#: For devices of many threads.
+PIPELINES["device"] = f"{PIPELINES['ahead']}, spread"
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (
     "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, dce"

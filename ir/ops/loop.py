@@ -16,11 +16,14 @@
                | store %v, %buffer, %i, %j      (… %n {masked = true})
                | prefetch %buffer, %i, %j                                (will be needed soon; may lie outside)
                | %b = alloc : &f32[64]                                  (scratch of this kernel, on the stack)
+               | %b = alloc {shared = true} : &f32[64]                  (of a block of threads)
                | %b = view %buffer {offset = 64} : &f32[8]              (part of another buffer, offset in bytes)
                | %b = view %buffer, %i {stride = 32} : &f32[8]          (and %i strides more)
                | %v = splat %s {lanes = 16} · %v = lanes : i32x16 · %s = reduce_lanes %v {combine = "add"}
                | %v = shuffle %a, %b {mask = [0, 16, 1, 17]}
                | %s = <any elementwise operation> on scalars or vectors, without promotion
+               | for %lo, %hi {over = "grid"} { … }      (turns dealt out: to the grid, its blocks, a block's threads)
+               | barrier · %s = reduce_threads %v {combine = "add"}     (of a block's threads: `tapec.ir.ops.device`)
                | launch %a, %b {kernel = "k"}           (… {number = 3}: which of the program it is, for a profile)
                | call_foreign %a, %out {op = "acme.blur", content = "…", inputs = 1}    (a user's kernel of arrays)
 
@@ -62,7 +65,11 @@ class LoopOp(Op):
 
 
 class For(LoopOp):
-    """Counted loop with carried values: operands low, high, then initial values; results the last carried values."""
+    """Counted loop with carried values: operands low, high, then initial values; results the last carried values.
+
+    Where many threads run a kernel, ``over`` deals the turns out: to all threads of the ``grid``, to its ``blocks``, or
+    to the ``threads`` of each block. What such a loop carries, each thread has its own of.
+    """
 
     name = "for"
     pure = False
@@ -74,8 +81,11 @@ class For(LoopOp):
         parallel: bool = False,
         unroll: int = 1,
         interruptible: bool = False,
+        over: str = "",
     ) -> tuple[Type, ...]:
         """The carried values' types."""
+        if over not in ("", "grid", "blocks", "threads"):
+            raise ShapeError(f"for: over is grid, blocks or threads, got {over!r}")
         if len(types) < 2 or types[:2] != (_INDEX, _INDEX):
             raise DTypeError("for: the bounds must be index")
         if step < 1:
@@ -195,13 +205,13 @@ class Prefetch(LoopOp):
 
 
 class Alloc(LoopOp):
-    """Uninitialised scratch on the stack of the kernel; its size is static."""
+    """Uninitialised scratch on the stack of the kernel, or ``shared`` by a block's threads; its size is static."""
 
     name = "alloc"
     typed = True
     pure = False
 
-    def infer(self, *types: Any, type: Any) -> Any:
+    def infer(self, *types: Any, type: Any, shared: bool = False) -> Any:
         """The given buffer type."""
         return type
 

@@ -42,9 +42,7 @@ class Reg:
         return self.f.binary("div", self.f.like(other, self), self)
 
     def __neg__(self) -> Reg:
-        if self.kind in _FLOATS:
-            return self.f.emit(f"fneg {self.f.type(self.kind)} {self.name}", self.kind)
-        return self.f.like(0, self) - self
+        return self.f.negative(self) if self.kind in _FLOATS else self.f.like(0, self) - self
 
     def __abs__(self) -> Reg:
         return self.f.intrinsic("fabs", self)
@@ -196,6 +194,10 @@ class Expansion:
         m = spelling.suffix(kind, self.lanes)
         return self.emit(f"call {t} @llvm.{name}.{m}({arguments})", kind)
 
+    def negative(self, x: Reg) -> Reg:
+        """A float with the other sign."""
+        return self.emit(f"fneg {self.type(x.kind)} {x.name}", x.kind)
+
     def fma(self, x: Reg | float, y: Reg | float, z: Reg | float) -> Reg:
         """``x * y + z``, rounded once."""
         x, y, z = (v if isinstance(v, Reg) else self.real(v) for v in (x, y, z))
@@ -234,6 +236,24 @@ class Expansion:
         arguments = ", ".join(f"{t} {x.name}" for x in operands)
         m = spelling.suffix(kind, self.lanes)
         return self.emit(f"call {t} @tapec.{name}.{m}({arguments})", kind)
+
+    def look_up(self, name: str, index: Reg) -> Reg:
+        """A word of a table of integers as wide as the index; the table is written with the function."""
+        kind = index.kind
+        wide = index if kind == "i64" else self.convert("sext", index, "i64")
+        self.called.append((f"{name}.{kind[1:]}", ""))
+        start = f"@tapec.{name}.{kind[1:]}"
+        place = self.emit(
+            f"getelementptr {kind}, ptr {start}, {self.type('i64')} {wide.name}", "ptr"
+        )
+        if not self.lanes:
+            return self.emit(f"load {kind}, ptr {place.name}", kind)
+        t, suffix = self.type(kind), spelling.suffix(kind, self.lanes)
+        return self.emit(
+            f"call {t} @llvm.masked.gather.{suffix}.v{self.lanes}p0(<{self.lanes} x ptr> {place.name}, "
+            f"i32 {int(kind[1:]) // 8}, {self.type('i1')} splat (i1 true), {t} poison)",
+            kind,
+        )
 
     # ---- composed
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.expansion import Expansion, Reg
 
 #: 2/pi after the binary point, 1280 bits.
@@ -42,26 +41,8 @@ def _window(f: Expansion, start: Reg) -> list[Reg]:
     bits = int(start.kind[1:])
     word = start >> (bits.bit_length() - 1)
     shift = start & (bits - 1)
-    words = [_lookup(f, word + i) for i in range(4)]
+    words = [f.look_up("two_over_pi", word + i) for i in range(4)]
     return [f.intrinsic("fshl", a, b, shift) for a, b in pairwise(words)]
-
-
-def _lookup(f: Expansion, index: Reg) -> Reg:
-    kind = index.kind
-    wide = index if kind == "i64" else f.convert("sext", index, "i64")
-    many = f.type("i64")
-    f.called.append((f"two_over_pi.{kind[1:]}", ""))
-    place = f.emit(
-        f"getelementptr {kind}, ptr {table_name(int(kind[1:]))}, {many} {wide.name}", "ptr"
-    )
-    if not f.lanes:
-        return f.emit(f"load {kind}, ptr {place.name}", kind)
-    t, suffix = f.type(kind), spelling.suffix(kind, f.lanes)
-    return f.emit(
-        f"call {t} @llvm.masked.gather.{suffix}.v{f.lanes}p0(<{f.lanes} x ptr> {place.name}, "
-        f"i32 {int(kind[1:]) // 8}, {f.type('i1')} splat (i1 true), {t} poison)",
-        kind,
-    )
 
 
 def reduce_large(f: Expansion, x: Reg, first: float, second: float) -> tuple[Reg, Reg, Reg]:

@@ -59,18 +59,16 @@ def executable(
     return Executable(Signature.of(module), call, native=compiled is not None)
 
 
-class _Call:
-    """What an `Executable` calls: takes arrays of exactly their types, gives new ones or fills those it is given."""
+class Arrays:
+    """Takes the arrays of a call: exactly of their types, or new ones for the results."""
 
-    def __init__(self, module: Module, entry: Callable[..., None], *, quiet: bool) -> None:
+    def __init__(self, module: Module) -> None:
+        """Take those of a module's entry."""
         self.signature = Signature.of(module)
-        self._entry = entry
-        self._quiet = quiet
-        self._symbols = symbols_of(module.entry)
         self._written = {*self.signature.updates.values()}
 
-    def __call__(self, *arrays: Any) -> list[Any] | None:
-        """Run the program.
+    def take(self, arrays: Any) -> tuple[Any, Any, dict[str, DimLike], bool]:
+        """The arguments, the results, what the symbols stand for, and whether results were brought.
 
         Raises:
             TypeError: the arrays are not exactly of their types, without details.
@@ -80,21 +78,10 @@ class _Call:
         if len(given) != len(inputs) or (brought and len(brought) != len(outputs)):
             raise TypeError(MISMATCH)
         sizes = self._sizes(given)
-        made = [np.empty(_shape(t, sizes), t.dtype.numpy) for t in outputs]
-        results = brought or made
+        results = brought or [np.empty(_shape(t, sizes), t.dtype.numpy) for t in outputs]
         for i, (array, kind) in enumerate(zip(arrays, (*inputs, *outputs), strict=False)):
             _hold(array, kind, sizes, writes=i in self._written or i >= len(inputs))
-        buffers = [stored(array) for array in (*given, *results)]
-        arena = substitute(self.signature.arena_bytes, sizes)
-        if self.signature.arena_bytes != 0:
-            buffers.append(np.empty(int(str(arena)), np.uint8))
-        numbers = [sizes[name] for name in self._symbols]
-        if self._quiet:
-            with np.errstate(all="ignore"):
-                self._entry(*buffers, *numbers)
-        else:
-            self._entry(*buffers, *numbers)
-        return None if brought else made
+        return given, results, sizes, bool(brought)
 
     def _sizes(self, arrays: Any) -> dict[str, DimLike]:
         """What the symbols stand for."""
@@ -113,6 +100,36 @@ class _Call:
             if substitute(parse_dim(left), sizes) != substitute(parse_dim(right), sizes):
                 raise TypeError(MISMATCH)
         return sizes
+
+
+class _Call:
+    """What an `Executable` calls: takes arrays of exactly their types, gives new ones or fills those it is given."""
+
+    def __init__(self, module: Module, entry: Callable[..., None], *, quiet: bool) -> None:
+        self._arrays = Arrays(module)
+        self._entry = entry
+        self._quiet = quiet
+        self._symbols = symbols_of(module.entry)
+
+    def __call__(self, *arrays: Any) -> list[Any] | None:
+        """Run the program.
+
+        Raises:
+            TypeError: the arrays are not exactly of their types, without details.
+        """
+        given, results, sizes, brought = self._arrays.take(arrays)
+        buffers = [stored(array) for array in (*given, *results)]
+        of = self._arrays.signature
+        arena = substitute(of.arena_bytes, sizes)
+        if of.arena_bytes != 0:
+            buffers.append(np.empty(int(str(arena)), np.uint8))
+        numbers = [sizes[name] for name in self._symbols]
+        if self._quiet:
+            with np.errstate(all="ignore"):
+                self._entry(*buffers, *numbers)
+        else:
+            self._entry(*buffers, *numbers)
+        return None if brought else results
 
 
 def _shape(kind: TensorType, sizes: Mapping[str, DimLike]) -> tuple[Any, ...]:

@@ -215,7 +215,7 @@ class FunctionWriter:
             if any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results)):
                 raise TargetError(underline(op, "there is no Python text for vectors"))
             self._place = op.location or self._place
-            _RULES.get(type(op.defn), FunctionWriter.elementwise)(self, op)
+            getattr(self, RULES.get(type(op.defn), "elementwise"))(op)
         raise TargetError("a block ends without a terminator")
 
     def size(self, dim: DimLike) -> str:
@@ -415,18 +415,19 @@ def _bare(text: str) -> str:
     return text[1:-1] if spelling.is_wrapped(text) else text
 
 
-_RULES: Mapping[type[Op], Callable[[FunctionWriter, Operation], None]] = {
-    source.Constant: FunctionWriter.constant,
-    compare.Cast: FunctionWriter.cast,
-    bits.Bitcast: FunctionWriter.bitcast,
-    loop.For: FunctionWriter.for_op,
-    loop.While: FunctionWriter.while_op,
-    loop.If: FunctionWriter.if_op,
-    loop.Load: FunctionWriter.load,
-    loop.Store: FunctionWriter.store,
-    loop.Prefetch: FunctionWriter.prefetch,
-    loop.Alloc: FunctionWriter.alloc,
-    loop.View: FunctionWriter.view,
-    loop.Launch: FunctionWriter.launch,
-    Invoke: FunctionWriter.invoke,
+#: Which method writes an operation; `elementwise` writes all others.
+RULES: Mapping[type[Op], str] = {
+    source.Constant: "constant",
+    compare.Cast: "cast",
+    bits.Bitcast: "bitcast",
+    loop.For: "for_op",
+    loop.While: "while_op",
+    loop.If: "if_op",
+    loop.Load: "load",
+    loop.Store: "store",
+    loop.Prefetch: "prefetch",
+    loop.Alloc: "alloc",
+    loop.View: "view",
+    loop.Launch: "launch",
+    Invoke: "invoke",
 }

@@ -1,0 +1,378 @@
+"""One kernel as Python text; see `tapec.runtime.cuda` for what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.core import Block, Function, Module, Operation, Value
+from tapec.ir.dims import Dim
+from tapec.ir.errors import TargetError, underline
+from tapec.ir.op import OPS
+from tapec.ir.ops import device
+from tapec.ir.scalar import Scalar
+from tapec.ir.types import BY_CODE, INDEX, BufferType, DType, VectorType
+from tapec.runtime.cuda import primitives, spelling
+from tapec.runtime.cuda.index_writer import IndexWriter, kind_of, known_index
+from tapec.runtime.cuda.kernel_text import KernelText
+from tapec.runtime.python_text.writer import RULES, identifier, stored
+
+#: Longest expression that is put where it is read.
+_LONGEST = 70
+#: Turns of a loop that are written out by the compiler.
+_UNROLLED = 16
+#: Threads that run in step.
+WARP = 32
+_RULES = {**RULES, device.Barrier: "barrier", device.ReduceThreads: "reduce_threads"}
+
+
+class KernelWriter(IndexWriter):
+    """Writes one kernel."""
+
+    def __init__(self, module: Module, function: Function, tables: dict[str, Any]) -> None:
+        """Give every argument and symbol its name."""
+        super().__init__(module, function, tables)
+        self._taken |= primitives.NAMES | {"block", "blocks"}
+        self.threads: int = function.attrs["threads"]
+        self._own_tables: list[int] = []
+        self._pointers: list[tuple[str, str]] = []
+        self._shared = 0
+        self._scratch: int | None = None
+
+    def text(self) -> KernelText:
+        """The kernel."""
+        function = self.function
+        for arg in function.args:
+            self._pointers.append((self.names[arg], spelling.memory(kind_of(arg).dtype)))
+        self.block(function.block)
+        return KernelText(
+            identifier(function.name),
+            tuple(self.lines),
+            tuple(self._pointers),
+            tuple(self._own_tables),
+            tuple((name, self.unsigned) for name in self.symbols.values()),
+            self.threads,
+            function.attrs["turns"],
+            function.attrs["spread"],
+            self._shared,
+        )
+
+    def block(self, block: Block) -> list[str]:
+        """Write a block; return what its terminator takes."""
+        for op in block.ops:
+            if op.defn.terminator:
+                return [self.names[v] for v in op.operands]
+            if any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results)):
+                raise TargetError(underline(op, "the cuda target has no such vectors"))
+            self._place = op.location or self._place
+            getattr(self, _RULES.get(type(op.defn), "elementwise"))(op)
+        raise TargetError("a block ends without a terminator")
+
+    # ---- operations
+
+    def constant(self, op: Operation) -> None:
+        """A number, a size, or a table."""
+        value, result = op.attrs["value"], op.result
+        if isinstance(result.type, BufferType):
+            self._table(op)
+        elif result.type.dtype == INDEX:
+            self.names[result] = self.size(value if isinstance(value, Dim) else int(value))
+        else:
+            item = np.asarray(value).item() if isinstance(value, np.ndarray) else value
+            self.names[result] = spelling.number(item, result.type.dtype)
+
+    def _table(self, op: Operation) -> None:
+        kind = kind_of(op.result)
+        array = np.broadcast_to(
+            np.asarray(op.attrs["value"]).astype(kind.dtype.numpy), kind.tensor.static_shape
+        )
+        number = len(self.tables)
+        self.tables[f"table_{number}"] = stored(np.ascontiguousarray(array))
+        self._own_tables.append(number)
+        self.names[op.result] = name = self.fresh(f"table_{number}")
+        self._pointers.append((name, spelling.memory(kind.dtype)))
+
+    def elementwise(self, op: Operation) -> None:
+        """Any operation with a scalar record."""
+        record = getattr(op.defn, "scalar", None)
+        if not isinstance(record, Scalar):
+            raise TargetError(underline(op, f"the cuda target has no {op.name}"))
+        if op.operands[-1].type.dtype == INDEX:
+            self._index_operation(op, record)
+            return
+        operands = [self.names[v] for v in op.operands]
+        self.pure(op, spelling.apply(record, operands, op.operands[-1].type.dtype))
+
+    def cast(self, op: Operation) -> None:
+        """A conversion; an index is an integer, and becomes one where it fits."""
+        (value,) = op.operands
+        old, new = value.type.dtype, op.result.type.dtype
+        if old == new:
+            self.names[op.result] = self.names[value]
+        elif old == INDEX:
+            text = self.names[value]
+            if new.is_bool:
+                text = f"({text} != {self.index_code(value)}(0))"
+            else:
+                text = spelling.cast(text, BY_CODE[self.index_code(value)], new)
+            self.pure(op, text)
+        elif new == INDEX:
+            self.pure(op, self.to_index(self.names[value], old))
+        else:
+            self.pure(op, spelling.cast(self.names[value], old, new))
+
+    def bitcast(self, op: Operation) -> None:
+        """The same bits as another dtype."""
+        (value,) = op.operands
+        self.pure(op, spelling.bitcast(self.names[value], value.type.dtype, op.result.type.dtype))
+
+    # ---- memory
+
+    def place(self, buffer: Value, indices: Sequence[Value]) -> str:
+        """An element: the pointer at the offset."""
+        return f"{self.names[buffer]}[{self.offset(buffer, indices)}]"
+
+    def offset(self, buffer: Value, indices: Sequence[Value]) -> str:
+        """The offset of an element."""
+        u, total = self.unsigned, ""
+        for index, stride in zip(indices, kind_of(buffer).strides, strict=True):
+            text = self.index(index, u)
+            if text == f"{u}(0)":
+                continue
+            if stride != 1:
+                text = f"{u}({text} * {self.size(stride)})"
+            total = f"{u}({total} + {text})" if total else text
+        return total or f"{u}(0)"
+
+    def load(self, op: Operation) -> None:
+        """An element, read now."""
+        buffer, *indices = op.operands
+        dtype, text = kind_of(buffer).dtype, self.place(buffer, indices)
+        if dtype.is_bool:
+            text = f"{text} != u8(0)"
+        elif spelling.memory(dtype) != dtype.code:
+            text = f"{dtype.code}_value({text})"
+        self.assign(op.result, text, _stem(self.names[buffer]))
+
+    def store(self, op: Operation) -> None:
+        """Write an element."""
+        value, buffer, *indices = op.operands
+        dtype, text = kind_of(buffer).dtype, self.names[value]
+        if dtype.is_bool:
+            text = f"u8(1) if {text} else u8(0)"
+        elif spelling.memory(dtype) != dtype.code:
+            text = f"{dtype.code}_bits({text})"
+        self.line(f"{self.place(buffer, indices)} = {text}")
+
+    def alloc(self, op: Operation) -> None:
+        """Scratch: of the block, or of this thread."""
+        kind = kind_of(op.result)
+        size, code = prod(kind.tensor.static_shape), spelling.memory(kind.dtype)
+        if op.attrs.get("shared"):
+            text = f"shared_{code}({self._share(size * kind.dtype.bytes)})"
+        else:
+            text = f"local_{code}({max(size, 1)})"
+        self.assign(op.result, text, "scratch")
+
+    def _share(self, size: int) -> int:
+        """The offset of so many bytes more of the block's memory."""
+        offset = self._shared
+        self._shared += -(-size // 16) * 16
+        return offset
+
+    def view(self, op: Operation) -> None:
+        """A part of a buffer."""
+        kind = kind_of(op.result)
+        offset = self.size(op.attrs.get("offset", 0))
+        if len(op.operands) > 1:
+            turn = self.index(op.operands[1], self.unsigned)
+            rows = f"{self.unsigned}({turn} * {self.size(op.attrs['stride'])})"
+            offset = rows if offset.endswith("(0)") else f"{self.unsigned}({offset} + {rows})"
+        code = spelling.memory(kind.dtype)
+        self.assign(op.result, f"part_{code}({self.names[op.operands[0]]}, {offset})", "part")
+
+    # ---- loops
+
+    def for_op(self, op: Operation) -> None:
+        """A counted loop, gone through by each thread, or dealt out."""
+        low, _, *init = op.operands
+        block = op.regions[0].block
+        names = [self.numbered("acc") for _ in init]
+        self.assignments(names, [self.names[v] for v in init])
+        self.names |= dict(zip(block.args[1:], names, strict=True))
+        code = self.index_code(low)
+
+        def body() -> None:
+            yielded = self.block(block)
+            self.assignments(names, yielded)
+
+        over = op.attrs.get("over", "")
+        if over:
+            self._dealt(op, over, body)
+        elif self._is_short(op):
+            self._counted(op, code, body)
+        else:
+            self._while(op, (self.names[low], f"{code}({op.attrs.get('step', 1)})"), body)
+        self.names |= dict(zip(op.results, names, strict=True))
+
+    def _variable(self, op: Operation) -> str:
+        """The name of a loop's index."""
+        name = self.fresh("ijklmn"[min(self.depth - 1, 5)])
+        self.names[op.regions[0].block.args[0]] = name
+        return name
+
+    @staticmethod
+    def _is_short(op: Operation) -> bool:
+        """Whether a loop has few turns, whose number is known: compilers write it out."""
+        low, high = (known_index(v) for v in op.operands[:2])
+        if low is None or high is None:
+            return False
+        return 0 <= low and (high - low) // op.attrs.get("step", 1) <= _UNROLLED
+
+    def _counted(self, op: Operation, code: str, body: Callable[[], None]) -> None:
+        counter = self.fresh("count")
+        low, high = (known_index(v) for v in op.operands[:2])
+        bounds = [str(low), str(high), str(op.attrs.get("step", 1))]
+        name = self._variable(op)
+
+        def write() -> None:
+            self.line(f"{name} = {code}({counter})")
+            body()
+
+        self.inside(f"for {counter} in range({', '.join(bounds)}):", write)
+
+    def _while(self, op: Operation, start: tuple[str, str], body: Callable[[], None]) -> None:
+        """A loop from a first index on, in steps."""
+        first, step = start
+        code = self.index_code(op.operands[0])
+        high = self._limit(op, code)
+        name = self._variable(op)
+        self.line(f"{name} = {first}")
+
+        def write() -> None:
+            body()
+            self.line(f"{name} = {code}({name} + {step})")
+
+        self.inside(f"while {name} < {high}:", write)
+
+    def _limit(self, op: Operation, code: str) -> str:
+        """Where a loop ends; compared as signed if that is."""
+        high = op.operands[1]
+        if code == self.unsigned and self.is_negative(high):
+            text = self.names[high]
+            return f"{code}({text} if {text} > {self.signed}(0) else {self.signed}(0))"
+        return self.index(high, code)
+
+    def _dealt(self, op: Operation, over: str, body: Callable[[], None]) -> None:
+        """A loop whose turns, from 0 on, are dealt out."""
+        u, threads = self.unsigned, self.threads
+        if over == "blocks":
+            self._while(op, (f"{u}(block)", f"{u}(blocks)"), body)
+        elif over == "grid":
+            all_threads = f"{u}(u32(blocks * u32({threads})))"
+            first = f"{u}(u32(u32(block * u32({threads})) + thread()))"
+            self._while(op, (first, all_threads), body)
+        else:
+            turns = known_index(op.operands[1])
+            if turns is None or turns > threads:
+                self._while(op, (f"{u}(thread())", f"{u}({threads})"), body)
+                return
+            name = self._variable(op)
+            self.line(f"{name} = {u}(thread())")
+            if turns == threads:
+                body()
+            else:
+                self.inside(f"if {name} < {u}({turns}):", body)
+
+    def while_op(self, op: Operation) -> None:
+        """A counted loop that may end early; its variable is the result."""
+        low = op.operands[0]
+        asked, done = (region.block for region in op.regions)
+        code, name = self.index_code(low), self.fresh("n")
+        for value in (asked.args[0], done.args[0], op.result):
+            self.names[value] = name
+        limit = self._limit(op, code)
+        self.line(f"{name} = {self.names[low]}")
+
+        def body() -> None:
+            (holds,) = self.block(asked)
+            self.inside(f"if not {holds}:", lambda: self._write("break"))
+            self.block(done)
+            self.line(f"{name} = {code}({name} + {code}(1))")
+
+        self.inside(f"while {name} < {limit}:", body)
+
+    # ---- threads together
+
+    def barrier(self, op: Operation) -> None:
+        """Wait."""
+        self.line("barrier()")
+
+    def reduce_threads(self, op: Operation) -> None:
+        """A tree within each warp, then the warps' values in order."""
+        (value,) = op.operands
+        dtype, threads = value.type.dtype, self.threads
+        code = _shuffled(dtype)
+        record = OPS[op.attrs["combine"]].scalar  # type: ignore[attr-defined]
+        total = self.numbered("total")
+        self.line(f"{total} = {self.names[value]}")
+        other = self.fresh("other")
+        reach = min(threads, WARP) // 2
+        while reach:
+            given = _to_shuffle(total, dtype, code)
+            self.line(f"{other} = shuffle_xor_{code}({given}, {reach})")
+            text = spelling.apply(record, [total, _from_shuffle(other, dtype, code)], dtype)
+            self.line(f"{total} = {text}")
+            reach //= 2
+        self.names[op.result] = total
+        if threads <= WARP:
+            self.line("barrier()")
+            return
+        if self._scratch is None:
+            self._scratch = self._share(8 * (1024 // WARP))
+        memory = self.fresh("sums")
+        self.line(f"{memory} = shared_{code}({self._scratch})")
+        self.line(f"if u32(thread() % u32({WARP})) == u32(0):")
+        warp = f"u32(thread() // u32({WARP}))"
+        self._write(f"    {memory}[{warp}] = {_to_shuffle(total, dtype, code)}")
+        self.line("barrier()")
+        self.line(f"{total} = {_from_shuffle(f'{memory}[u32(0)]', dtype, code)}")
+        for n in range(1, threads // WARP):
+            one = _from_shuffle(f"{memory}[u32({n})]", dtype, code)
+            self.line(f"{total} = {spelling.apply(record, [total, one], dtype)}")
+        self.line("barrier()")
+
+    def launch(self, op: Operation) -> None:
+        """Kernels launch none."""
+        raise TargetError(underline(op, "a kernel cannot launch another"))
+
+    def invoke(self, op: Operation) -> None:
+        """Refused: a device cannot call the host."""
+        raise TargetError(underline(op, "the cuda target cannot call functions of Python's"))
+
+
+def _stem(name: str) -> str:
+    return f"x_{name}" if name.isdigit() else f"{name}_at"
+
+
+def _shuffled(dtype: DType) -> str:
+    """The dtype as which a number goes from thread to thread."""
+    code = spelling.register(dtype)
+    if dtype.is_bool or (dtype.is_integer and dtype.bits < 32):
+        return "i32"
+    return code
+
+
+def _to_shuffle(text: str, dtype: DType, code: str) -> str:
+    if dtype.is_bool:
+        return f"(i32(1) if {text} else i32(0))"
+    return text if spelling.register(dtype) == code else f"{code}({text})"
+
+
+def _from_shuffle(text: str, dtype: DType, code: str) -> str:
+    if dtype.is_bool:
+        return f"({text} != i32(0))"
+    return text if spelling.register(dtype) == code else f"{dtype.code}({text})"

@@ -1,0 +1,233 @@
+"""What the host does: walks through the entry of a module and has a device run the kernels.
+
+The entry is run by Python, with a `Device` that knows how to launch, and how to read and write single numbers of its
+memory. Where the entry reads none, what is launched depends on nothing but sizes: `recorded` lists it once, for a graph
+or for a program in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tapec.ir.core import Block, Operation, Value
+from tapec.ir.dims import Dim, DimLike, substitute
+from tapec.ir.errors import TargetError, underline
+from tapec.ir.ops import compare, loop, source
+from tapec.ir.scalar import Scalar
+from tapec.ir.types import BufferType, DType
+from tapec.runtime.cuda.kernel_text import KernelText
+from tapec.runtime.cuda.text import Text
+from tapec.runtime.symbols import bind_symbols, symbols_of
+
+#: Blocks of a launch at most: what a large device runs at once.
+BLOCKS = 1056
+
+
+class Memory(NamedTuple):
+    """A place on the device.
+
+    ``kind`` is ``arg``, ``result``, ``arena`` or ``table``, ``number`` which of them, ``offset`` in bytes.
+    """
+
+    kind: str
+    number: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: a kernel, how many blocks, what its pointers point to, and the sizes that it is told."""
+
+    kernel: KernelText
+    blocks: int
+    memory: tuple[Memory, ...]
+    sizes: tuple[int, ...]
+    #: How many bytes from there on belong to the buffer.
+    extents: tuple[int, ...]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.kernel.threads
+
+
+class Device(Protocol):
+    """What runs launches, in order."""
+
+    def launch(self, one: Launch) -> None:
+        """Have a kernel run after what was launched before."""
+
+    def read(self, place: Memory, dtype: DType) -> Any:
+        """A number, when everything that was launched is done."""
+
+    def write(self, place: Memory, dtype: DType, value: Any) -> None:
+        """Put a number, when everything that was launched is done."""
+
+
+class Host:
+    """Runs the entry of a text."""
+
+    def __init__(self, text: Text, device: Device, sizes: Mapping[str, int] | None = None) -> None:
+        """``sizes`` are what the symbols of the entry stand for."""
+        self.text = text
+        self.device = device
+        self.sizes = dict(sizes or {})
+        self.values: dict[Value, Any] = {}
+        entry = text.module.entry
+        arena = bool(entry.attrs.get("arena", 0))
+        inputs = entry.attrs.get("inputs", len(entry.args) - arena)
+        for i, arg in enumerate(entry.args):
+            if arena and i == len(entry.args) - 1:
+                self.values[arg] = Memory("arena", 0, 0)
+            elif i < inputs:
+                self.values[arg] = Memory("arg", i, 0)
+            else:
+                self.values[arg] = Memory("result", i - inputs, 0)
+
+    def run(self) -> None:
+        """All of it."""
+        self._block(self.text.module.entry.block)
+
+    def _block(self, block: Block) -> list[Any]:
+        """Run a block; return what its terminator takes."""
+        for op in block.ops:
+            if op.defn.terminator:
+                return [self.values.get(v) for v in op.operands]
+            self._operation(op)
+        return []
+
+    def _operation(self, op: Operation) -> None:
+        if isinstance(op.defn, loop.Launch):
+            self.device.launch(self._launch(op))
+        elif isinstance(op.defn, loop.View):
+            self.values[op.result] = self._view(op)
+        elif isinstance(op.defn, source.Constant):
+            self.values[op.result] = self._constant(op)
+        elif isinstance(op.defn, loop.Load):
+            dtype = op.result.type.dtype
+            self.values[op.result] = self.device.read(self.values[op.operands[0]], dtype)
+        elif isinstance(op.defn, loop.Store):
+            value, buffer = (self.values[v] for v in op.operands[:2])
+            self.device.write(buffer, op.operands[0].type.dtype, value)
+        elif isinstance(op.defn, loop.For):
+            self._for(op)
+        elif isinstance(op.defn, loop.While):
+            self._while(op)
+        elif isinstance(op.defn, loop.If):
+            holds = bool(self.values[op.operands[0]])
+            if holds or len(op.regions) > 1:
+                found = self._block(op.regions[0 if holds else 1].block)
+                self.values |= dict(zip(op.results, found, strict=True))
+        else:
+            self._scalar(op)
+
+    def _scalar(self, op: Operation) -> None:
+        """Arithmetic of single numbers, which the host does."""
+        operands = [self.values[v] for v in op.operands]
+        if isinstance(op.defn, compare.Cast):
+            dtype = op.result.type.dtype
+            self.values[op.result] = (
+                op.defn.evaluate(np.asarray(operands[0]), dtype=dtype)
+                if dtype.kind != "index"
+                else int(operands[0])
+            )
+            return
+        record = getattr(op.defn, "scalar", None)
+        if not isinstance(record, Scalar):
+            raise TargetError(underline(op, f"the cuda target has no {op.name} between kernels"))
+        with np.errstate(all="ignore"):
+            self.values[op.result] = record.numpy(*operands)
+
+    def _constant(self, op: Operation) -> Any:
+        value, kind = op.attrs["value"], op.result.type
+        if kind.dtype.kind == "index":
+            return self._number(value)
+        return np.asarray(value).astype(kind.dtype.numpy)[()]
+
+    def _number(self, dim: DimLike) -> int:
+        found = substitute(dim, self.sizes) if isinstance(dim, Dim) else dim
+        assert isinstance(found, int)
+        return found
+
+    def _view(self, op: Operation) -> Memory:
+        place: Memory = self.values[op.operands[0]]
+        offset = self._number(op.attrs.get("offset", 0))
+        if len(op.operands) > 1:
+            offset += int(self.values[op.operands[1]]) * self._number(op.attrs["stride"])
+        return place._replace(offset=place.offset + offset)
+
+    def _for(self, op: Operation) -> None:
+        low, high, *carried = (self.values[v] for v in op.operands)
+        block = op.regions[0].block
+        for i in range(int(low), int(high), op.attrs.get("step", 1)):
+            self.values |= dict(zip(block.args, (i, *carried), strict=True))
+            carried = self._block(block)
+        self.values |= dict(zip(op.results, carried, strict=True))
+
+    def _while(self, op: Operation) -> None:
+        low, high = (int(self.values[v]) for v in op.operands)
+        asked, done = (region.block for region in op.regions)
+        while low < high:
+            self.values[asked.args[0]] = self.values[done.args[0]] = low
+            if not self._block(asked)[0]:
+                break
+            self._block(done)
+            low += 1
+        self.values[op.result] = low
+
+    def _launch(self, op: Operation) -> Launch:
+        function = self.text.module.functions[op.attrs["kernel"]]
+        kernel = self.text.kernels[function.name]
+        dims = bind_symbols(function, [v.type for v in op.operands], self.sizes)
+        sizes = tuple(map(self._number, dims))
+        names = dict(zip(symbols_of(function), sizes, strict=True))
+        turns = substitute(kernel.turns, names) if isinstance(kernel.turns, Dim) else kernel.turns
+        assert isinstance(turns, int)
+        blocks = turns if kernel.over == "blocks" else -(-turns // kernel.threads)
+        memory = [self.values[v] for v in op.operands]
+        memory += [Memory("table", n, 0) for n in kernel.tables]
+        extents = [self._number(_bytes(v)) for v in op.operands]
+        extents += [self.text.tables[n].nbytes for n in kernel.tables]
+        return Launch(kernel, max(1, min(blocks, BLOCKS)), tuple(memory), sizes, tuple(extents))
+
+
+def _bytes(buffer: Value) -> DimLike:
+    assert isinstance(buffer.type, BufferType)
+    return buffer.type.tensor.bytes
+
+
+@dataclass
+class Recorder:
+    """A device that lists what is launched, as long as that depends on no number of its memory."""
+
+    launches: list[Launch] = field(default_factory=list)
+
+    def launch(self, one: Launch) -> None:
+        """Add it to the list."""
+        self.launches.append(one)
+
+    def read(self, place: Memory, dtype: DType) -> Any:
+        """Give up."""
+        raise DependsOnNumbers
+
+    def write(self, place: Memory, dtype: DType, value: Any) -> None:
+        """Give up."""
+        raise DependsOnNumbers
+
+
+class DependsOnNumbers(Exception):
+    """What is launched next depends on what kernels computed."""
+
+
+def recorded(text: Text, sizes: Mapping[str, int] | None = None) -> list[Launch] | None:
+    """Everything that a call launches, or None if that depends on numbers in the device's memory."""
+    recorder = Recorder()
+    try:
+        Host(text, recorder, sizes).run()
+    except DependsOnNumbers:
+        return None
+    return recorder.launches

@@ -1,0 +1,67 @@
+"""A module as a program that takes and gives arrays: on a device, or in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tapec.ir.core import Module
+from tapec.ir.dims import DimLike, substitute
+from tapec.runtime.cuda.launches import Host
+from tapec.runtime.cuda.simulator import MOST_BLOCKS, Cells, Simulator, cells_of
+from tapec.runtime.cuda.text import Text, write_text
+from tapec.runtime.executable import Executable, Signature
+from tapec.runtime.python_text.program import Arrays
+
+
+def simulated(module: Module, *, blocks: int = MOST_BLOCKS) -> Executable:
+    """A module whose kernels Python runs, watching every access (`tapec.runtime.cuda.simulator`).
+
+    Args:
+        module: dealt out by `tapec.passes.spread`.
+        blocks: of a launch, at most.
+
+    Raises:
+        TargetError: it has what the target cannot do.
+    """
+    call = _Simulated(write_text(module), blocks)
+    return Executable(Signature.of(module), call, native=False)
+
+
+class _Simulated:
+    """What an `Executable` calls."""
+
+    def __init__(self, text: Text, blocks: int) -> None:
+        self._text = text
+        self._blocks = blocks
+        self._arrays = Arrays(text.module)
+
+    def __call__(self, *arrays: Any) -> list[Any] | None:
+        """Run every kernel.
+
+        Raises:
+            TypeError: the arrays are not exactly of their types, without details.
+            SimulationError: a kernel did what has no meaning on a device.
+        """
+        given, results, sizes, brought = self._arrays.take(arrays)
+        memory = {("arg", i): cells_of(a) for i, a in enumerate(given)}
+        memory |= {("result", i): cells_of(a, written=False) for i, a in enumerate(results)}
+        memory["arena", 0] = Cells(
+            np.full(_number(self._arrays.signature.arena_bytes, sizes), 0xFF, np.uint8),
+            written=False,
+        )
+        simulator = Simulator(self._text, memory, blocks=self._blocks)
+        Host(self._text, simulator, _numbers(sizes)).run()
+        return None if brought else list(results)
+
+
+def _number(dim: DimLike, sizes: Mapping[str, DimLike]) -> int:
+    found = substitute(dim, sizes)
+    assert isinstance(found, int)
+    return found
+
+
+def _numbers(sizes: Mapping[str, DimLike]) -> dict[str, int]:
+    return {name: int(str(size)) for name, size in sizes.items()}
