@@ -227,6 +227,10 @@ class AttributeError(TapecError, builtins.AttributeError):
     """A name that tapec does not have; the message says what to use instead."""
 
 
+class ImportError(TapecError, builtins.ImportError):
+    """What a part of tapec needs is not installed, or was imported in another way."""
+
+
 class NotImplementedError(TapecError, builtins.NotImplementedError):
     """A use that tapec refuses by name."""
 

@@ -34,7 +34,7 @@ from tapec.recording import current_trace, push_tape, remove_tape, tracing
 from tapec.records import Recording
 from tapec.structure import unflatten
 from tapec.tensor import Tensor
-from tapec.variable import Variable
+from tapec.variable import Variable, variable_behind
 
 if TYPE_CHECKING:
     from tapec.explanations.memory import Memory
@@ -147,7 +147,9 @@ class GradientTape(Listener):
                 location=here(),
                 hint="enter the tape first: with tapec.GradientTape() as tape: tape.watch(x)",
             )
-        for leaf in leaves_of(tensor):
+        for given in leaves_of(tensor):
+            own = variable_behind(given)
+            leaf = given if own is None else own
             if not isinstance(leaf, Tensor | Variable):
                 raise ValueError(
                     f"Passed in object {leaf} of type {type(leaf).__name__!r}, not tapec.Tensor or tapec.Variable.",

@@ -446,3 +446,9 @@ def _initial_array(value: Any, dtype: DType | None) -> Array:
     array = as_array(value, dtype)
     # Its own memory: a compiled step may write into it.
     return np.array(array, order="C")
+
+
+def variable_behind(thing: Any) -> Variable | None:
+    """The Variable that an object of another library keeps its value in, which it names ``__tapec_variable__``."""
+    found = getattr(thing, "__tapec_variable__", None)
+    return found if isinstance(found, Variable) else None

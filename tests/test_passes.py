@@ -292,7 +292,9 @@ def test_table_is_checked() -> None:
     with pytest.raises(PassError, match="in the pipeline 'p', adjoint comes after prune"):
         table.check(passes.PASSES, {"p": "prune,adjoint"}, passes.ORDER)
     circle = [table.Constraint("cse", "dce", "a"), table.Constraint("dce", "cse", "b")]
-    with pytest.raises(PassError, match="no order of cse, dce, lower, spread, poll, alarm is allowed"):
+    with pytest.raises(
+        PassError, match="no order of cse, dce, lower, spread, poll, alarm is allowed"
+    ):
         table.check(passes.PASSES, {}, circle)
 
 

@@ -6,6 +6,8 @@ A setting is read when it is used, so that a test may change it; `settings` list
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,6 +81,20 @@ settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _POISON, _DUMP, _NATIVE, _EAG
 
 if _EAGER.value not in ("", "0"):
     run_functions_eagerly(True)
+
+
+@contextmanager
+def with_keras_backend(name: str) -> Iterator[None]:
+    """Keras reads in the environment what it is to run on, while it is imported; it is left as it was."""
+    before = os.environ.get("KERAS_BACKEND")
+    os.environ["KERAS_BACKEND"] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["KERAS_BACKEND"]
+        else:
+            os.environ["KERAS_BACKEND"] = before
 
 
 def environment() -> dict[Any, Any]:

@@ -10,7 +10,7 @@ from tapec.frames import depth, here
 from tapec.indexed_slices import IndexedSlices
 from tapec.structure import flatten
 from tapec.tensor import Tensor
-from tapec.variable import Variable
+from tapec.variable import Variable, variable_behind
 
 
 def leaves_of(structure: Any) -> list[Any]:
@@ -76,6 +76,9 @@ def checked(leaf: Any, what: str) -> Tensor | Variable:
         return leaf
     if isinstance(leaf, IndexedSlices):
         return leaf.values
+    own = variable_behind(leaf)
+    if own is not None:
+        return own
     if leaf is None:
         raise TypeError(
             f"{what} is None; it must be a Tensor or Variable",
