@@ -43,13 +43,17 @@ HEAVY = {
         "runtime/aot/emission.py",  # the same for other machines
         "runtime/cpu/adoption.py",  # takes in what Numba made
         "tapec/kernels/numba_code.py",  # where a function of Numba's is
+        "runtime/cuda/intrinsics.py",  # instructions, as numba.cuda takes them
     ],
     "numba": [
         "tapec/kernels/numba_code.py",
         "passes/arena/search.py",
         "tapec/cli/doctor.py",  # whether there is a CUDA device
         "runtime/numba",
-    ],  # compiles users' kernels, a search, and the kernels of an engine
+        "runtime/cuda/intrinsics.py",
+        "runtime/cuda/assembly.py",
+    ],  # compiles users' kernels, a search, and the kernels of an engine and of devices
+    "cuda": ["runtime/cuda/assembly.py"],  # comes with numba-cuda
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "networkx": [

@@ -1,0 +1,139 @@
+"""Kernels as PTX and as machine code, made with no driver."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from threading import RLock
+from types import SimpleNamespace
+from typing import Any
+
+from tapec.ir.errors import TargetError
+from tapec.runtime.cuda.text import Text
+
+_ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+_numbers = count()
+_pretending = RLock()
+#: What a user installs for this target.
+REMEDY = "pip install 'tapec[cuda]'"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A kernel for an architecture, such as ``sm_90``: its name in the code, and the PTX."""
+
+    kernel: str
+    entry: str
+    ptx: str
+    architecture: str
+
+    def cubin(self) -> tuple[bytes, str]:
+        """Machine code, and what the assembler said of registers, spills and memory."""
+        from cuda.core import Linker, LinkerOptions, ObjectCode  # comes with numba-cuda
+
+        options = LinkerOptions(arch=self.architecture, ptxas_options=["-v"])
+        linker = Linker(ObjectCode.from_ptx(self.ptx.encode()), options=options)
+        code = linker.link("cubin").code
+        return bytes(code), linker.get_info_log()
+
+
+class Compiler:
+    """Compiles the kernels of a text."""
+
+    def __init__(self, text: Text, architecture: str = "sm_80") -> None:
+        """For an architecture from ``sm_80`` on.
+
+        Raises:
+            TargetError: numba-cuda is not installed, or there is no such architecture.
+        """
+        self.text = text
+        self.architecture = architecture
+        found = re.fullmatch(r"sm_(\d+)(\d)", architecture)
+        if found is None or int(found[1]) < 8:
+            raise TargetError(f"there is no CUDA target {architecture!r}", hint="sm_80, sm_90, …")
+        self._capability = int(found[1]), int(found[2])
+        self._functions = _functions(text)
+
+    def kernel(self, name: str, *, fastmath: bool = False, lines: bool = True) -> Assembly:
+        """Compile one kernel; ``lines`` keeps the text's line numbers in the PTX.
+
+        Raises:
+            TargetError: numba.cuda does not take it.
+        """
+        from numba import cuda  # heavy, and only for this target
+
+        text = self.text.kernels[name]
+        function = self._functions[text.name]
+        try:
+            with _pretended(self._capability):
+                ptx, _ = cuda.compile(
+                    function,
+                    _signature(text),
+                    device=False,
+                    abi="numba",
+                    cc=self._capability,
+                    output="ptx",
+                    fastmath=fastmath,
+                    lineinfo=lines,
+                    launch_bounds=text.threads,
+                )
+        except Exception as error:
+            reason = " ".join(str(error).split())[:600]
+            raise TargetError(f"numba.cuda does not take @{name}: {reason}") from error
+        entry = _ENTRY.search(ptx)
+        assert entry is not None
+        return Assembly(name, entry[1], ptx, self.architecture)
+
+    def all(self) -> dict[str, Assembly]:
+        """Every kernel."""
+        return {name: self.kernel(name) for name in self.text.kernels}
+
+
+@contextmanager
+def _pretended(capability: tuple[int, int]) -> Iterator[None]:
+    """Functions that kernels call are compiled for this device, too, whatever there is.
+
+    numba-cuda 0.30 asks the driver for these alone.
+    """
+    from numba.cuda import dispatcher
+
+    with _pretending:
+        saved = dispatcher.get_current_device
+        dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+        try:
+            yield
+        finally:
+            dispatcher.get_current_device = saved
+
+
+def _signature(kernel: Any) -> Any:
+    """The types of a kernel's parameters: typed addresses, then sizes."""
+    from numba import types
+
+    from tapec.runtime.cuda.intrinsics import TYPES
+
+    pointers = [types.CPointer(TYPES[code]) for _, code in kernel.pointers]
+    return types.void(*pointers, *(TYPES[code] for _, code in kernel.sizes))
+
+
+def _functions(text: Text) -> Mapping[str, Any]:
+    """The functions of a text; those that kernels call are made for devices."""
+    try:
+        from numba import cuda
+
+        from tapec.runtime.cuda.intrinsics import DEVICE
+    except ImportError as error:
+        message = f"the cuda target needs numba-cuda, which is not installed ({error})"
+        raise TargetError(message, hint=REMEDY) from error
+    source = text.source()
+    file = f"<tapec.cuda.{next(_numbers)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names: dict[str, Any] = {**DEVICE, "__name__": "tapec.runtime.cuda.kernels"}
+    exec(compile(source, file, "exec"), names)
+    for name in text.functions:
+        names[name] = cuda.jit(device=True)(names[name])
+    return names
