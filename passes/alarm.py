@@ -22,6 +22,7 @@ import numpy as np
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Region, Value
+from tapec.ir.dims import Dim
 from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop
 from tapec.ir.ops.arith import Max, Min
@@ -134,7 +135,8 @@ class _Watch:
             elif op is not None and isinstance(op.defn, loop.For):
                 self._meant[value] = self._is_meant(op.operands[2 + value.index])
             elif op is not None and isinstance(op.defn, Constant):
-                self._meant[value] = not np.isfinite(op.attrs["value"]).all()
+                number = op.attrs["value"]  # a size that is open is finite, whatever it is
+                self._meant[value] = not isinstance(number, Dim) and not np.isfinite(number).all()
         return self._meant[value] and value.type.dtype.is_floating
 
     def write(self) -> bool:

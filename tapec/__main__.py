@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapec.cli import main
+from tapec.cli import start
 
 if __name__ == "__main__":
-    main()
+    start()

@@ -143,7 +143,11 @@ def timed_module(module: Module) -> tuple[Module, Executable]:
 
 
 def native_text(module: Module, form: str) -> str:
-    """What a tensor-level module becomes on this machine: as ``llvm``, ``asm`` or ``numba``."""
+    """What a tensor-level module becomes on this machine: as ``llvm``, ``asm`` or ``numba``; ``c`` on others."""
+    if form == "c":
+        from tapec.runtime.aot.single import c_text  # rarely asked for
+
+        return c_text(lowered(module, pipeline="ahead", unit=VectorUnit(0, False)))
     target = TARGETS[ENGINES.get(form, "cpu")]
     return target.text(lowered(module, unit=target.vectors()), form)
 

@@ -7,9 +7,10 @@ A golden file is a program, the commands to run on it and what they must print::
     // CHECK: func @f
     // WRONG: unknown pass
 
-``not`` demands that the command fails, and lets its standard error be matched together with its
-output. The loops of whole kernels are compared with a file beside them instead, ``| diff %s.out -``; run pytest
-with ``--bless`` to write those files anew, and read what git says has changed.
+``%s`` is the file; ``%%s`` is ``%s`` as the command gets it. ``not`` demands that the command
+fails, and lets its standard error be matched together with its output. The loops of whole kernels
+are compared with a file beside them instead, ``| diff %s.out -``; run pytest with ``--bless`` to
+write those files anew, and read what git says has changed.
 
 The syntax is that of LLVM's lit; running in-process is some twenty times faster than lit,
 which starts a Python for each line, and leaves a debugger usable.
@@ -108,8 +109,13 @@ class GoldenRun(pytest.Item):
         self.options = self.words(run["options"])
 
     def words(self, text: str) -> list[str]:
-        """Split a command as a shell would, with ``%s`` standing for the golden file."""
-        return [word.replace("%s", str(self.path)) for word in shlex.split(text)]
+        """Split a command as a shell would, with ``%s`` standing for the golden file, ``%%s`` for itself."""
+        parts = (re.split("%(%s)", word) for word in shlex.split(text))
+        own = str(self.path)
+        return [
+            "".join(part if i % 2 else part.replace("%s", own) for i, part in enumerate(split))
+            for split in parts
+        ]
 
     def runtest(self) -> None:
         out = io.StringIO()

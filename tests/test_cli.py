@@ -93,7 +93,7 @@ def test_as_a_module(program: Path) -> None:
 
 
 def test_an_unknown_command() -> None:
-    assert "No such command 'optimise'" in fails("optimise")
+    assert "there is no command 'optimise': bench, build, " in fails("optimise")
 
 
 # ---- opt

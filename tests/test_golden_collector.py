@@ -45,10 +45,12 @@ def golden(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
         ("RUN: not tapec %s --crash | filecheck %s\n// CHECK: bug", "failed", "ZeroDivision"),
         ("RUN: tapec %s | filecheck %s --check-prefix=A\n// A: module", "passed", ""),
         ("RUN: tapec %s | diff %s.out -", "failed", "+module case"),
+        ("RUN: tapec a%%s %s | filecheck %s\n// CHECK: module a%s", "failed", "Usage:"),
+        ("RUN: tapec a%%s | filecheck %s\n// CHECK: module a%s", "passed", ""),
         ("RUN: tapec %s | grep x", "errors", "each RUN line must read"),
         ("no command", "errors", "each RUN line must read"),
     ],
-    ids="match mismatch fails must-fail succeeds crash prefix whole other-tool no-run".split(),
+    ids="match mismatch fails must-fail succeeds crash prefix whole escaped-two escaped other-tool no-run".split(),
 )
 def test_collector(golden: pytest.Pytester, text: str, outcome: str, says: str) -> None:
     (golden.path / "case.tir").write_text(f"// {text}\n", encoding="utf-8")

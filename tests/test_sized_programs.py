@@ -19,13 +19,15 @@ from sized_programs import (
 )
 
 import tapec
+from tapec.compiler import lowered
+from tapec.ir.verifier import verify
 
 SIZES = (6, 9, 1, 37)
 
 
-def check(program: SizedProgram, bound: str) -> None:
-    """Compare compiled with eager at several sizes."""
-    run = tapec.compile(program.gradients, dims={"x": (bound, WIDTH)})
+def check(program: SizedProgram, bound: str) -> Any:
+    """Compare compiled with eager at several sizes; return what was compiled."""
+    run: Any = tapec.compile(program.gradients, dims={"x": (bound, WIDTH)})
     rng = np.random.default_rng(0)
     for n in SIZES:
         x = tapec.constant(rng.normal(size=(n, WIDTH)))
@@ -38,6 +40,7 @@ def check(program: SizedProgram, bound: str) -> None:
                 assert a.shape == b.shape
                 np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8)
     assert len(run.programs) == 1
+    return run
 
 
 @pytest.mark.parametrize("number", range(len(STEPS)))
@@ -56,7 +59,9 @@ def test_each_step(number: int) -> None:
         else:
             places.append(0 if kind == BATCH else 1)
     program.steps.append((number, tuple(places)))
-    check(program, "N")
+    run = check(program, "N")
+    # A look for bad numbers takes another pipeline.
+    verify(lowered(run.programs[0].module, pipeline="alarmed"))
 
 
 @settings(max_examples=settings().max_examples // 4)

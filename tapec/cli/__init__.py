@@ -8,13 +8,17 @@ Commands are imported when they run, so that ``tapec --help`` is fast.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-import click
-
+from tapec.garbage import collecting_rarely
 from tapec.ir.errors import TapecError
+
+with collecting_rarely():
+    import click
 
 #: Command → where it is, and what it does.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -65,6 +69,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
+_HELP = frozenset({"-h", "--help"})
+
+
 class Commands(click.Group):
     """A group that imports a command when it is called, and ends errors of ours without traceback."""
 
@@ -77,8 +84,17 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(import_module(module), name)
+        with collecting_rarely():
+            command: click.Command = getattr(import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; one that there is not is answered by those that there are."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"there is no command {args[0]!r}: {', '.join(self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in ``--help``, which imports nothing."""
@@ -97,7 +113,25 @@ class Commands(click.Group):
             ctx.exit(2)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": sorted(_HELP)})
 @click.version_option(package_name="tapec")
 def main() -> None:
     """Look inside taped training programs, transform them, run them."""
+
+
+def start() -> None:
+    """Run the command of this process: what ``tapec`` and ``python -m tapec`` call.
+
+    A process that showed help, or completed a word, ends at once. Python would take apart all that it imported before,
+    module by module, which takes as long as half of the imports.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        worked = any(place.partition(":")[0] in sys.modules for place, _ in COMMANDS.values())
+        if worked and _HELP.isdisjoint(sys.argv[1:3]):
+            raise  # a script may have said what is to be done at the end
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

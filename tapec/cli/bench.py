@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from tapec import config
+from tapec.cli.profile import kernels_json, profiled
 from tapec.cli.target import Target, target_argument
 from tapec.compiler import lowered
 from tapec.ir.core import Module
@@ -25,7 +26,7 @@ T = TypeVar("T")
 @click.option("--seconds", default=1.0, show_default=True, help="How long to repeat the call.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench(target: Target, seconds: float, as_json: bool) -> None:
-    """Time the compiled FUNCTION in FILE: trace, passes, machine code, first call, steady state.
+    """Time the compiled FUNCTION in FILE: trace, passes, machine code, first call, steady state, then each kernel.
 
     Nothing is taken from the folder of compiled programs. Called is the native program, on copies of the arrays of
     the call, so Variables stay as they are.
@@ -45,10 +46,13 @@ def bench(target: Target, seconds: float, as_json: bool) -> None:
     while not samples or time.perf_counter() < end:
         samples.append(_timed(lambda: program(*arrays))[0])
     times["steady call"] = statistics.median(samples)
+    # A program that was read from a file has no call that could be timed kernel by kernel.
+    kernels = None if target.function is None else profiled(target)
     if as_json:
-        shown = dict(times)
-        found = {"seconds": shown, "calls": len(samples), "kernels": program.kernels}
-        click.echo(json.dumps(found | {"arena bytes": program.arena_bytes}, indent=1))
+        found = {"seconds": times, "calls": len(samples), "kernels": program.kernels}
+        found |= {"arena bytes": program.arena_bytes}
+        found |= {"by kernel": [] if kernels is None else kernels_json(kernels)}
+        click.echo(json.dumps(found, indent=1))
         return
     rows = [(name, _text(value)) for name, value in times.items()]
     caption = (
@@ -56,6 +60,8 @@ def bench(target: Target, seconds: float, as_json: bool) -> None:
         f"the steady call is the median of {len(samples)}"
     )
     click.echo(Table(("what", "time"), rows, target.name, caption).text())
+    if kernels is not None:
+        click.echo(f"\n{kernels}")
 
 
 def _compiled(loops: Module) -> Any:

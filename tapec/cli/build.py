@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ from tapec.runtime.aot.building import FORMS
 @click.option("--checked", is_flag=True, help="Let functions look at pointers and sizes.")
 @click.option("--selftest", is_flag=True, help="Add a function that tries the others out.")
 @click.option("--optimize", type=click.Choice(["speed", "size"]), help="What to prefer.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def build(
     where: str,
     target: str,
@@ -55,6 +58,7 @@ def build(
     checked: bool,
     selftest: bool,
     optimize: str | None,
+    as_json: bool,
 ) -> None:
     """Make objects and C headers of functions, for other machines.
 
@@ -83,17 +87,38 @@ def build(
             selftest=selftest,
             optimize=optimize,
         )
-    for path in built.write(folder):
+    _tell(built, built.write(folder), as_json)
+
+
+def _tell(built: aot.Built, paths: Sequence[Path], as_json: bool) -> None:
+    """Say what was written, and what it takes."""
+    if as_json:
+        files = {str(path): path.stat().st_size for path in paths}
+        sizes = {"state": built.state_bytes, "arena": built.arena_bytes}
+        click.echo(
+            json.dumps({"files": files, "bytes": sizes, "stack": dict(built.stack_bytes)}, indent=1)
+        )
+        return
+    for path in paths:
         click.echo(f"{path}  {path.stat().st_size:,} bytes")
-    stack = max(built.stack_bytes.values())
-    click.echo(
-        f"state {built.state_bytes:,} bytes, arena {built.arena_bytes:,}, stack at most {stack:,}"
-    )
+    told = f"state {built.state_bytes:,} bytes, arena {built.arena_bytes:,}"
+    # How much stack C source takes, only its compiler knows.
+    stack = [f"stack at most {max(built.stack_bytes.values()):,}"] if built.stack_bytes else []
+    click.echo(", ".join([told, *stack]))
 
 
 @click.command()
-def targets() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def targets(as_json: bool) -> None:
     """List the machines to build for, and what each lacks."""
-    for target in aot.targets().values():
+    machines = aot.targets().values()
+    if as_json:
+        rows = [
+            {"name": t.name, "triple": t.triple, "vector bytes": t.vectors.bytes, "lacks": t.lacks}
+            for t in machines
+        ]
+        click.echo(json.dumps({"targets": rows}, indent=1))
+        return
+    for target in machines:
         vectors = f"{target.vectors.bytes}-byte vectors" if target.vectors.bytes else "scalar"
         click.echo(f"{target.name:12} {target.triple:34} {vectors:16} {target.lacks}".rstrip())

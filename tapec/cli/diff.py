@@ -6,8 +6,8 @@ import json
 
 import click
 
-from tapec.cli.target import find_target
-from tapec.compiler import lowered
+from tapec.cli.colours import show_difference
+from tapec.cli.target import after_pass, find_target
 from tapec.inspection.differences import differences
 from tapec.ir.core import Module
 
@@ -21,18 +21,20 @@ def diff(context: click.Context, a: str, b: str, as_json: bool) -> None:
     """Show what changed between two programs, by value.
 
     A and B are .tir files or FILE:FUNCTION, each with @PASS behind it for the program after the last run of that
-    pass: train.py:step@adjoint. Values that compute the same have one name, wherever they stand. Ends with 1 if the
-    programs differ.
+    pass: train.py:step@adjoint, or train.py:step@input as it was traced. Values that compute the same have one name,
+    wherever they stand. Ends with 1 if the programs differ.
     """
     found = differences(_stage(a), _stage(b), (a, b))
     if as_json:
         shown = {"removed": found.removed, "added": found.added, "shared": found.shared}
         click.echo(json.dumps(shown, indent=1))
+    elif found:
+        show_difference(found.text)
     else:
-        click.echo(found.text or f"the programs are the same: {found.shared} lines")
+        click.echo(f"the programs are the same: {found.shared} lines")
     context.exit(1 if found else 0)
 
 
 def _stage(text: str) -> Module:
     where, at, after = text.rpartition("@")
-    return lowered(find_target(where).module, after) if at else find_target(text).module
+    return after_pass(find_target(where if at else text).module, after if at else None)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import runpy
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,13 +24,17 @@ from tapec.runtime import TARGETS
 _PACKAGES = ("numpy", "scipy", "llvmlite", "numba", "ml-dtypes", "optree", "networkx")
 
 
+#: The targets that are linked here, by machine.
+_LIBRARIES = {"x86_64": "x86-64-v3", "aarch64": "aarch64"}
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Try tapec out on this machine: the derivative of x² at 3, eagerly and compiled; versions, processor, settings.
+    """Try tapec out on this machine: the derivative of x² at 3, eagerly, compiled and ahead of time.
 
-    Ends with 1 if something does not work, and says what to do.
+    Versions, processor and settings are shown, too. Ends with 1 if something does not work, and says what to do.
     """
     facts = {name: fact() for name, fact in _FACTS.items()}
     checks = {name: _answer(check) for name, check in _CHECKS.items()}
@@ -79,6 +86,19 @@ def _compiled() -> str | None:
     return None
 
 
+def _ahead() -> str | None:
+    """As a shared library, which Python calls without tapec."""
+    target = _LIBRARIES.get(platform.machine())
+    if target is None or sys.platform != "linux":
+        return f"no library was made: it takes Linux on {' or '.join(_LIBRARIES)}"
+    built = tapec.aot.build(_squared, "f32[]", target=target, name="derivative", emit="so")
+    with tempfile.TemporaryDirectory() as folder:
+        built.write(folder)
+        module = runpy.run_path(str(Path(folder) / "derivative.py"))
+        found = float(module["squared"](3.0))
+    return None if found == 6.0 else f"it is {found}, not 6: the processor lacks what {target} has"
+
+
 def _kept() -> str | None:
     kept = cache()
     refusal = None if kept is None else kept.refusal()
@@ -88,6 +108,7 @@ def _kept() -> str | None:
 _CHECKS: Mapping[str, Callable[[], str | None]] = {
     "the derivative of x² at 3 is 6, eagerly": _eager,
     "the derivative of x² at 3 is 6, compiled": _compiled,
+    "the derivative of x² at 3 is 6, ahead of time": _ahead,
     "the folder of compiled programs can be used": _kept,
 }
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from tapec.cli.colours import show_program
 from tapec.cli.programs import WrongTarget, print_options
-from tapec.cli.target import Target, target_argument
+from tapec.cli.target import Target, after_pass, target_argument
 from tapec.compiled.lowering import LEVELS, NATIVE, Lowered
 from tapec.compiler import lowered
 from tapec.inspection.following import Station, cotangents_of, followed
@@ -83,7 +84,7 @@ def ir(
             stages = [stage for stage in stages if stage.changed or unchanged]
         else:
             after = after or LEVELS.get(level or "")
-            module = target.module if after is None else lowered(target.module, after)
+            module = after_pass(target.module, after)
             lines = lines_of(module, locs=locs, full_constants=full_constants, costs=counted)
             stages = [Snapshot(after or "input", True, 0.0, count(module), tuple(lines))]
         wanted = _value(stages, near)
@@ -93,9 +94,9 @@ def ir(
             return
         for stage, part in shown:
             if every:
-                click.echo(f"// ----- {stage.stage}: {_state(stage)}")
+                show_program(f"// ----- {stage.stage}: {_state(stage)}")
             if stage.changed:
-                click.echo("\n".join(with_margin(part, source=source, costs=costs)))
+                show_program("\n".join(with_margin(part, source=source, costs=costs)))
 
 
 def _state(stage: Snapshot) -> str:
@@ -139,7 +140,7 @@ def _follow(target: Target, text: str, as_json: bool) -> None:
         about = [what] * bool(what) + ([place.describe()] if place else [])
         head = f"%{value}" + (f"  {', '.join(about)}" if about else "")
         texts.append("\n".join([head, *map(str, way)]))
-    click.echo("\n\n".join(texts))
+    show_program("\n\n".join(texts))
 
 
 def _station_json(station: Station) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from tapec.cli.colours import show_program
 from tapec.ir.core import Module
 from tapec.ir.parser import parse_module, read_module
 from tapec.ir.printer import print_module
@@ -85,4 +86,4 @@ def hold_to_memory(module: Module) -> None:
 
 def show(module: Module, *, locs: bool, full_constants: bool) -> None:
     """Print a program."""
-    click.echo(print_module(module, locs=locs, full_constants=full_constants), nl=False)
+    show_program(print_module(module, locs=locs, full_constants=full_constants).rstrip("\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -30,7 +31,8 @@ from tapec.passes.observers import count
 )
 @click.option("--seconds", default=60.0, show_default=True, help="How long to look.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: standard output.")
-def reduce(file: Path, command: str, seconds: float, output: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def reduce(file: Path, command: str, seconds: float, output: Path | None, as_json: bool) -> None:
     """Shrink the program in FILE while CMD still fails.
 
     CMD is run by the shell, on smaller and smaller programs, and fails if its exit code is not 0: tapec verify %s.
@@ -46,11 +48,15 @@ def reduce(file: Path, command: str, seconds: float, output: Path | None) -> Non
         before = count(module)
         small = reduced(module, fails, seconds=seconds)
     text = print_module(small, full_constants=True)
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+    if as_json:
+        found = {"program": text, "operations": count(small), "before": before}
+        click.echo(json.dumps(found, indent=1))
+        return
     click.echo(f"{before} operations → {count(small)}", err=True)
     if output is None:
         click.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
 
 
 def _test(command: str, place: Path) -> Callable[[Module], bool]:

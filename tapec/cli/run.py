@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import json
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from tapec.cli.programs import hold_to_memory, program_argument, read
+from tapec.cli.programs import WrongTarget, hold_to_memory, program_argument, read
 from tapec.compiler import compile_module
 from tapec.errors import TapecError, ValueError
 from tapec.inspection.results import distance, native_results
@@ -104,8 +106,7 @@ def _compiled(module: Module, arrays: Sequence[Any]) -> list[Any]:
 def _load(source: Path, entry: Function) -> list[Any]:
     """The arguments' arrays: by name where all have one, else in the file's order."""
     args = entry.args[: entry.attrs.get("inputs")]
-    with np.load(source) as archive:
-        found = dict(archive)
+    found = _archive(source)
     names = [arg.name or "" for arg in args]
     if set(names) <= set(found):
         given = [found[name] for name in names]
@@ -120,3 +121,19 @@ def _load(source: Path, entry: Function) -> list[Any]:
         array.view(arg.type.dtype.numpy) if array.dtype.kind == "V" else array
         for array, arg in zip(given, args, strict=True)
     ]
+
+
+def _archive(source: Path) -> dict[str, Any]:
+    """The arrays of a file by name.
+
+    Raises:
+        WrongTarget: it has none, or some that only Python could read.
+    """
+    try:
+        with source.open("rb") as file:
+            loaded = np.load(file)
+            if isinstance(loaded, np.ndarray):  # from np.save
+                return {"array": loaded}
+            return dict(loaded)
+    except (OSError, EOFError, builtins.ValueError, zipfile.BadZipFile) as error:
+        raise WrongTarget(f"{source} is no .npz file of arrays: {error}") from None

@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 
 import click
 
@@ -38,7 +39,8 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     """List the operations, or describe those named."""
     for name in names:
         if name not in OPS:
-            raise ValueError(f"no operation is called {name}", hint="tapec ops lists them")
+            close = ", ".join(get_close_matches(name, OPS)) or "tapec ops lists them"
+            raise ValueError(f"no operation is called {name}", hint=close)
         if not as_json:
             _describe(OPS[name])
     if not names or as_json:
@@ -94,7 +96,7 @@ def passes(as_json: bool) -> None:
     rows = []
     for name, row in PASSES.items():
         default = row.options()
-        options = ", ".join(f"{f.name}={getattr(default, f.name)}" for f in fields(row.options))
+        options = ", ".join(_option(f.name, getattr(default, f.name)) for f in fields(row.options))
         levels = row.takes if row.takes == row.leaves else f"{row.takes} → {row.leaves}"
         rows.append((name, levels, options, row.summary))
     _tables(
@@ -103,6 +105,12 @@ def passes(as_json: bool) -> None:
         pipelines=(("pipeline", "passes"), list(PIPELINES.items())),
         order=(("before", "after", "because"), [(c.earlier, c.later, c.why) for c in ORDER]),
     )
+
+
+def _option(name: str, value: object) -> str:
+    """An option of a pass, as it is written in a pipeline."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{name.replace('_', '-')}={text}"
 
 
 @click.command()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tapec.cli.programs import WrongTarget, read
+from tapec.compiler import lowered
 from tapec.ir.core import Function, Module
 from tapec.ir.dims import symbol
 from tapec.ir.type_text import TypeTextError, parse_type
@@ -130,6 +131,11 @@ def find_target(where: str, shapes: str | None = None, arg: Sequence[str] = ()) 
         specs = {key: Tensor(None, type) for key, type in named.items()}
         module = function.trace(*(Tensor(None, type) for type in positional), **specs)
         return Target(module, Path(file), function, given=(positional, named))
+
+
+def after_pass(module: Module, name: str | None) -> Module:
+    """A program after the last run of a pass; as it is for ``input``, or without a name."""
+    return module if name in (None, "input") else lowered(module, name)
 
 
 class _Caught(BaseException):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Levels of `Lowered.text`, with the pass after which each is there.
 LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
 #: Its other levels: texts that are no stage of a program any more.
-NATIVE = ("llvm", "asm", "numba")
+NATIVE = ("llvm", "asm", "c", "numba")
 
 
 class Lowered:
@@ -50,7 +50,8 @@ class Lowered:
 
         Args:
             level: ``tensor`` as traced, ``kernels`` grouped and placed in memory, ``loop`` what is compiled, ``llvm``
-                and ``asm`` what becomes of that here, ``numba`` the Python text of ``engine="numba"``.
+                and ``asm`` what becomes of that here, ``c`` what `tapec.aot.build` makes for compilers of C, ``numba``
+                the Python text of ``engine="numba"``.
             after: a pass of the default pipeline, after whose last run to look.
             locs: with the user's line beside each operation.
             full_constants: with all elements of constants, so that the text can be read back.
@@ -58,7 +59,7 @@ class Lowered:
         Raises:
             ValueError: there is no such level.
             PassError: there is no such pass.
-            TargetError: this machine has no code for the program (``llvm``, ``asm``, ``numba``).
+            TargetError: there is no such code for the program (``llvm``, ``asm``, ``c``, ``numba``).
         """
         if level in NATIVE and after is None:
             return native_text(self.module, level)

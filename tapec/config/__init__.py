@@ -170,6 +170,11 @@ def own_debugger() -> bool:
     return os.environ.get("PYTHONBREAKPOINT", "") not in ("", "0", "pdb.set_trace")
 
 
+def colours() -> bool:
+    """Whether text on a terminal may have colours: not where NO_COLOR says so, nor on one that has none."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def native_turn() -> int:
     """At which turn of a loop an eager gradient is compiled; 0 never."""
     return int(_NATIVE.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html import escape
 
 from tapec.inspection.graph import dot_of, svg_of
@@ -53,11 +54,19 @@ class TracedModule(Module):
 
 def highlighted(text: str) -> str:
     """A program's text as HTML, with colours."""
-    parts = []
+    return "".join(
+        escape(piece)
+        if kind is None
+        else f'<span style="color:{_COLOURS[kind]}">{escape(piece)}</span>'
+        for kind, piece in pieces(text)
+    )
+
+
+def pieces(text: str) -> Iterator[tuple[str | None, str]]:
+    """A program's text in pieces, each with what it is: comment, value, type, text or word; None for the rest."""
     done = 0
     for match in _PIECES.finditer(text):
-        parts.append(escape(text[done : match.start()]))
-        colour = _COLOURS[match.lastgroup or "word"]
-        parts.append(f'<span style="color:{colour}">{escape(match[0])}</span>')
+        yield None, text[done : match.start()]
+        yield match.lastgroup, match[0]
         done = match.end()
-    return "".join([*parts, escape(text[done:])])
+    yield None, text[done:]
