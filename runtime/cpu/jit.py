@@ -14,6 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from tapec.ir.errors import TargetError
+from tapec.runtime.cpu.resident import LibraryPages
 
 
 class JitCompiler:
@@ -36,6 +37,8 @@ class JitCompiler:
             cpu=cpu, features=features, opt=2 if opt else 0, reloc="pic", codemodel="small"
         )
         self.opt = opt
+        self._pages = LibraryPages("libllvmlite")
+        self._pages.let_go()
 
     def compile(self, text: str) -> bytes:
         """Return the object for a module's text.
@@ -43,7 +46,12 @@ class JitCompiler:
         Raises:
             TargetError: LLVM refuses the text, which is a fault of whoever wrote it.
         """
-        return bytes(self.machine.emit_object(self.optimised(text)))
+        module = self.optimised(text)
+        # What reads and optimises is not what writes code, so there is less at once.
+        self._pages.let_go()
+        found = bytes(self.machine.emit_object(module))
+        self._pages.let_go()
+        return found
 
     def assembly(self, text: str) -> str:
         """The object for a module's text, as assembly."""
