@@ -84,7 +84,8 @@ def _dialect(target: EdgeTarget, optimize: str) -> Dialect:
     # Vectors may lie askew, but those that cross a line of the cache cost more; small machines have none.
     alignment = max(target.vectors.bytes, 8) if optimize == "jit" else 8
     copies = 1 if optimize == "size" else 64
-    return Dialect(target.bits, " ".join(words), alignment, copies, inlining)
+    scales = target.vectors.bytes >= 64
+    return Dialect(target.bits, " ".join(words), alignment, copies, scales, inlining)
 
 
 def _flags(target: EdgeTarget) -> str:

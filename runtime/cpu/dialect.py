@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tapec.runtime.cpu.vectors import vector_unit
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -14,7 +16,10 @@ class Dialect:
         attributes: of all functions. No exceptions, hence no unwind tables; no calls of memset and memcpy where loops
             look like them.
         alignment: of arrays on the stack, in bytes.
-        copies: of a mathematical function, from which on it stays one that is called.
+        copies: of a mathematical function, from which on it stays one that is called: so many more would take LLVM
+            longer than the calls will.
+        scales: whether an instruction multiplies 64 bytes of floats by powers of two (AVX-512). The bits are the same
+            without it.
         inlining: whether kernels, and what launches them, may become part of their callers.
     """
 
@@ -22,8 +27,9 @@ class Dialect:
     attributes: str = 'nounwind "no-builtins" "prefer-vector-width"="512" "no-trapping-math"="true"'
     alignment: int = 64
     copies: int = 64
+    scales: bool = False
     inlining: str = "noinline"
 
 
 #: What the JIT writes.
-HOST = Dialect()
+HOST = Dialect(scales=vector_unit().bytes == 64)

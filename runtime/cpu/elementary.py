@@ -6,7 +6,9 @@ rounded coefficient by coefficient) on the interval that the comment beside them
 
 from __future__ import annotations
 
-from tapec.runtime.cpu.expansion import Expansion, Reg
+import math
+
+from tapec.runtime.cpu.expansion import Expansion, Exponent, Reg
 
 LOG2E = 1.4426950408889634
 # ln 2 as the nearest number and what is left of it.
@@ -41,31 +43,6 @@ _LOG = (
         0.14869476173680923,
     ),
 )
-# (tanh(x) - x) / x^3 in z = x^2, for |x| <= 0.625
-_TANH = (
-    (
-        -0.3333333134651184,
-        0.13333222270011902,
-        -0.053948454558849335,
-        0.021708661690354347,
-        -0.008194759488105774,
-        0.002157243900001049,
-    ),
-    (
-        -0.33333333333333315,
-        0.13333333333329994,
-        -0.053968253966174516,
-        0.021869488471448727,
-        -0.008863234350788849,
-        0.0035921143394928383,
-        -0.0014557279402174503,
-        0.0005894596102224068,
-        -0.00023703199170418542,
-        9.15917801021501e-05,
-        -3.021881682707634e-05,
-        6.0555660310430185e-06,
-    ),
-)
 #: Beyond these exp is 0 or infinite.
 EXP_LOW, EXP_HIGH = (-104.0, -746.0), (89.0, 710.0)
 
@@ -79,36 +56,37 @@ def clamp(f: Expansion, x: Reg, low: float, high: float) -> Reg:
     return f.select(x > high, high, x)
 
 
-def reduced_exp(f: Expansion, x: Reg, low_part: Reg | None = None) -> tuple[Reg, Reg, Reg]:
-    """``exp(x + low_part) = 2^n (1 + p)``: n as an integer, ``n == 0``, and p."""
+def reduced_exp(f: Expansion, x: Reg, low_part: Reg | None = None) -> tuple[Exponent, Reg]:
+    """``exp(x + low_part) = 2^n (1 + p)``: n and p."""
     high, low = LN2[f.is_double]
-    whole, n = f.round_int(x * LOG2E)
+    whole = f.nearest(x, LOG2E)
     # Exact: both terms are multiples of the last bit of ln 2, and the difference is small.
-    r = f.fma(whole, -high, x)
-    r = f.fma(whole, -low, r)
+    r = f.fma(whole.n, -high, x)
+    r = f.fma(whole.n, -low, r)
     if low_part is not None:
         r = r + low_part
-    p = f.fma(r * r, f.poly(r, _EXP[f.is_double]), r)
-    return n, whole.equals(0), p
+    return whole, f.fma(r * r, f.poly(r, _EXP[f.is_double]), r)
 
 
-def scale(f: Expansion, y: Reg, n: Reg) -> Reg:
-    """``y * 2^n`` in two steps, so that it may overflow, or underflow with one rounding."""
-    half = n >> 1
-    return y * f.power_of_two(half) * f.power_of_two(n - half)
+def exp_times(f: Expansion, x: Reg, factor: float = 1.0) -> Reg:
+    """``exp(x) * factor`` without overflow on the way; the factor is a power of two, 1 at most."""
+    high = EXP_HIGH[f.is_double] - math.log2(factor)
+    return _exp_within(f, clamp(f, x, EXP_LOW[f.is_double], high), factor)
 
 
-def exp_times(f: Expansion, x: Reg, shift: int = 0) -> Reg:
-    """``exp(x) * 2^shift`` without overflow on the way."""
-    x = clamp(f, x, EXP_LOW[f.is_double], EXP_HIGH[f.is_double] - shift)
-    n, _, p = reduced_exp(f, x)
-    return scale(f, p + 1.0, n + shift if shift else n)
+def _exp_within(f: Expansion, x: Reg, factor: float = 1.0) -> Reg:
+    """The same for an argument between `EXP_LOW` and `EXP_HIGH`."""
+    high, low = LN2[f.is_double]
+    whole = f.nearest(x, LOG2E)
+    r = f.fma(whole.n, -low, f.fma(whole.n, -high, x))
+    terms = (1.0, 1.0, *_EXP[f.is_double])
+    return f.scaled(f.poly(r, [factor * c for c in terms]), whole)
 
 
 def exp_normal(f: Expansion, x: Reg) -> Reg:
     """The exponential of an argument whose result is neither huge nor subnormal."""
-    n, _, p = reduced_exp(f, x)
-    return (p + 1.0) * f.power_of_two(n)
+    whole, p = reduced_exp(f, x)
+    return (p + 1.0) * f.power(whole)
 
 
 def exp(f: Expansion, x: Reg) -> Reg:
@@ -118,35 +96,35 @@ def exp(f: Expansion, x: Reg) -> Reg:
 
 def expm1(f: Expansion, x: Reg) -> Reg:
     """e^x - 1."""
-    clamped = clamp(f, x, f.choose(-30.0, -50.0), EXP_HIGH[f.is_double])
-    n, near, p = reduced_exp(f, clamped)
+    low = f.choose(-30.0, -50.0)
+    whole, p = reduced_exp(f, clamp(f, x, low, EXP_HIGH[f.is_double]))
     # Half of it first: 2^n itself may overflow where the result does not.
-    half = f.power_of_two(n - 1)
+    half = f.power_of_two(f.whole(whole) - 1)
     away = f.fma(half, p, half - 0.5) * 2.0
-    return f.copysign(f.select(near, p, away), x)
+    return f.copysign(f.select(whole.n.equals(0.0), p, away), x)
 
 
 def tanh(f: Expansion, x: Reg) -> Reg:
-    """(e^x - e^-x) / (e^x + e^-x)."""
-    a = abs(x)
-    z = x * x
-    near = f.fma(a * z, f.poly(z, _TANH[f.is_double]), a)
-    doubled = a + a
-    doubled = f.select(doubled > 60.0, 60.0, doubled)
-    far = 1.0 - 2.0 / (exp_normal(f, doubled) + 1.0)
-    return f.copysign(f.select(a < 0.625, near, far), x)
+    """``-h / (1 + h)`` with ``h = (e^-2|x| - 1) / 2``, as ``-h + h (h / (1 + h))``: what is large is added last."""
+    high, low = LN2[f.is_double]
+    least = f.choose(-20.0, -40.0)
+    y = -abs(x + x)
+    y = f.select(y < least, least, y)
+    whole = f.nearest(y, LOG2E)
+    r = f.fma(whole.n, -high, y)  # exact, so that the sum with the rest is rounded once
+    p = r + f.fma(whole.n, -low, r * r * f.poly(r, _EXP[f.is_double]))
+    half = f.power(whole) * 0.5
+    h = f.fma(half, p, half - 0.5)
+    return f.copysign(f.fma(h, h / (h + 1.0), -h), x)
 
 
 def sigmoid(f: Expansion, x: Reg) -> Reg:
-    """1 / (1 + e^-x), by ``e^-x = 2^n (1 + p)``: all is 2^k times smaller, so that nothing overflows on the way."""
-    most = -EXP_LOW[f.is_double]
-    n, _, p = reduced_exp(f, clamp(f, -x, -most, most))
-    k = n >> 1
-    one, power = f.power_of_two(-k), f.power_of_two(n - k)
-    # A power much larger than 1 is added last, so that nothing of 1 is lost; elsewhere the sum of both is exact.
-    large = x < -11.0
-    total = f.fma(power, p, f.select(large, one, power + one)) + f.select(large, power, 0.0)
-    return 1.0 / total * one
+    """1 / (1 + e^-x), with ``t = e^-|x|``: ``t - t (t / (1 + t))`` on the left, ``1 - t / (1 + t)`` on the right."""
+    low = EXP_LOW[f.is_double]
+    a = -abs(x)
+    t = _exp_within(f, f.select(a < low, low, a))
+    u = f.select(x < 0.0, t, 1.0)
+    return f.fma(-u, t / (t + 1.0), u)
 
 
 def sinh(f: Expansion, x: Reg) -> Reg:
@@ -154,13 +132,13 @@ def sinh(f: Expansion, x: Reg) -> Reg:
     a = abs(x)
     t = f.call("expm1", a)
     near = (t + t / (t + 1.0)) * 0.5
-    far = exp_times(f, a, -1)
+    far = exp_times(f, a, 0.5)
     return f.copysign(f.select(a < f.choose(10.0, 23.0), near, far), x)
 
 
 def cosh(f: Expansion, x: Reg) -> Reg:
     """(e^x + e^-x) / 2."""
-    half = exp_times(f, abs(x), -1)
+    half = exp_times(f, abs(x), 0.5)
     return half + 0.25 / half
 
 
@@ -169,15 +147,24 @@ def cosh(f: Expansion, x: Reg) -> Reg:
 
 def split(f: Expansion, x: Reg) -> tuple[Reg, Reg]:
     """``x = 2^k (1 + r)`` with ``1 + r`` in [sqrt(1/2), sqrt(2)]: k and r as floats; for positive finite x."""
-    width, tiny, lift = (52, 2.0**-1022, 54) if f.is_double else (23, 2.0**-126, 25)
-    root = 0x3FE6A09E667F3BCD if f.is_double else 0x3F3504F3
+    tiny, lift = (2.0**-1022, 54) if f.is_double else (2.0**-126, 25)
     subnormal = x < tiny
-    x = f.select(subnormal, x * 2.0**lift, x)
+    k, r = split_normal(f, f.select(subnormal, x * 2.0**lift, x))
+    return k - f.select(subnormal, float(lift), 0.0), r
+
+
+def split_normal(f: Expansion, x: Reg) -> tuple[Reg, Reg]:
+    """`split` of what is not subnormal."""
+    width, root = (52, 0x3FE6A09E667F3BCD) if f.is_double else (23, 0x3F3504F3)
     bits = f.as_int(x) - root
-    lifted = f.select(subnormal, f.constant(lift, f.integer), f.constant(0, f.integer))
-    k = (bits >> width) - lifted
     mantissa = f.as_real((bits & ((1 << width) - 1)) + root)
-    return f.to_real(k), mantissa - 1.0
+    return f.to_real(bits >> width), mantissa - 1.0
+
+
+def is_ordinary(f: Expansion, x: Reg) -> Reg:
+    """Positive, finite, and not subnormal: one comparison of integers."""
+    least, count = (1 << 52, 0x7FE << 52) if f.is_double else (1 << 23, 0xFE << 23)
+    return f.below(f.as_int(x) - least, count)
 
 
 def log_of(f: Expansion, k: Reg, r: Reg, correction: Reg | None = None) -> Reg:
@@ -202,16 +189,18 @@ def at_edges(f: Expansion, value: Reg, x: Reg, zero: float) -> Reg:
 
 def log(f: Expansion, x: Reg) -> Reg:
     """The natural logarithm."""
-    k, r = split(f, x)
-    return at_edges(f, log_of(f, k, r), x, 0.0)
+
+    def elsewhere() -> Reg:
+        return at_edges(f, log_of(f, *split(f, x)), x, 0.0)
+
+    return f.rarely(~is_ordinary(f, x), log_of(f, *split_normal(f, x)), elsewhere)
 
 
 def log1p(f: Expansion, x: Reg) -> Reg:
     """log(1 + x), exact about what is lost in 1 + x."""
     u, lost = f.two_sum(f.real(1.0), x)
-    k, r = split(f, u)
-    value = f.copysign(log_of(f, k, r, lost / u), x)
-    return at_edges(f, value, x, -1.0)
+    value = f.copysign(log_of(f, *split_normal(f, u), lost / u), x)
+    return f.rarely(~is_ordinary(f, u), value, lambda: at_edges(f, value, x, -1.0))
 
 
 def asinh(f: Expansion, x: Reg) -> Reg:

@@ -91,13 +91,23 @@ class Reg:
         return self.differs(self)
 
 
+@dataclass(frozen=True, eq=False)
+class Exponent:
+    """A whole number ``n``: as a float, and with the bias of exponents added in the low bits of ``shifted``."""
+
+    n: Reg
+    shifted: Reg
+
+
 class Expansion:
     """One function under construction, on scalars (``lanes`` 0) or vectors of ``kind``."""
 
-    def __init__(self, kind: str, lanes: int) -> None:
-        """``kind`` is the LLVM type of the arguments' lanes."""
+    def __init__(self, kind: str, lanes: int, scales: bool = False) -> None:
+        """``kind`` is the LLVM type of the arguments' lanes; ``scales``: as in `tapec.runtime.cpu.dialect`."""
         self.kind = kind
         self.lanes = lanes
+        #: Whether the target has an instruction for `scaled` on registers of this size.
+        self.scales = scales and lanes == {"float": 16, "double": 8}.get(kind)
         self.lines: list[str] = []
         #: Functions of ours that this one calls: (name, kind).
         self.called: list[tuple[str, str]] = []
@@ -176,6 +186,11 @@ class Expansion:
         else:
             code = f"icmp {word if word in ('eq', 'ne') else 's' + word}"
         return self.emit(f"{code} {self.type(x.kind)} {x.name}, {y.name}", "i1")
+
+    def below(self, x: Reg, y: Reg | int) -> Reg:
+        """``x < y`` of unsigned integers."""
+        y = self.like(y, x)
+        return self.emit(f"icmp ult {self.type(x.kind)} {x.name}, {y.name}", "i1")
 
     def select(self, condition: Reg, x: Reg | float, y: Reg | float) -> Reg:
         """``x`` where the condition holds, else ``y``; numbers are of the function's kind."""
@@ -277,6 +292,33 @@ class Expansion:
         """``2 ** n`` for an integer in the range of normal exponents."""
         bias, width = (1023, 52) if self.is_double else (127, 23)
         return self.as_real((n + bias) << width)
+
+    def nearest(self, x: Reg, factor: float) -> Exponent:
+        """The whole number nearest to ``x * factor``; as `round_int`, with the bias on top of it."""
+        bias, top = (1023, 1.5 * 2.0**52) if self.is_double else (127, 1.5 * 2.0**23)
+        shifted = self.fma(x, factor, top + bias)
+        return Exponent(shifted - (top + bias), shifted)
+
+    def power(self, exponent: Exponent) -> Reg:
+        """``2 ** n`` for an ``n`` in the range of normal exponents."""
+        return self.as_real(self.as_int(exponent.shifted) << (52 if self.is_double else 23))
+
+    def whole(self, exponent: Exponent) -> Reg:
+        """An exponent as an integer."""
+        bias, top = (1023, 1.5 * 2.0**52) if self.is_double else (127, 1.5 * 2.0**23)
+        return self.as_int(exponent.shifted) - self.as_int(self.real(top + bias))
+
+    def scaled(self, y: Reg, exponent: Exponent) -> Reg:
+        """``y * 2 ** n``, which may overflow, or underflow with one rounding; ``y`` is normal."""
+        if self.scales:
+            suffix, mask = ("pd", "i8") if self.is_double else ("ps", "i16")
+            t = self.type(y.kind)
+            operands = f"{t} {y.name}, {t} {exponent.n.name}, {t} {y.name}, {mask} -1, i32 4"
+            name = f"@llvm.x86.avx512.mask.scalef.{suffix}.512"
+            return self.emit(f"call {t} {name}({operands})", y.kind)
+        n = self.whole(exponent)
+        half = n >> 1
+        return y * self.power_of_two(half) * self.power_of_two(n - half)
 
     def two_sum(self, x: Reg, y: Reg) -> tuple[Reg, Reg]:
         """The rounded sum and its error (Knuth)."""

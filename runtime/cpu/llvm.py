@@ -61,7 +61,7 @@ class ModuleWriter:
         self.dialect = dialect
         self.debug = debug_info.DebugInfo(module.entry.name) if lines else None
         self.threads = threads
-        self.math = MathLibrary(dialect.copies)
+        self.math = MathLibrary(dialect.copies, dialect.scales)
         self.host: list[str] = []
         self.foreign = foreign.ForeignLibrary(self.math, self.host_slot)
         self._globals: dict[str, str] = {}

@@ -6,7 +6,7 @@ Coefficients: see `tapec.runtime.cpu.elementary`.
 from __future__ import annotations
 
 from tapec.runtime.cpu import division
-from tapec.runtime.cpu.elementary import EXP_HIGH, EXP_LOW, LN2, clamp, reduced_exp, scale, split
+from tapec.runtime.cpu.elementary import EXP_HIGH, EXP_LOW, LN2, clamp, reduced_exp, split
 from tapec.runtime.cpu.expansion import Expansion, Reg
 
 # 2/3 as the nearest number and what is left of it.
@@ -66,8 +66,8 @@ def pow_(f: Expansion, x: Reg, y: Reg) -> Reg:
     lost = f.fma(y, log_low, lost)
     low, high = EXP_LOW[f.is_double], EXP_HIGH[f.is_double]
     inside = (product > low) & (product < high)
-    n, _, p = reduced_exp(f, clamp(f, product, low, high), f.select(inside, lost, 0.0))
-    value = scale(f, p + 1.0, n)
+    whole_part, p = reduced_exp(f, clamp(f, product, low, high), f.select(inside, lost, 0.0))
+    value = f.scaled(p + 1.0, whole_part)
     infinite = a.equals(float("inf"))
     edge = infinite | a.equals(0.0)
     at_edge = f.select(infinite ^ (y < 0.0), float("inf"), 0.0)

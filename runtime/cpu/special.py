@@ -6,7 +6,7 @@ Coefficients: see `tapec.runtime.cpu.elementary`.
 from __future__ import annotations
 
 from tapec.runtime.cpu.circular import cos_of, sin_of
-from tapec.runtime.cpu.elementary import EXP_LOW, clamp, exp_normal, reduced_exp, scale
+from tapec.runtime.cpu.elementary import EXP_LOW, clamp, exp_normal, reduced_exp
 from tapec.runtime.cpu.expansion import Expansion, Reg
 
 PI = 3.141592653589793
@@ -200,8 +200,8 @@ def erfc(f: Expansion, x: Reg) -> Reg:
     factor = f.poly(t, _ERFCX[f.is_double]) / f.fma(2.0, a, 1.0)
     square, lost = f.two_product(a, a)
     low = EXP_LOW[f.is_double]
-    n, _, p = reduced_exp(f, clamp(f, -square, low, 0.0), -lost)
-    tail = scale(f, f.fma(factor, p, factor), n)
+    whole, p = reduced_exp(f, clamp(f, -square, low, 0.0), -lost)
+    tail = f.scaled(f.fma(factor, p, factor), whole)
     far = f.select(x < 0.0, 2.0 - tail, tail)
     near = (1.0 - x) - x * f.poly(x * x, _ERF[f.is_double])
     return f.select(a < 0.5, near, far)
