@@ -12,7 +12,7 @@ from tapec.frames import here
 #: In place of an attribute of ``x``, under its name or one of its names.
 INSTEAD: dict[str, str] = {
     # of NumPy's arrays
-    "T mT transpose permute": "tapec.transpose(x)",
+    "transpose permute": "tapec.transpose(x)",
     "H": "tapec.linalg.adjoint(x)",
     "reshape view resize": "tapec.reshape(x, shape)",
     "ravel flatten": "tapec.reshape(x, [-1])",
@@ -26,7 +26,7 @@ INSTEAD: dict[str, str] = {
     "var": "tapec.math.reduce_variance(x, axis)",
     "any": "tapec.reduce_any(x, axis)",
     "all": "tapec.reduce_all(x, axis)",
-    "size numel": "tapec.size(x)",
+    "numel": "tapec.size(x)",
     "dot matmul mm bmm": "tapec.matmul(x, y)",
     "clip clamp": "tapec.clip_by_value(x, low, high)",
     "conj": "tapec.math.conj(x)",

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from functools import cache, partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tapec.absent_attributes import missing_attribute
+from tapec.errors import ValueError
+from tapec.frames import here
 from tapec.functions import arithmetic, indexing, products
 from tapec.functions.broadcasting import binary, unary
+from tapec.functions.rearrangement import transpose
 from tapec.indexed_slices import IndexedSlices
 from tapec.interchange import dlpack
 from tapec.tensor import Tensor, as_tensor, departs
@@ -160,6 +164,75 @@ class Operators:
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.DEVICE
 
+    def __lshift__(self, other: Any) -> Tensor:
+        return binary("shl", self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return binary("shl", other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return binary("shr", self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return binary("shr", other, self)
+
+    # -- what the array API standard asks of an array beside operators
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """The functions of the array API standard: `tapec.numpy`.
+
+        Raises:
+            ValueError: another version of the standard than those up to 2024.12.
+        """
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(
+                f"tapec.numpy follows the array API standard 2024.12, not {api_version!r}",
+                location=here(),
+            )
+        return import_module("tapec.numpy")
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: there is the CPU.
+
+        Raises:
+            ValueError: another device, or a stream, which the CPU has not.
+        """
+        if "cpu" not in str(device).lower() or stream is not None:
+            raise ValueError(
+                f"expected the CPU as device and no stream, got {device!r}, {stream!r}",
+                location=here(),
+                hint="tapec runs on the CPU; leave to_device out",
+            )
+        return as_tensor(self)
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+        x = as_tensor(self)
+        if x.type.rank != 2:
+            raise ValueError(
+                f"x.T is the transpose of a matrix, and this tensor is {x.type}",
+                location=here(),
+                hint="use x.mT for a batch of matrices, tapec.transpose for other axes",
+            )
+        return transpose(x)
+
+    @property
+    def mT(self) -> Tensor:
+        """The transpose of each matrix, which are the last two axes."""
+        x = as_tensor(self)
+        rank = x.type.rank
+        if rank < 2:
+            raise ValueError(
+                f"x.mT transposes matrices, and this tensor is {x.type}", location=here()
+            )
+        return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+
+    @property
+    def size(self) -> int | None:
+        """The number of elements; None if only a call will know it."""
+        return as_tensor(self).shape.num_elements()
+
     if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
 
         def __getattr__(self, name: str) -> Any:
@@ -174,8 +247,9 @@ def _dispatch() -> Any:
 
 # The functions above need Tensor, so Tensor cannot inherit from this class when it is made; it and Variable receive
 # the methods here instead, and type checkers see them as subclasses.
+_MORE = ("__array_priority__", "to_device", "T", "mT", "size")
 for _name, _method in vars(Operators).items():
-    if _name.startswith("__") and (callable(_method) or _name == "__array_priority__"):
+    if _name in _MORE or (_name.startswith("__") and callable(_method)):
         setattr(Tensor, _name, _method)
         setattr(Variable, _name, _method)
 

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from tapec.frames import origin
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Numbers that tell tensors apart on tapes; never used twice, unlike ``id``.
+numbers = count()
+next_id = numbers.__next__
+#: The number that was next when a tape or the trace of a function ended: neither knows a tensor with a later one.
+heard = [0]
 
 _tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())
 _trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -115,6 +122,7 @@ def push_tape(tape: GradientTape) -> None:
 def remove_tape(tape: GradientTape) -> None:
     """Let a tape record no longer; it need not be the innermost."""
     _tapes.set(tuple(t for t in _tapes.get() if t is not tape))
+    heard[0] = next_id()
 
 
 #: The memories of tapes that wait for their gradient, in all threads, by ``id``: more than record here are overhearing.

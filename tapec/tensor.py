@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +39,8 @@ from tapec.recording import (
     inspectors,
     overhear,
 )
+from tapec.recording import next_id as next_id
+from tapec.recording import numbers as numbers
 from tapec.signatures import Signature, signature_of
 from tapec.tensor_shape import TensorShape, shape_of
 
@@ -50,10 +51,6 @@ else:
     Operators = (
         object  # tapec.operators adds its methods to Tensor: they call functions that need Tensor
     )
-
-#: Numbers that tell tensors apart on tapes; never used twice, unlike ``id``.
-numbers = count()
-next_id = numbers.__next__
 
 TensorLike = Any
 

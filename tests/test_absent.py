@@ -50,7 +50,7 @@ def test_namespaces_list_what_they_are_there_for(namespace: str) -> None:
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("T", "tapec.transpose(x)"),
+        ("permute", "tapec.transpose(x)"),
         ("reshape", "tapec.reshape(x, shape)"),
         ("sum", "tapec.reduce_sum(x, axis)"),
         ("detach", "tapec.stop_gradient(x)"),

@@ -63,6 +63,9 @@ from tapec.numpy.analysis import sinh as sinh
 from tapec.numpy.analysis import sqrt as sqrt
 from tapec.numpy.analysis import tan as tan
 from tapec.numpy.analysis import tanh as tanh
+from tapec.numpy.behavior import (
+    experimental_enable_numpy_behavior as experimental_enable_numpy_behavior,
+)
 from tapec.numpy.bits import bitwise_and as bitwise_and
 from tapec.numpy.bits import bitwise_count as bitwise_count
 from tapec.numpy.bits import bitwise_invert as bitwise_invert

@@ -40,7 +40,7 @@ def asarray(
         obj: what to convert. Python's integers become int32, its floats float32, its complex numbers complex64.
         dtype: of the result.
         device: None or the CPU.
-        copy: False refuses what has to be copied or converted. Tensors do not change, so they need no copy.
+        copy: False refuses what has to be copied or converted; True makes a new object of a tensor.
 
     Raises:
         ValueError: it cannot become a tensor, or not without a copy.
@@ -62,7 +62,8 @@ def asarray(
     x = as_tensor(obj)
     if x.type.dtype == C128 and not hasattr(obj, "dtype"):
         x = cast(x, C64)  # Python's complex numbers
-    return x if wanted is None else of_dtype(x, wanted)
+    x = x if wanted is None else of_dtype(x, wanted)
+    return arithmetic.identity(x) if copy and x is obj else x
 
 
 def _plain(number: Any, dtype: DType) -> Any:

@@ -113,8 +113,8 @@ def negative(x: TensorLike, /) -> Tensor:
 
 
 def positive(x: TensorLike, /) -> Tensor:
-    """``x``."""
-    return as_tensor(x)
+    """``x``, as a new tensor."""
+    return arithmetic.identity(as_tensor(x))
 
 
 def abs(x: TensorLike, /) -> Tensor:

@@ -7,8 +7,9 @@ the inverse transform, ``forward`` in the other one, ``ortho`` half in each. Gra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tapec.absent import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions import arithmetic
@@ -180,3 +181,7 @@ def fftshift(x: TensorLike, /, *, axes: Any = None) -> Tensor:
 def ifftshift(x: TensorLike, /, *, axes: Any = None) -> Tensor:
     """The inverse of `fftshift`."""
     return fourier.ifftshift(as_tensor(x), axes)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__, __dir__ = namespace("numpy.fft")

@@ -10,7 +10,7 @@ import numpy as np
 from tapec.devices import CPU
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import cast
+from tapec.functions.arithmetic import cast, identity
 from tapec.ir.types import C64, DTYPES, F32, I32, I64, DType, as_dtype
 from tapec.numpy.promotion import device_of
 from tapec.tensor import Tensor, TensorLike, as_tensor
@@ -126,11 +126,12 @@ def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Any = Non
     Args:
         x: the tensor.
         dtype: the dtype. Floats lose their fraction on the way to an integer, complex numbers their imaginary part.
-        copy: without effect: tensors do not change.
+        copy: whether a tensor that has the dtype becomes a new object.
         device: None or the CPU.
     """
     device_of(device)
-    return cast(x, dtype)
+    found = cast(x, dtype)
+    return identity(found) if copy and found is x else found
 
 
 def ndim(x: TensorLike, /) -> int:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tapec.absent import namespace
 from tapec.functions import arithmetic, rearrangement, reductions
 from tapec.functions.arithmetic import cast
 from tapec.functions.arrays import full
@@ -342,3 +343,7 @@ def _tolerance(x: Tensor) -> float:
     if isinstance(rows, Dim) or isinstance(columns, Dim):
         raise misfit(f"the sizes of matrices {x.shape} must be known")
     return max(rows, columns) * float(np.finfo(x.type.dtype.numpy).eps)
+
+
+if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
+    __getattr__, __dir__ = namespace("numpy.linalg")

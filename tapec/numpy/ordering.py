@@ -263,10 +263,10 @@ def take(x: TensorLike, indices: TensorLike, /, axis: int | None = None) -> Tens
         InvalidArgumentError: a position is out of range.
     """
     tensor, place = flat(x, axis)
-    return entries(tensor, _from_start(indices, tensor.type.shape[place]), place)
+    return entries(tensor, from_start(indices, tensor.type.shape[place]), place)
 
 
-def _from_start(indices: TensorLike, extent: Any) -> Tensor:
+def from_start(indices: TensorLike, extent: Any) -> Tensor:
     """Positions counted from the start."""
     at = as_tensor(indices)
     if at.type.dtype.is_bool:
@@ -297,7 +297,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, axis: int | None = -1
     rank = tensor.type.rank
     if at.type.rank != rank:
         raise misfit(f"indices of rank {at.type.rank} for a tensor of rank {rank}")
-    at = _from_start(at, tensor.type.shape[place])
+    at = from_start(at, tensor.type.shape[place])
     order = [n for n in range(rank) if n != place] + [place]
     back = [order.index(n) for n in range(rank)]
     rows, at = transpose(tensor, order), transpose(at, order)

@@ -123,6 +123,9 @@ def _quantiles(
         if not hasattr(q, "dtype")
         else of_dtype(q, x.type.dtype)
     )
+    known = shares._array
+    if known is not None and not ((known >= 0) & (known <= whole)).all():
+        raise misfit(f"shares of quantiles must be between 0 and {whole:g}, got {known}")
     found = _between(rows, reshape(shares, (-1,)) / whole, method, over_nan)
     found = transpose(found, [len(lead), *range(len(lead))])
     if keepdims:
