@@ -5,7 +5,7 @@ An operand that is a Python number or an array takes the dtype of the tensor; te
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, partial, wraps
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -252,6 +252,34 @@ for _name, _method in vars(Operators).items():
     if _name in _MORE or (_name.startswith("__") and callable(_method)):
         setattr(Tensor, _name, _method)
         setattr(Variable, _name, _method)
+
+
+def defer_to(*kinds: type) -> None:
+    """Let objects of these classes decide what an operator means where one stands at the right of a Tensor.
+
+    Without it a Tensor would convert them, or fail. The check costs nothing until another library asks for it.
+    """
+    for name in _BINARY:
+        usual = getattr(Tensor, name)
+        setattr(Tensor, name, _deferring(usual, kinds))
+
+
+def _deferring(usual: Any, kinds: tuple[type, ...]) -> Any:
+    @wraps(usual)
+    def operator(self: Tensor, other: Any) -> Any:
+        return NotImplemented if isinstance(other, kinds) else usual(self, other)
+
+    return operator
+
+
+#: The operators that ask their right operand first.
+_BINARY = [
+    f"__{name}__"
+    for name in (
+        *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"),
+        *("lt", "le", "gt", "ge", "eq", "ne"),
+    )
+]
 
 
 def _sliced(self: Variable, key: Any) -> Tensor:

@@ -39,7 +39,7 @@ from tapec.optimizers.schedules import LearningRateSchedule
 from tapec.recording import tracing
 from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
-from tapec.variable import Variable
+from tapec.variable import Variable, variable_behind
 
 Rate = float | Variable | LearningRateSchedule | Callable[[], TensorLike]
 #: What a rule keeps for one variable, by name.
@@ -49,6 +49,14 @@ Slots = dict[str, Variable]
 def blend(share: float, old: TensorLike, new: TensorLike) -> Tensor:
     """``share * old + (1 - share) * new``: a step of a moving average."""
     return add(old, multiply(subtract(new, old), 1 - share))
+
+
+def _own(variable: Any) -> Any:
+    """Of a variable of another library, what holds its value."""
+    if isinstance(variable, Variable):
+        return variable
+    found = variable_behind(variable)
+    return variable if found is None else found
 
 
 class Optimizer:
@@ -170,7 +178,8 @@ class Optimizer:
 
     def build(self, variables: Iterable[Variable]) -> None:
         """Make the slots of these variables now rather than at their first update."""
-        for variable in arguments.items(variables, "variables"):
+        for given in arguments.items(variables, "variables"):
+            variable = _own(given)
             if not isinstance(variable, Variable):
                 raise TypeError(
                     f"build takes tapec.Variables, got {type(variable).__name__}", location=here()
@@ -267,7 +276,8 @@ class Optimizer:
         grads_and_vars: Iterable[tuple[TensorLike | None, Variable]],
     ) -> Any:
         """`apply_gradients` that changes nothing if a scalar condition does not hold."""
-        pairs = self._present(arguments.pairs(grads_and_vars, "grads_and_vars"))
+        given = arguments.pairs(grads_and_vars, "grads_and_vars")
+        pairs = self._present([(gradient, _own(variable)) for gradient, variable in given])
         variables = [v for _, v in pairs]
         dense = self._changes_whole()
         gradients = [_fitted(g, v, dense) for g, v in pairs]

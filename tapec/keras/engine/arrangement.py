@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy as np
 from keras.src.backend.common.backend_utils import canonicalize_axis, to_tuple_or_list
 
 import tapec
-from tapec.keras.engine.borrowed import numpy_function
+from tapec import numpy
 from tapec.keras.engine.conversion import convert_to_tensor, promoted
+from tapec.keras.engine.reductions import sum
 from tapec.tensor import Tensor
 
 Sizes = int | Sequence[Any]
@@ -19,16 +19,6 @@ Sizes = int | Sequence[Any]
 
 def _list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _numpys(function: Any) -> Callable[..., Any]:
-    """A function of NumPy's whose first operand is a tensor."""
-    ours = numpy_function(function)
-
-    def applied(x: Any, *args: Any, **kwargs: Any) -> Any:
-        return ours(convert_to_tensor(x), *args, **kwargs)
-
-    return applied
 
 
 def ndim(x: Any) -> int:
@@ -75,8 +65,14 @@ def transpose(x: Any, axes: Any = None) -> Tensor:
     return tapec.transpose(x, order)
 
 
-moveaxis = _numpys(np.moveaxis)
-swapaxes = _numpys(np.swapaxes)
+def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+    """Axes at other places."""
+    return numpy.moveaxis(convert_to_tensor(x), source, destination)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+    """Two axes, each in the place of the other."""
+    return numpy.swapaxes(convert_to_tensor(x), axis1, axis2)
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:
@@ -114,7 +110,7 @@ def rot90(array: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
         )
     if len(axes) != 2 or axes[0] == axes[1]:
         raise ValueError(f"Invalid axes: {axes}. Axes must be a tuple of two different dimensions.")
-    return numpy_function(np.rot90)(x, k, tuple(axes))
+    return numpy.rot90(x, k, tuple(axes))
 
 
 def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
@@ -163,7 +159,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = N
     if len(widths) == 1 and x.type.rank > 1:
         widths = widths * x.type.rank
     if mode not in ("constant", "reflect", "symmetric"):
-        return numpy_function(np.pad)(x, widths, mode)
+        return numpy.pad(x, widths, mode)
     if x.dtype.name == "bool":
         return tapec.cast(
             tapec.pad(tapec.cast(x, "uint8"), widths, mode, int(constant_values or 0)), "bool"
@@ -192,18 +188,16 @@ def append(x1: Any, x2: Any, axis: int | None = None) -> Tensor:
     return concatenate([x1, x2], axis)
 
 
-def _together(function: Any) -> Callable[[Any], Tensor]:
-    ours = numpy_function(function)
-
+def _together(function: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
     def applied(xs: Any) -> Tensor:
-        return ours(promoted(*xs))
+        return function(promoted(*xs))
 
     return applied
 
 
-dstack = _together(np.dstack)
-hstack = _together(np.hstack)
-vstack = _together(np.vstack)
+dstack = _together(numpy.dstack)
+hstack = _together(numpy.hstack)
+vstack = _together(numpy.vstack)
 
 
 def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
@@ -278,17 +272,12 @@ def diagflat(x: Any, k: int = 0) -> Tensor:
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonal of the matrices in two axes, as the last axis."""
-    return numpy_function(np.diagonal)(convert_to_tensor(x), offset, axis1, axis2)
+    return numpy.diagonal(convert_to_tensor(x), offset, axis1, axis2)
 
 
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The sum of `diagonal`."""
-    x = convert_to_tensor(x)
-    if x.dtype.name in ("bool", "int8", "int16"):
-        x = tapec.cast(x, "int32")
-    elif x.dtype.name in ("uint8", "uint16"):
-        x = tapec.cast(x, "uint32")
-    return tapec.reduce_sum(diagonal(x, offset, axis1, axis2), -1)
+    return sum(diagonal(x, offset, axis1, axis2), -1)
 
 
 def _triangle(x: Any, k: int, lower: bool) -> Tensor:
@@ -311,7 +300,4 @@ def triu(x: Any, k: int = 0) -> Tensor:
 
 def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     """The differences of neighbours along an axis, ``n`` times over."""
-    x = convert_to_tensor(a)
-    for _ in builtins.range(n):
-        x = numpy_function(np.diff)(x, 1, axis)
-    return x
+    return numpy.diff(convert_to_tensor(a), n=n, axis=axis)

@@ -11,6 +11,7 @@ from keras.src.backend.common import standardize_dtype
 from keras.src.backend.common.dtypes import result_type
 
 import tapec
+from tapec import numpy
 from tapec.keras.engine.conversion import convert_to_tensor, dtype_of
 from tapec.tensor import Tensor
 
@@ -108,6 +109,10 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> Tensor:
     return tapec.cast(tapec.less_equal(columns - rows, k), standardize_dtype(dtype))
 
 
+def _float_dtype(dtype: Any, *values: Any) -> str:
+    return standardize_dtype(dtype or result_type(*map(dtype_of, values), float))
+
+
 def linspace(
     start: Any,
     stop: Any,
@@ -124,28 +129,18 @@ def linspace(
     """
     if num < 0:
         raise ValueError(f"`num` must be a non-negative integer. Received: num={num}")
-    dtype = standardize_dtype(dtype or result_type(dtype_of(start), dtype_of(stop), float))
-    wide = dtype if dtype in ("float64", "float32") else "float32"
+    dtype = _float_dtype(dtype, start, stop)
+    wide = dtype if dtype == "float64" else "float32"
     first, last = convert_to_tensor(start, wide), convert_to_tensor(stop, wide)
-    gaps = num - 1 if endpoint else num
-    step = (last - first) / gaps if gaps > 0 else (last - first) * float("nan")
-    places = tapec.cast(np.arange(num), wide)
-    shape = [num, *[1] * (step.shape.rank or 0)]
-    found = first + tapec.reshape(places, shape) * (step if gaps > 0 else last - first)
-    if endpoint and num > 1:
-        end = tapec.broadcast_to(last, tapec.shape(found)[1:])[None]
-        found = tapec.concat([found[:-1], end], 0)
+    found = numpy.linspace(first, last, num, dtype=wide, endpoint=endpoint, axis=axis)
     if not tapec.as_dtype(dtype).is_floating:
         found = tapec.floor(found)
-    found = tapec.cast(_moved(found, axis), dtype)
-    return (found, tapec.cast(step, dtype)) if retstep else found
-
-
-def _moved(x: Tensor, axis: int) -> Tensor:
-    rank = x.type.rank
-    order = list(range(1, rank))
-    order.insert(axis % rank, 0)
-    return x if axis == 0 else tapec.transpose(x, order)
+    found = tapec.cast(found, dtype)
+    if not retstep:
+        return found
+    gaps = num - 1 if endpoint else num
+    step = (last - first) / gaps if gaps > 0 else (last - first) * float("nan")
+    return found, tapec.cast(step, dtype)
 
 
 def logspace(
@@ -158,52 +153,37 @@ def logspace(
     axis: int = 0,
 ) -> Tensor:
     """``base`` to the power of numbers at equal steps."""
-    dtype = standardize_dtype(dtype or result_type(dtype_of(start), dtype_of(stop), float))
-    powers = linspace(start, stop, num, endpoint, dtype="float64", axis=axis)
-    return tapec.cast(tapec.pow(convert_to_tensor(base, "float64"), powers), dtype)
+    first, last = convert_to_tensor(start, "float64"), convert_to_tensor(stop, "float64")
+    found = numpy.logspace(first, last, num, endpoint=endpoint, base=base, axis=axis)
+    return tapec.cast(found, _float_dtype(dtype, start, stop))
 
 
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Tensor:
     """Numbers of which each is the one before times a factor."""
-    dtype = standardize_dtype(dtype or result_type(dtype_of(start), dtype_of(stop), float))
     first, last = convert_to_tensor(start, "float64"), convert_to_tensor(stop, "float64")
-    sign = tapec.sign(first)
-    logs = linspace(
-        tapec.math.log(tapec.abs(first)),
-        tapec.math.log(tapec.abs(last)),
-        num,
-        endpoint,
-        dtype="float64",
-        axis=axis,
-    )
-    return tapec.cast(sign * tapec.exp(logs), dtype)
+    found = numpy.geomspace(first, last, num, endpoint=endpoint, axis=axis)
+    return tapec.cast(found, _float_dtype(dtype, start, stop))
 
 
 # -- windows
 
 
-def _window(function: Callable[..., Any]) -> Callable[..., Tensor]:
+def _window(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def applied(x: Any, *parameters: Any) -> Tensor:
-        return convert_to_tensor(function(int(x), *parameters), config.floatx())
+        return tapec.cast(function(x, *parameters), config.floatx())
 
     return applied
 
 
-bartlett = _window(np.bartlett)
-blackman = _window(np.blackman)
-hamming = _window(np.hamming)
-hanning = _window(np.hanning)
-kaiser = _window(np.kaiser)
+bartlett = _window(numpy.bartlett)
+blackman = _window(numpy.blackman)
+hamming = _window(numpy.hamming)
+hanning = _window(numpy.hanning)
+kaiser = _window(numpy.kaiser)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of each element, from the highest to the zeroth; the other way if ``increasing``."""
-    x = convert_to_tensor(x)
-    dtype = result_type(x.dtype.name)
-    count = int(x.shape[0]) if N is None else N
-    powers = list(range(count)) if increasing else list(range(count - 1, -1, -1))
-    columns = [tapec.pow(x, tapec.constant(p, x.dtype)) for p in powers]
-    found = tapec.stack(columns, -1) if columns else tapec.zeros([x.shape[0], 0], dtype)
-    return tapec.cast(found, dtype)
+    return numpy.vander(convert_to_tensor(x), N, increasing)

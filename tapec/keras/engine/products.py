@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from keras.src.backend.common.dtypes import result_type
 
 import tapec
-from tapec.keras.engine.borrowed import numpy_function
+from tapec import numpy
 from tapec.keras.engine.conversion import convert_to_tensor, floating, promoted
 from tapec.tensor import Tensor
 
@@ -98,7 +97,7 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
 def kron(x1: Any, x2: Any) -> Tensor:
     """The product of Kronecker."""
     a, b = promoted(x1, x2)
-    return _restored(numpy_function(np.kron)(_summable(a), _summable(b)), a)
+    return _restored(numpy.kron(_summable(a), _summable(b)), a)
 
 
 def cross(
@@ -108,8 +107,8 @@ def cross(
     a, b = promoted(x1, x2)
     if axis is not None:
         axisa = axisb = axisc = axis
-    a = numpy_function(np.moveaxis)(_summable(a), axisa, -1)
-    b = numpy_function(np.moveaxis)(_summable(b), axisb, -1)
+    a = numpy.moveaxis(_summable(a), axisa, -1)
+    b = numpy.moveaxis(_summable(b), axisb, -1)
     sizes = a.shape[-1], b.shape[-1]
     if any(n not in (2, 3, None) for n in sizes):
         raise ValueError(
@@ -120,7 +119,7 @@ def cross(
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     a, b = _with_depth(a), _with_depth(b)
     parts = [a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return numpy_function(np.moveaxis)(tapec.stack(parts, -1), -1, axisc)
+    return numpy.moveaxis(tapec.stack(parts, -1), -1, axisc)
 
 
 def _with_depth(x: Tensor) -> Tensor:
@@ -144,18 +143,9 @@ def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:
         )
     if a.type.rank != 1 or b.type.rank != 1:
         raise ValueError("correlate takes two vectors")
-    found = numpy_function(np.convolve)(a, tapec.reverse(b, [0]), mode)
-    return tapec.cast(found, dtype)
+    return tapec.cast(numpy.correlate(a, b, mode), dtype)
 
 
 def corrcoef(x: Any) -> Tensor:
     """The coefficients of correlation of the rows."""
-    x = floating(x)
-    if not x.type.rank:
-        return tapec.constant(np.nan, x.dtype)
-    rows = x if x.type.rank > 1 else x[None]
-    off = rows - tapec.reduce_mean(rows, 1, True)
-    products = tapec.matmul(off, tapec.math.conj(off), transpose_b=True)
-    spread = tapec.sqrt(tapec.linalg.diag_part(products))
-    found = products / (spread[:, None] * spread[None, :])
-    return found if x.type.rank > 1 else found[0, 0]
+    return numpy.corrcoef(floating(x))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from keras.src.backend.common.backend_utils import canonicalize_axis, vectorize_impl
+from keras.src.backend.common.backend_utils import vectorize_impl
 from keras.src.backend.common.dtypes import result_type
 
 import tapec
+from tapec import numpy
 from tapec.keras.engine.conversion import (
     convert_to_numpy,
     convert_to_tensor,
@@ -17,7 +19,6 @@ from tapec.keras.engine.conversion import (
     floating,
     promoted,
 )
-from tapec.keras.engine.elementwise import truths
 from tapec.recording import current_trace
 from tapec.tensor import Tensor
 
@@ -27,7 +28,7 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
     if x1 is None and x2 is None:
         return nonzero(condition)
     a, b = promoted(x1, x2)
-    return tapec.where(truths(condition), a, b)
+    return tapec.where(convert_to_tensor(condition, "bool"), a, b)
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:
@@ -47,7 +48,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """From the first choice whose condition holds, else the default."""
     *choices, found = promoted(*choicelist, default)
     for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
-        found = tapec.where(truths(condition), choice, found)
+        found = tapec.where(convert_to_tensor(condition, "bool"), choice, found)
     return found
 
 
@@ -56,57 +57,22 @@ def _index(x: Any) -> Tensor:
     return found if found.dtype.is_integer else tapec.cast(found, "int32")
 
 
-def _from_the_end(indices: Tensor, size: Any) -> Tensor:
-    """Negative indices count from the end; what lies outside is moved to the nearest end."""
-    if indices.dtype.is_unsigned:
-        indices = tapec.cast(indices, "int64" if indices.dtype.size > 2 else "int32")
-    whole = convert_to_tensor(size, indices.dtype.name)
-    found = tapec.where(indices < 0, indices + whole, indices)
-    return tapec.clip_by_value(found, 0, whole - 1)
-
-
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """The entries along an axis at indices; of all elements, if None."""
-    x, found = convert_to_tensor(x), _index(indices)
-    if axis is None:
-        x, axis = tapec.reshape(x, [-1]), 0
-    axis = canonicalize_axis(axis, x.type.rank)
-    return tapec.gather(x, _from_the_end(found, _size(x, axis)), axis=axis)
-
-
-def _size(x: Tensor, axis: int) -> Any:
-    return tapec.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+    return numpy.take(convert_to_tensor(x), _index(indices), axis)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """For each place of ``indices``, the element there along an axis."""
-    x, found = convert_to_tensor(x), _index(indices)
-    if axis is None:
-        if found.type.rank != 1:
-            raise ValueError("`indices` must be a vector if `axis` is None")
-        return take(x, found)
-    axis = canonicalize_axis(axis, x.type.rank)
-    found = _from_the_end(found, _size(x, axis))
-    sizes = [n for n in range(x.type.rank) if n != axis]
-    rows = tapec.transpose(x, [*sizes, axis])
-    places = tapec.transpose(found, [*sizes, axis])
-    shape = [max(_size(rows, n), _size(places, n)) for n in range(len(sizes))]
-    rows = tapec.broadcast_to(rows, [*shape, _size(rows, -1)])
-    places = tapec.broadcast_to(places, [*shape, _size(places, -1)])
-    chosen = tapec.gather(rows, places, axis=len(sizes), batch_dims=len(sizes))
-    return tapec.transpose(chosen, list(np.argsort([*sizes, axis])))
+    return numpy.take_along_axis(convert_to_tensor(x), _index(indices), axis)
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Places in a shape from their numbers; negative ones count from the end."""
     found = _index(indices)
-    count = int(np.prod(shape))
-    found = tapec.where(found < 0, found + tapec.constant(count, found.dtype), found)
-    places = []
-    for size in reversed(shape):
-        places.append(tapec.floormod(found, tapec.constant(size, found.dtype)))
-        found = tapec.floordiv(found, tapec.constant(size, found.dtype))
-    return tuple(reversed(places))
+    count = tapec.constant(math.prod(shape), found.dtype)
+    places = numpy.unravel_index(tapec.where(found < 0, found + count, found), shape)
+    return tuple(tapec.cast(place, found.dtype) for place in places)
 
 
 # -- order
@@ -159,15 +125,13 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
 def digitize(x: Any, bins: Any) -> Tensor:
     """The number of the bin that each element falls in."""
     a, b = promoted(x, bins)
-    found = tapec.searchsorted(b, tapec.reshape(a, [-1]), "right")
-    return tapec.reshape(found, tapec.shape(a))
+    return tapec.cast(numpy.digitize(a, b), "int32")
 
 
 def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element of the first is among the second."""
     a, b = promoted(x1, x2)
-    found = tapec.reduce_any(tapec.equal(a[..., None], tapec.reshape(b, [-1])), -1)
-    return tapec.logical_not(found) if invert else found
+    return numpy.isin(a, b, invert=invert)
 
 
 # -- counts
@@ -201,21 +165,12 @@ def histogram(x: Any, bins: Any = 10, range: Any = None) -> tuple[Tensor, Tensor
     Raises:
         ValueError: ``bins`` is not positive, or the range is empty.
     """
-    x = floating(tapec.reshape(convert_to_tensor(x), [-1]))
-    if isinstance(bins, int):
-        low, high = range if range is not None else (tapec.reduce_min(x), tapec.reduce_max(x))
-        low, high = convert_to_tensor(low, x.dtype.name), convert_to_tensor(high, x.dtype.name)
-        same = tapec.equal(low, high)
-        half = tapec.constant(0.5, x.dtype)
-        low, high = tapec.where(same, low - half, low), tapec.where(same, high + half, high)
-        edges = low + (high - low) * tapec.cast(np.arange(bins + 1), x.dtype) / float(bins)
-        edges = tapec.concat([edges[:-1], high[None]], 0)
-    else:
-        edges = convert_to_tensor(bins, x.dtype.name)
-    below = tapec.searchsorted(tapec.sort(x), edges[:-1], "left")
-    end = tapec.searchsorted(tapec.sort(x), edges[-1:], "right")
-    found = tapec.concat([below, end], 0)
-    return tapec.cast(found[1:] - found[:-1], "int32"), edges
+    if isinstance(bins, int) and bins <= 0:
+        raise ValueError(f"Argument `bins` should be a non-negative integer. Received: bins={bins}")
+    x = floating(x)
+    edges: Any = bins if isinstance(bins, int) else convert_to_tensor(bins, x.dtype.name)
+    found, places = numpy.histogram(x, edges, range)
+    return tapec.cast(found, "int32"), tapec.cast(places, x.dtype)
 
 
 def unique(

@@ -13,11 +13,11 @@ from keras.src import optimizers as optimizers_module
 from keras.src.backend import config
 from keras.src.trainers import trainer as base_trainer
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
-from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 import tapec
+from tapec.keras.engine.batches import Batches
 from tapec.keras.engine.ops.core import shape as sizes_of
 from tapec.keras.engine.steps import CompiledSteps, plainly
 from tapec.tensor import Tensor
@@ -136,7 +136,7 @@ class Trainer(base_trainer.Trainer):
             validation = _Validation(
                 parts, validation_batch_size or batch_size, validation_steps, validation_freq
             )
-        batches = EpochIterator(
+        batches = Batches(
             x=x,
             y=y,
             sample_weight=sample_weight,
@@ -163,7 +163,7 @@ class Trainer(base_trainer.Trainer):
     def _train(
         self,
         heard: Any,
-        batches: EpochIterator,
+        batches: Batches,
         validation: _Validation | None,
         initial_epoch: int,
         epochs: int,
@@ -191,7 +191,7 @@ class Trainer(base_trainer.Trainer):
     def _validated(self, validation: _Validation, heard: Any) -> dict[str, Any]:
         x, y, sample_weight = validation.parts
         if self._eval_epoch_iterator is None:
-            self._eval_epoch_iterator = EpochIterator(
+            self._eval_epoch_iterator = Batches(
                 x=x,
                 y=y,
                 sample_weight=sample_weight,
@@ -232,7 +232,7 @@ class Trainer(base_trainer.Trainer):
             raise ValueError(f"Arguments not recognized: {kwargs}")
         batches = self._eval_epoch_iterator if is_part_of_fit else None
         if batches is None:
-            batches = EpochIterator(
+            batches = Batches(
                 x=x,
                 y=y,
                 sample_weight=sample_weight,
@@ -269,7 +269,7 @@ class Trainer(base_trainer.Trainer):
         callbacks: Any = None,
     ) -> Any:
         """What the model gives for all data, as arrays; see Keras."""
-        batches = EpochIterator(
+        batches = Batches(
             x=x,
             batch_size=batch_size,
             steps_per_epoch=steps,
@@ -338,7 +338,7 @@ class Trainer(base_trainer.Trainer):
 
     # -- the rest
 
-    def _build_by(self, batches: EpochIterator) -> None:
+    def _build_by(self, batches: Batches) -> None:
         """Make the state of model, metrics and optimizer, by a batch, so that steps make none."""
         if self._is_built():
             return
@@ -356,7 +356,7 @@ class Trainer(base_trainer.Trainer):
         )
 
     def _callbacks(
-        self, given: Any, batches: EpochIterator, verbose: Any, epochs: int, **options: Any
+        self, given: Any, batches: Batches, verbose: Any, epochs: int, **options: Any
     ) -> Any:
         if isinstance(given, callbacks_module.CallbackList):
             return given

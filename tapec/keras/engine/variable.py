@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 from keras.src.backend.common import KerasVariable
+from keras.src.backend.common.keras_tensor import KerasTensor
 from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
 
 import tapec
 from tapec.keras.engine.conversion import convert_to_tensor
+from tapec.operators import defer_to
 from tapec.recording import current_trace, tracing
 
 
@@ -81,3 +83,6 @@ class Variable(KerasVariable):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.value.__array__(dtype, copy)
+
+
+defer_to(KerasVariable, KerasTensor)
