@@ -28,6 +28,9 @@ Steps = Callable[[list[Any]], Any]
 class Trainer(base_trainer.Trainer):
     """What Keras mixes into its models: steps, made of tapes, and the loops around them."""
 
+    #: What `fit` validates by, kept from epoch to epoch.
+    _eval_epoch_iterator: Batches | None
+
     def __init__(self) -> None:
         super().__init__()
         self.train_function: Steps | None = None
