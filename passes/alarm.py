@@ -1,9 +1,9 @@
 """Let kernels tell whether they met a number that is NaN or infinite: what `enable_check_numerics` compiles.
 
-The program gets one more result, an ``i32``: 1 if any kernel did, else 0. A kernel looks at what it stores, and at what
-would be lost on the way there: operands of operations that hide such a number (`Elementwise.spreads` says which do
-not), as ``exp(-inf)`` and the choice that ``where`` does not take. What it looks at is in a register, so nothing is
-read twice, and nothing else changes: the same values, in the same order.
+The program gets one more result, an ``i32``: 1 if any kernel did, else 0; its entry says so by ``alarm = true``. A
+kernel looks at what it stores, and at what would be lost on the way there: operands of operations that hide such a
+number (`Elementwise.spreads` says which do not), as ``exp(-inf)`` and the choice that ``where`` does not take. What it
+looks at is in a register, so nothing is read twice, and nothing else changes: the same values, in the same order.
 
 A kernel that met one looks closer, where it does not cost those that did not: an operation whose operand was bad in the
 same lane made nothing, so infinities that come in by arguments or are meant (a mask's) pass without alarm, and
@@ -41,6 +41,7 @@ def run(module: Module, options: object = None) -> bool:
     watching = {kernel.name for kernel in kernels if _Watch(kernel).write()}
     place = len(entry.args) - bool(entry.attrs.get("arena", 0))
     status = _insert_arg(entry.block, place)
+    entry.attrs["alarm"] = True
     for op in entry.walk():
         if isinstance(op.defn, loop.Launch) and op.attrs["kernel"] in watching:
             op.set_operands([*op.operands, status])

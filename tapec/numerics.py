@@ -134,15 +134,25 @@ class _Inspector:
         finally:
             _search.reset(token)
 
-    def program(self, module: Module, effects: Effects, native: bool) -> AlarmedProgram:
-        """A compiled function's program that is looked at whenever it runs; NumPy evaluates it if not ``native``."""
-        return AlarmedProgram(module, effects, native)
+    def program(self, module: Module, effects: Effects, native: bool, boxed: int) -> AlarmedProgram:
+        """A compiled function's program that is looked at whenever it runs; NumPy evaluates it if not ``native``.
+
+        It is called with so many Tensors, and then with what it captured; see `tapec.compiler.compile_module`.
+        """
+        return AlarmedProgram(module, effects, native, boxed)
 
 
 class AlarmedProgram:
-    """A program that raises at numbers that are NaN or infinite, and leaves its arguments alone."""
+    """A program that raises at numbers that are NaN or infinite, and leaves its arguments alone.
 
-    def __init__(self, module: Module, effects: Effects, native: bool) -> None:
+    Attributes:
+        updates: which result (by number among all results) is the new value of which argument.
+        own: the numbers of the other results.
+        call_boxed: the same for Tensors and Variables, where it is short: a Tensor or a list of all results, and
+            NotImplemented where somebody has to look; see `tapec.runtime.executable.Executable.call_boxed`.
+    """
+
+    def __init__(self, module: Module, effects: Effects, native: bool, boxed: int) -> None:
         """Compile a module as it was traced; ``effects`` is what its calls leave to do.
 
         What NumPy evaluates has no alarm: who made what is bad is searched for at each call.
@@ -152,11 +162,15 @@ class AlarmedProgram:
         self._has_effects = bool(effects)
         self.module = clone_module(module)
         self.updates = dict(module.entry.updates)
+        self.own = [i for i in range(len(module.entry.returns)) if i not in self.updates]
         self.module.entry.updates.clear()
         self._has_alarm = native
         self.executable = (
-            compile_module(self.module, "alarmed") if native else evaluated_module(self.module)
+            compile_module(self.module, "alarmed", boxed=boxed)
+            if native
+            else evaluated_module(self.module)
         )
+        self.call_boxed = self.executable.call_boxed if effects.are_checks else None
 
     def __call__(self, arrays: Sequence[Array]) -> tuple[list[Array], dict[int, Array]]:
         """Run it; return the new arrays for results, and those for the arguments that are updated, by their number.
@@ -173,4 +187,4 @@ class AlarmedProgram:
         if not self.updates:
             return results, {}
         states = {argument: results[i] for i, argument in self.updates.items()}
-        return [r for i, r in enumerate(results) if i not in self.updates], states
+        return [results[i] for i in self.own], states

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tapec.ir.core import Function, Module, Operation
     from tapec.ir.location import Location
     from tapec.ir.op import Op
+    from tapec.numerics import AlarmedProgram
     from tapec.signatures import Signature
     from tapec.tape import GradientTape
     from tapec.tensor import Tensor
@@ -82,9 +83,7 @@ class Inspector(Protocol):
     def searching(self, search: Callable[[], None]) -> AbstractContextManager[None]:
         """Call ``search`` where an operation that runs inside would be blamed."""
 
-    def program(
-        self, module: Module, effects: Effects, native: bool
-    ) -> Callable[..., tuple[list[Any], dict[int, Any]]]:
+    def program(self, module: Module, effects: Effects, native: bool, boxed: int) -> AlarmedProgram:
         """A program that looks at itself."""
 
 

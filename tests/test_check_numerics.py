@@ -363,6 +363,35 @@ def test_a_step_that_fails_changes_no_variable() -> None:
     assert_array_equal(w, [3, 6])
 
 
+def test_a_short_step_is_looked_at_without_python() -> None:
+    w, last = tapec.Variable([1.0, 2.0]), tapec.Variable(0.0)
+
+    @tapec.compile
+    def step(x: Any) -> Any:
+        debugging.assert_less(x, 9.0)
+        w.assign_add(x)
+        last.assign(tapec.reduce_sum(x))
+        return tapec.reduce_sum(1.0 / (w - 9.0)), {"w": w}  # here
+
+    for n in range(4):
+        _, state = step(tapec.constant([1.0, 1.0]))
+        assert_array_equal(state["w"], [2 + n, 3 + n])
+        assert_array_equal(w, [2 + n, 3 + n])
+    program = step.programs[0]
+    assert step._quick_look is program.quick_look is not None
+    assert program._inspected is not None
+    assert program._inspected.call_boxed(tapec.constant([4.0, 1.0]), w, last) is NotImplemented
+    assert failure(step, tapec.constant([4.0, 1.0])).location.line == marked_line(  # type: ignore[union-attr]
+        step.python_function
+    )
+    assert "9" in str(failure(step, tapec.constant([0.0, 9.0])))
+    assert_array_equal(w, [5, 6])
+    assert last.numpy() == 2.0
+    debugging.disable_check_numerics()
+    step(tapec.constant([1.0, 1.0]))
+    assert_array_equal(w, [6, 7])
+
+
 def test_results_are_the_same_with_the_alarm() -> None:
     x = tapec.random.normal([9, 33], seed=1)
     w = tapec.Variable(tapec.random.normal([33, 21], seed=2))

@@ -56,6 +56,12 @@ def test_results_have_their_structure(function: Any) -> None:
     f(X)
     assert quick(f) is not None
     assert repr(f(X)) == repr(first)
+    tapec.debugging.enable_check_numerics()
+    try:
+        assert [repr(f(X)) for _ in range(3)] == [repr(first)] * 3
+        assert f._quick_look is not None
+    finally:
+        tapec.debugging.disable_check_numerics()
 
 
 def test_other_arguments_go_the_general_way() -> None:

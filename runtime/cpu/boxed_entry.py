@@ -5,6 +5,9 @@ holders or arrays; the result is a box, or a list of boxes. Where an argument is
 an array that is to be updated may be seen by others, the call gives NotImplemented and has done nothing: then it is for
 the general way. The interpreter is kept from the first look at an argument to the end, and nothing is made in between
 that could make Python run something else.
+
+A program with an alarm (`tapec.passes.alarm`) gives it to nobody here: where it was raised, the call gives
+NotImplemented as well. Such a program updates nothing, so it has done nothing then, either.
 """
 
 from __future__ import annotations
@@ -47,6 +50,10 @@ class BoxedEntryWriter(EntryWriter):
         """As of other entries; the first ``arguments`` inputs are in no holders."""
         super().__init__(writer, function, release_gil=False, apart=apart)
         self._arguments = arguments
+        self._has_alarm = bool(function.attrs.get("alarm"))
+        if self._has_alarm:
+            self.written.remove(len(self.types) - 1)
+            self.types.pop()
 
     def _require_count(self) -> None:
         self._require(f"icmp eq i64 %count, {self.inputs}")
@@ -74,6 +81,16 @@ class BoxedEntryWriter(EntryWriter):
         self.objects = self.alloca(8 * max(self.inputs, 1))
         self._require(f"call i1 @tapec.unbox(ptr %args, ptr {self.objects})")
         return [self._field("ptr", self.objects, 8 * i) for i in range(self.inputs)]
+
+    def _run(self, data: Sequence[str], results: str) -> None:
+        """Call the program, and go on if it raised no alarm."""
+        if not self._has_alarm:
+            super()._run(data, results)
+            return
+        alarm = self.alloca(4)
+        super()._run([*data, alarm], results)
+        raised = self.emit(f"load i32, ptr {alarm}")
+        self._require(f"icmp eq i32 {raised}, 0", "unfit")
 
     def _finish(self, results: str, made: list[str]) -> None:
         """Put the arrays into boxes."""

@@ -30,9 +30,12 @@ def _takes_at_most(module: Module, most: int) -> bool:
 
 
 def work(block: Block, module: Module) -> int:
-    """Operations that one run of a block executes."""
+    """Operations that one run of a block executes, as a rule."""
     total = 0
     for op in block.ops:
+        if op.attrs.get("rare"):
+            total += 1
+            continue
         inner = sum(work(b, module) for region in op.regions for b in region.blocks)
         if isinstance(op.defn, loop.Launch):
             inner = work(module.functions[op.attrs["kernel"]].block, module)

@@ -232,8 +232,9 @@ class CompiledFunction(Generic[P, R]):
         #: Places of Python's state whose numbers change from call to call.
         self.varying: set[PlaceKey] = set()
         self._is_method = False
-        #: What a call of tensors tries first; see `Program.quick`.
+        #: What a call of tensors tries first, and while numbers are looked at; see `Program.quick`.
         self._quick: Callable[..., Any] | None = None
+        self._quick_look: Callable[..., Any] | None = None
         self._lock = threading.RLock()
         survive_fork(self, "_lock")
 
@@ -242,8 +243,8 @@ class CompiledFunction(Generic[P, R]):
             # Part of the outer program, or for debugging.
             return conversion.call(self.python_function, self.autograph, args, kwargs)  # type: ignore[no-any-return]
         if not kwargs:
-            quick = self._quick
-            if quick is not None and not active_tapes() and not inspectors:
+            quick = self._quick_look if inspectors else self._quick
+            if quick is not None and not active_tapes():
                 result = quick(*args)
                 if result is not NotImplemented:
                     return result  # type: ignore[no-any-return]
@@ -262,7 +263,7 @@ class CompiledFunction(Generic[P, R]):
         found = None if variants is None else variants.find(numbers)
         if found is not None and len(found[0].pattern) == len(args) == len(key):
             # All arguments are tensors: the next ones may be like these.
-            self._quick = found[0].quick
+            self._quick, self._quick_look = found[0].quick, found[0].quick_look
         return found
 
     def _call(self, args: Any, kwargs: Any) -> Any:
@@ -459,7 +460,7 @@ class CompiledFunction(Generic[P, R]):
 
     def forget_quick_way(self) -> None:
         """Let the next call look for its program."""
-        self._quick = None
+        self._quick = self._quick_look = None
 
     def retraces(self) -> list[Retrace]:
         """Why the function was traced again after its first call, each time; empty if it was not."""

@@ -42,6 +42,7 @@ from tapec.variable import Variable
 if TYPE_CHECKING:
     from tapec.compiled.call import Call
     from tapec.compiled.function import CompiledFunction
+    from tapec.numerics import AlarmedProgram
 
 R = TypeVar("R")
 
@@ -197,8 +198,9 @@ class Program:
             v.tensor for i, v in enumerate(function.returns) if i not in function.updates
         ]
         #: The program that raises at numbers that are NaN or infinite, once it was asked for.
-        self._inspected: Callable[[list[Array]], tuple[list[Array], dict[int, Array]]] | None
-        self._inspected = None
+        self._inspected: AlarmedProgram | None = None
+        #: What `quick` is while it is asked for.
+        self.quick_look: Callable[..., Any] | None = None
         variables = [v for v in self.captures if isinstance(v, Variable)]
         written = [v for v, writes in zip(self.captures, self._updates, strict=True) if writes]
         self._access = Access(variables, written) if variables else None
@@ -209,21 +211,23 @@ class Program:
         #: The program as it takes Tensors and Variables and makes Tensors, if it can and leaves nothing else to do.
         self._boxed = self.executable.call_boxed if self.effects.are_checks else None
         #: The program as a call of Tensors alone may run it, with all that a call has to look at; see `_quick_way`.
-        self.quick = self._quick_way()
+        self.quick = self._quick_way(self._boxed, self._natively)
 
-    def _quick_way(self) -> Callable[..., Any] | None:
+    def _quick_way(
+        self, native: Callable[..., Any] | None, run: Callable[..., Any]
+    ) -> Callable[..., Any] | None:
         """A function of arrays and Tensors that gives the results; NotImplemented where `run` has to; None if never.
 
-        It does not look for tapes or inspectors.
+        It does not look for tapes or inspectors. ``run`` is for what ``native`` cannot do alone.
         """
-        native, captures = self._boxed, self.captures
+        captures = self.captures
         if native is None or self.recipe is not None:
             return None
         if self.is_unconditional and self._is_single and not (captures or self._has_effects):
             return native
 
         def quick(*args: Any) -> Any:
-            return self._natively(args, captures) if self.state.holds() else NotImplemented
+            return run(args, captures) if self.state.holds() else NotImplemented
 
         return quick
 
@@ -239,13 +243,34 @@ class Program:
         if self._has_effects:
             results = results if type(results) is list else [results]
             if results.pop().array:
-                return (
-                    NotImplemented  # nothing was updated: run again, it is told which check failed
-                )
+                # Nothing was updated: run again, it is told which check failed.
+                return NotImplemented
             return results[0] if self._is_single else self._wrap(results)
         if self._is_single:
             return results
         return self._wrap(results if type(results) is list else [results])
+
+    def _natively_looked_at(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
+        """The same by the program with an alarm; Variables get their new values here."""
+        outputs = self._held(lambda: self._looked_at(inputs, captures))
+        if outputs is NotImplemented:
+            return outputs
+        return outputs[0] if self._is_single else self._wrap(outputs)
+
+    def _looked_at(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
+        inspected = self._inspected
+        assert inspected is not None
+        assert inspected.call_boxed is not None
+        results = inspected.call_boxed(*inputs, *captures)
+        if results is NotImplemented:
+            return results
+        results = results if type(results) is list else [results]
+        if self._has_effects and results.pop().array:
+            return NotImplemented
+        first = len(inputs)
+        for i, argument in inspected.updates.items():
+            captures[argument - first].adopt(results[i]._array)  # it is eager
+        return [results[i] for i in inspected.own]
 
     def refusal(self, numbers: Sequence[Any]) -> list[Change]:
         """Why `admits` gives None."""
@@ -366,8 +391,12 @@ class Program:
     def _inspect(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> list[Array]:
         inspected = self.general._inspected
         if inspected is None:
-            inspected = inspectors[0].program(self.module, self.effects, self.executable.native)
+            native, effects = self.executable.native, self.effects
+            inspected = inspectors[0].program(self.module, effects, native, len(inputs))
             self.general._inspected = inspected
+            self.general.quick_look = self._quick_way(
+                inspected.call_boxed, self._natively_looked_at
+            )
         arrays = [x.array for x in inputs]
         first = len(arrays)
         if captures:
