@@ -31,15 +31,15 @@ def origin(skipped: int = 1) -> Origin | None:
 
     A tuple rather than a Location: eager code takes one for every operation and resolves almost none. ``skipped`` is
     how many functions up the search begins: all below are known to be ours. Python makes an object for each frame that
-    is looked at, which takes most of the time; so what is nearly always there, one function of ours and then the
+    is looked at, which takes most of the time; so what is nearly always there, some functions of ours and then the
     user's, is looked for first.
     """
     frame: FrameType | None = _getframe(skipped)
     outermost: CodeType | None = None
-    ours = _ours
-    if frame is not None and (code := frame.f_code).co_filename in ours:
+    ours, theirs = _ours, _theirs
+    while frame is not None and (code := frame.f_code).co_filename in ours:
         frame, outermost = frame.f_back, code
-        if frame is not None and (code := frame.f_code).co_filename in _theirs:
+        if frame is not None and (code := frame.f_code).co_filename in theirs:
             return code, frame.f_lasti, outermost.co_name
     while frame is not None:
         code = frame.f_code
