@@ -112,7 +112,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
 
 #: Where each public name lives. ``name=other`` is a name for what its module calls otherwise.
 _TABLE = {
-    "functions.arithmetic": """abs add add_n cast clip_by_value complex divide equal floor
+    "functions.arithmetic": """abs add cast clip_by_value complex divide equal floor
         floordiv floormod greater greater_equal identity less less_equal maximum minimum
         multiply negative not_equal pow realdiv=truediv round saturate_cast sign square
         stop_gradient subtract truediv truncatediv where""",
@@ -147,7 +147,7 @@ _TABLE = {
     "derivatives.program_gradient": "gradients",
     "functions.rearrangement": """broadcast_to concat ensure_shape expand_dims meshgrid pad
         parallel_stack repeat reshape reverse roll slice split squeeze stack tile transpose unstack""",
-    "functions.reductions": """argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp
+    "functions.reductions": """add_n argmax argmin cumsum norm reduce_all reduce_any reduce_logsumexp
         reduce_max reduce_mean reduce_min reduce_prod reduce_sum""",
     "functions.scattering": """scatter_nd searchsorted tensor_scatter_nd_add
         tensor_scatter_nd_max tensor_scatter_nd_min tensor_scatter_nd_sub tensor_scatter_nd_update""",

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.ir.types import F32, I32, STRING, DType, as_dtype
+from tapec.ir.types import BOOL, F32, I32, STRING, DType, as_dtype
 from tapec.texts import text_array
 
 Array = np.ndarray[Any, Any]
@@ -21,10 +21,15 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
         array = np.asarray(value)
     except Exception as error:
         raise ValueError(f"cannot make a tensor of {value!r}: {error}", location=here()) from None
+    listed = isinstance(value, list | tuple | range)
+    if listed and dtype is not None and not array.size and array.dtype.kind == "f":
+        return np.empty(array.shape, dtype.numpy)
     if array.dtype == object or array.dtype.kind in "US":
         texts = text_array(value)
-        if texts is not None and dtype in (None, STRING):
-            return texts
+        if texts is not None:
+            if dtype in (None, STRING):
+                return texts
+            raise _refused(value, dtype)
     if array.dtype == object or array.dtype.kind in "USM":
         raise ValueError(
             f"cannot make a tensor of {type(value).__name__} {value!r}", location=here()
@@ -37,35 +42,45 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
         array = array.astype(own)  # another byte order, or an unpickled array's equal dtype
     from_numpy = isinstance(value, np.ndarray | np.generic)
     if dtype is None:
-        if not from_numpy and _python_leaf(value):
-            array = _of_python_numbers(array)
+        if listed or isinstance(value, bool | int | float):
+            array = _of_numbers(array, value)
         return array.copy() if _may_change(array, value) else array
-    if not from_numpy and array.dtype.kind == "f" and not (dtype.is_floating or dtype.is_complex):
-        raise TypeError(
-            f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
-        )
+    if not from_numpy and _loses(array.dtype.kind, dtype):
+        raise _refused(value, dtype)
     if (array.dtype.kind == "c" and not dtype.is_complex) or dtype == STRING:
-        raise TypeError(
-            f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here()
-        )
+        raise _refused(value, dtype)
     return array.astype(dtype.numpy)
 
 
-def _of_python_numbers(array: Array) -> Array:
-    """Python's floats as float32, its integers as int32, or as int64 where one of them is too large.
+def _loses(kind: str, dtype: DType) -> bool:
+    """Whether numbers of Python of a kind are none of a dtype."""
+    if dtype == BOOL:
+        return kind in "iuf"
+    return kind == "f" and not (dtype.is_floating or dtype.is_complex)
+
+
+def _refused(value: Any, dtype: DType) -> TypeError:
+    return TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}", location=here())
+
+
+def _of_numbers(array: Array, value: Any) -> Array:
+    """Floats in the dtype of the first number, which is float32 for Python's; integers as int32.
+
+    Integers are int64 where one of them is too large, whatever NumPy's dtypes in a list are.
 
     Raises:
-        ValueError: a number is too large for either.
+        ValueError: a number is too large.
     """
     kind = array.dtype.kind
     if kind == "f":
+        wanted = _first_dtype(value)
         with np.errstate(over="ignore"):
-            narrow = array.astype(F32.numpy)
+            narrow = array.astype(wanted)
         if not np.isinf(narrow).any() or (np.isinf(narrow) == np.isinf(array)).all():
             return narrow
-    elif kind == "i":
+    elif kind in "iu" and array.size and array.max() <= np.iinfo(np.int64).max:
         narrow = array.astype(I32.numpy)
-        return narrow if (narrow == array).all() else array
+        return narrow if (narrow == array).all() else array.astype(np.int64)
     elif kind != "u":
         return array
     raise ValueError(
@@ -83,10 +98,10 @@ def _may_change(array: Array, value: Any) -> bool:
     return not isinstance(value, list | tuple | bool | int | float | complex | np.generic)
 
 
-def _python_leaf(value: Any) -> bool:
-    """Whether nested lists end in Python numbers: then float means float32 and int int32."""
-    while isinstance(value, list | tuple):
-        if not value:
-            return True
+def _first_dtype(value: Any) -> np.dtype[Any]:
+    """Of which dtype the first number in nested lists is, if it is a float of NumPy's; else float32."""
+    while isinstance(value, list | tuple) and value:
         value = value[0]
-    return isinstance(value, bool | int | float)
+    if isinstance(value, np.ndarray | np.generic) and as_dtype(value.dtype).is_floating:
+        return value.dtype
+    return F32.numpy

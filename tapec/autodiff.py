@@ -39,7 +39,7 @@ class ForwardAccumulator:
 
     Raises:
         TypeError: a primal is no Tensor or Variable.
-        ValueError: tangents do not fit the primals.
+        ValueError: tangents do not fit the primals, or a primal is given twice.
     """
 
     def __init__(self, primals: Any, tangents: Any) -> None:
@@ -48,6 +48,12 @@ class ForwardAccumulator:
         if len(given) != len(self._primals):
             raise ValueError(
                 f"{len(self._primals)} primals, but {len(given)} tangents", location=here()
+            )
+        if len({id(primal) for primal in self._primals}) < len(self._primals):
+            raise ValueError(
+                "a primal was given several times",
+                location=here(),
+                hint="give it once, with the sum of its tangents",
             )
         self._tangents: list[Tensor] = []
         for primal, tangent in zip(self._primals, given, strict=True):

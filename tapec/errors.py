@@ -52,6 +52,7 @@ __all__ = [
     "InaccessibleTensorError",
     "InternalError",
     "InvalidArgumentError",
+    "LookupError",
     "NotDifferentiableError",
     "NotFoundError",
     "NotImplementedError",
@@ -213,6 +214,10 @@ class ValueError(TapecError, builtins.ValueError):
 
 class TypeError(TapecError, builtins.TypeError):
     """An object of the wrong kind."""
+
+
+class LookupError(TapecError, builtins.LookupError):
+    """There is no derivative of an operation."""
 
 
 class RuntimeError(TapecError, builtins.RuntimeError):

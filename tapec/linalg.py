@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tapec.absent import namespace
+from tapec.errors import FailedPreconditionError
+from tapec.frames import here
 from tapec.functions.arithmetic import (
     greater_equal,
     less_equal,
@@ -15,7 +17,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import eye as eye
-from tapec.functions.broadcasting import like, misfit
+from tapec.functions.broadcasting import like
 from tapec.functions.clipping import global_norm as global_norm
 from tapec.functions.known import static_integer
 from tapec.functions.logic import logical_and
@@ -100,11 +102,18 @@ def band_part(
 
 
 def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Tensor:
-    """The vector product along the last axis, of size 3."""
+    """The vector product along the last axis, of size 3.
+
+    Raises:
+        FailedPreconditionError: it has another size.
+        InvalidArgumentError: the shapes do not fit otherwise.
+    """
     x = as_tensor(a)
     y = like(b, x.type.dtype)
     if x.type.shape[-1:] != (3,) or y.type.shape[-1:] != (3,):
-        raise misfit(f"cross: expected vectors of 3 elements, got {x.shape} and {y.shape}")
+        raise FailedPreconditionError(
+            f"cross: expected vectors of 3 elements, got {x.shape} and {y.shape}", location=here()
+        )
     u, v = ([t[..., i] for i in range(3)] for t in (x, y))
     return stack(
         [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], -1

@@ -6,7 +6,6 @@ from tapec import special as special
 from tapec.absent import namespace
 from tapec.functions.arithmetic import abs as abs
 from tapec.functions.arithmetic import add as add
-from tapec.functions.arithmetic import add_n as add_n
 from tapec.functions.arithmetic import angle as angle
 from tapec.functions.arithmetic import ceil as ceil
 from tapec.functions.arithmetic import conj as conj
@@ -89,6 +88,7 @@ from tapec.functions.ordering import is_strictly_increasing as is_strictly_incre
 from tapec.functions.ordering import top_k as top_k
 from tapec.functions.products import scalar_mul as scalar_mul
 from tapec.functions.reductions import accumulate_n as accumulate_n
+from tapec.functions.reductions import add_n as add_n
 from tapec.functions.reductions import argmax as argmax
 from tapec.functions.reductions import argmin as argmin
 from tapec.functions.reductions import count_nonzero as count_nonzero

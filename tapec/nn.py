@@ -348,10 +348,13 @@ def embedding_lookup(
 ) -> Tensor:
     """The rows of ``params`` at ``ids``, shortened to ``max_norm`` if given.
 
+    A list of ``params`` has the parts of a table, which stand one behind the other.
+
     Raises:
         InvalidArgumentError: eager, an id out of range.
     """
-    rows = gather(params, ids)
+    table = concat(params, 0) if isinstance(params, list | tuple) else params
+    rows = gather(table, ids)
     if max_norm is None:
         return rows
     lead = as_tensor(ids).type.rank

@@ -376,7 +376,7 @@ def _too_large(signature: Signature, error: Exception) -> Exception:
         return ResourceExhaustedError(
             f"{signature.defn.name}: no memory for {bytes:,} bytes ({types})", location=here()
         )
-    return error
+    return InvalidArgumentError(f"{signature.defn.name}: {error}", location=here())
 
 
 def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = True) -> Tensor:

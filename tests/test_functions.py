@@ -133,8 +133,12 @@ EXACT: dict[str, tuple[Callable[[], Any], Any]] = {
     "erfinv": (lambda: tapec.math.erf(tapec.math.erfinv([-0.9, 0.0, 0.5])), [-0.9, 0.0, 0.5]),
     "crelu": (lambda: nn.crelu([1.0, -2.0]), [1.0, 0.0, 0.0, 2.0]),
     "embedding_lookup": (
-        lambda: nn.embedding_lookup([[3.0, 4.0], [0.0, 1.0]], [0], 1.0),
+        lambda: nn.embedding_lookup(tapec.constant([[3.0, 4.0], [0.0, 1.0]]), [0], 1.0),
         [[0.6, 0.8]],
+    ),
+    "embedding_lookup in parts": (
+        lambda: nn.embedding_lookup([[[1.0], [2.0]], [[3.0]]], [2, 0]),
+        [[3.0], [1.0]],
     ),
     "trace": (lambda: tapec.linalg.trace([[1, 2], [3, 4]]), 5),
     "reduce_all": (lambda: tapec.reduce_all([[True, False], [True, True]], 1), [False, True]),

@@ -48,8 +48,8 @@ REFUSED: dict[str, tuple[Callable[[tapec.Tensor], Any], type[Exception], str]] =
     ),
     "as a number": (
         lambda s: tapec.constant("a", tapec.float32),
-        ValueError,
-        "cannot make a tensor of str",
+        TypeError,
+        "Cannot convert 'a' to a tensor of dtype float32",
     ),
     "of a number": (lambda s: tapec.constant(1.0, tapec.string), TypeError, "dtype string"),
     "shapes": (

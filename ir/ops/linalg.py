@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.ir.dims import DimLike
-from tapec.ir.errors import DTypeError, ShapeError, TapecError
+from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
 from tapec.ir.ops.arith import conj
 from tapec.ir.ops.matrices import adjoint, exchange, halved, part, places, require_square, swapped
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Cholesky(Op):
     """The lower triangular ``y`` with ``y yᴴ = x``; only the lower triangle of ``x`` is read.
 
-    The diagonal is real, of complex matrices too. Evaluation refuses a matrix that is not positive
-    definite; native code gives NaN from its first bad pivot on.
+    The diagonal is real, of complex matrices too. Of a matrix that is not positive definite it has NaN, from the first
+    bad pivot on or everywhere.
     """
 
     name = "cholesky"
@@ -41,18 +41,14 @@ class Cholesky(Op):
         return require_square(self.name, x, or_complex=True)
 
     def evaluate(self, *arrays: Any) -> Any:
-        """`numpy.linalg.cholesky`.
-
-        Raises:
-            TapecError: the matrix is not positive definite.
-        """
+        """`numpy.linalg.cholesky`, of each matrix by itself where it refuses one."""
+        (x,) = arrays
         try:
-            return np.linalg.cholesky(arrays[0])
+            return np.linalg.cholesky(x)
         except np.linalg.LinAlgError:
-            raise TapecError(
-                "cholesky: the matrix is not positive definite",
-                hint="add a small multiple of the identity",
-            ) from None
+            if x.ndim == 2:
+                return np.full_like(x, np.nan)
+            return np.stack([self.evaluate(row) for row in x])
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """``x_bar = tril(s + sᴴ)`` with its diagonal halved, ``s = y⁻ᴴ Φ(yᴴ ct) y⁻¹``.

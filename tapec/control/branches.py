@@ -17,9 +17,10 @@ from tapec.control.arguments import pairs_of
 from tapec.control.regions import branch, truth
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
-from tapec.functions.arithmetic import add_n, cast, equal, identity
+from tapec.functions.arithmetic import cast, equal, identity
 from tapec.functions.arrays import constant
 from tapec.functions.assertions import assert_less_equal, assert_positive
+from tapec.functions.reductions import add_n
 from tapec.ir.types import I32
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor

@@ -56,7 +56,8 @@ def custom_gradient(f: Any = None) -> Any:
             return tapec.math.log(1 + e), lambda upstream: upstream * (1 - 1 / (1 + e))
 
     ``f(*args)`` returns ``(result, grad_fn)``. ``grad_fn`` gets the gradient with respect to each Tensor of the
-    result, in order, and returns one for each argument (or None). If ``f`` reads trainable Variables that are not
+    result, in order, and returns one for each argument (or None) that the call gave by position, but for a method's
+    object; nothing flows to those that it gave by name. If ``f`` reads trainable Variables that are not
     arguments, ``grad_fn`` has the keyword ``variables`` and returns two lists: for the arguments, for the Variables.
     Second derivatives follow the operations of ``grad_fn``. In a compiled function it is traced with the call.
 
@@ -70,12 +71,21 @@ def custom_gradient(f: Any = None) -> Any:
     if f is None:
         return custom_gradient  # @tapec.custom_gradient()
     arguments.function(f, "f")
+    return _WithGradient(f)
 
-    @functools.wraps(f)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
-        return _call(f, args, kwargs)
 
-    return decorated
+class _WithGradient:
+    """A function with a gradient of the user's; in a class it is a method."""
+
+    def __init__(self, f: Any) -> None:
+        self._function = f
+        functools.update_wrapper(self, f)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call(self._function, args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else _WithGradient(self._function.__get__(instance, owner))
 
 
 def grad_pass_through(f: F) -> F:
@@ -121,7 +131,7 @@ def recompute_grad(f: F) -> F:
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        return _call(recomputed, args, kwargs, unheard=True)
+        return _call(recomputed, args, kwargs, named_too=True, unheard=True)
 
     return decorated  # type: ignore[return-value]
 
@@ -137,9 +147,25 @@ def _computing_again() -> Iterator[None]:
             op.attrs["recompute"] = True
 
 
-def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = False) -> Any:
-    """Call ``f`` and attach its gradient; ``unheard``, no tape records what happens inside."""
+def _call(
+    f: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    *,
+    named_too: bool = False,
+    unheard: bool = False,
+) -> Any:
+    """Call ``f`` and attach its gradient.
+
+    Args:
+        f: it.
+        args: its arguments by position.
+        kwargs: those by name.
+        named_too: these have gradients, too.
+        unheard: no tape records what happens inside.
+    """
     leaves, spec = flatten([list(args), kwargs])
+    count = len(leaves) if named_too else len(flatten(list(args))[0])
     leaves = [as_tensor(v) if isinstance(v, Variable | np.ndarray) else v for v in leaves]
     positional, named = unflatten(spec, leaves)
     with tracing(current_trace()) if unheard else nullcontext(), _Watcher() as watcher:
@@ -161,6 +187,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: Any, *, unheard: bool = Fals
         )
     reads = [variable.read_value() for variable in variables]
     outputs, result_spec = flatten(result)
+    leaves = leaves[:count]
     inputs = [*(v for v in leaves if isinstance(v, Tensor)), *reads]
 
     def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:

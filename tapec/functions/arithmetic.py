@@ -11,7 +11,6 @@ a function is compiled the same mistake is a ValueError or TypeError.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from tapec.functions.broadcasting import (
     compatible,
     converted,
     like,
-    misfit,
     refuse_in_trace,
     unary,
     wrong_dtype,
@@ -193,25 +191,6 @@ def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Tensor:
 def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x * y``, and 0 wherever ``y`` is 0, even if ``x`` is infinite or NaN there."""
     return binary("mul_no_nan", x, y)
-
-
-def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
-    """The sum of tensors of one shape and dtype.
-
-    Raises:
-        ValueError: the sequence is empty or holds None.
-    """
-    if not isinstance(inputs, list | tuple):
-        inputs = [inputs]
-    if not inputs:
-        raise ValueError("Inputs to `add_n` cannot be empty.", location=here())
-    total = as_tensor(inputs[0])
-    for term in inputs[1:]:
-        term = like(term, total.type.dtype)
-        if term.type.shape != total.type.shape:
-            raise misfit(f"add_n: the terms have shapes {total.shape} and {term.shape}")
-        total = add(total, term)
-    return total
 
 
 # -- order and rounding
@@ -467,8 +446,20 @@ def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
 
 
 def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Tensor:
-    """``real + i imag`` from float32 (complex64) or float64 (complex128) parts."""
-    return binary("complex", real, imag)
+    """``real + i imag`` from float32 (complex64) or float64 (complex128) parts.
+
+    Raises:
+        TypeError: the parts are of another dtype, or of two.
+    """
+    x, y = broadcast_pair(real, imag)
+    if x.type.dtype != y.type.dtype or x.type.dtype not in (F32, F64):
+        raise TypeError(
+            f"the parts of a complex number are both float32 or both float64, got {x.dtype.name} and {y.dtype.name}",
+            location=here(),
+            hint="convert them with tapec.cast",
+        )
+    result: Tensor = apply("complex", x, y)
+    return result
 
 
 def real(input: TensorLike, name: str | None = None) -> Tensor:

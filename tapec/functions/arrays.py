@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tapec import arguments
 from tapec.composite import composed
 from tapec.errors import TypeError
@@ -50,7 +52,7 @@ from tapec.functions.rearrangement import (
     reshape,
 )
 from tapec.ir.dims import Dim, DimLike
-from tapec.ir.types import BOOL, F32, F64, I32, I64, DType, Shape, TensorType, as_dtype
+from tapec.ir.types import BOOL, F32, F64, I32, I64, STRING, DType, Shape, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_array, as_tensor
 from tapec.tensor_shape import TensorShape
 
@@ -72,7 +74,7 @@ def convert_to_tensor(
         TypeError: ``dtype`` cannot hold the number (``1.5`` as int32).
     """
     if dtype is None and dtype_hint is not None:
-        return like(value, as_dtype(dtype_hint))
+        return like(value, as_dtype(dtype_hint), strict=False)
     return as_tensor(value, as_dtype(dtype) if dtype is not None else None)
 
 
@@ -107,7 +109,15 @@ def is_tensor(x: object) -> bool:
 
 
 def full(value: Any, dtype: DType, shape: Shape) -> Tensor:
-    """A tensor whose every element is ``value``, a Python number."""
+    """A tensor whose every element is ``value``, a Python number; of strings, the empty one for 0.
+
+    Raises:
+        InvalidArgumentError: another string.
+    """
+    if dtype == STRING:
+        if value != 0:
+            raise wrong_dtype(dtype, "numbers")
+        return as_tensor(np.full(shape, b"", object))
     result: Tensor = apply("constant", value=value, type=TensorType(dtype, shape))
     return result
 
@@ -236,7 +246,7 @@ def linspace(
     Differentiable by both.
 
     Raises:
-        InvalidArgumentError: ``num`` is not positive.
+        InvalidArgumentError: ``num`` is negative.
     """
     first = as_tensor(start)
     if not first.type.dtype.is_differentiable:
@@ -244,8 +254,8 @@ def linspace(
     last = like(stop, first.type.dtype)
     last = last if last.type.dtype == first.type.dtype else cast(last, first.type.dtype)
     count = static_integer(num, "the number of linspace")
-    if count < 1:
-        raise misfit(f"Requires num > 0: {count}")
+    if count < 0:
+        raise misfit(f"Requires num >= 0: {count}")
     common = common_shape(first.type.shape, last.type.shape)
     first, last = broadcast(first, common), broadcast(last, common)
     place = axis_of(axis, first.type.rank + 1)
@@ -277,6 +287,10 @@ def one_hot(
     Example: ``one_hot([0, 2], 3)`` is ``[[1, 0, 0], [0, 0, 1]]``.
     """
     positions = as_tensor(indices)
+    if positions.type.dtype.is_bool:
+        positions = cast(positions, I32)
+    if not positions.type.dtype.is_integer:
+        raise wrong_dtype(positions.type.dtype, "integers")
     rank = positions.type.rank + 1
     place = axis_of(-1 if axis is None else axis, rank)
     size = as_dim(depth)

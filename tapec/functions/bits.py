@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tapec.bitwise import left_shift, right_shift
-from tapec.functions.arithmetic import add_n, cast, imag, named_dtype, real
+from tapec.derivatives.attachment import attach
+from tapec.errors import LookupError
+from tapec.frames import here
+from tapec.functions.arithmetic import cast, imag, named_dtype, real
 from tapec.functions.arithmetic import complex as complex_of
 from tapec.functions.broadcasting import binary, misfit, wrong_dtype
 from tapec.functions.rearrangement import expand_dims, reshape, stack
+from tapec.functions.reductions import add_n
 from tapec.ir.types import U8, U16, U32, U64, DType
+from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 _WORDS = {8: U8, 16: U16, 32: U32, 64: U64}
@@ -24,15 +30,33 @@ def bitcast(input: TensorLike, type: Any, name: str | None = None) -> Tensor:
         type: the dtype of the result. If it is narrower, the result has one more axis, of the parts.
         name: not used.
 
-    No gradient flows through it.
+    No gradient flows to or from integers.
 
     Example: ``bitcast(1.0, tapec.int32)`` is ``0x3F800000``.
 
     Raises:
         InvalidArgumentError: a dtype is bool or a string, or the last axis has another size (ValueError,
             TypeError while a function is compiled).
+        LookupError: eager, at a gradient from floats to those of another dtype: there is none.
     """
     x, target = as_tensor(input), named_dtype(type)
+    result = _bitcast(x, target)
+    source = x.type.dtype
+    between_floats = source.is_differentiable and target.is_differentiable
+    if source == target or not between_floats or current_trace() is not None:
+        return result
+
+    def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
+        raise LookupError(
+            f"bitcast from {source.name} to {target.name} has no gradient",
+            location=here(),
+            hint="tapec.cast converts numbers; tapec.stop_gradient says that nothing shall flow",
+        )
+
+    return attach([result], [x], pull, "bitcast")[0]
+
+
+def _bitcast(x: Tensor, target: DType) -> Tensor:
     source = x.type.dtype
     for dtype in (source, target):
         if not (dtype.is_floating or dtype.is_integer or dtype.is_complex):

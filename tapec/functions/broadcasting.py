@@ -68,15 +68,30 @@ def has_dtype(value: TensorLike) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "read_value")
 
 
-def like(value: TensorLike, dtype: DType) -> Tensor:
-    """A tensor; numbers and arrays take ``dtype`` if it can hold them, else keep their own and will be refused."""
+def like(value: TensorLike, dtype: DType, *, strict: bool = True) -> Tensor:
+    """A tensor; numbers and arrays take ``dtype``, and arrays that it cannot hold will be refused with their own.
+
+    Args:
+        value: the tensor, number, array or list.
+        dtype: what it shall be if it has none.
+        strict: whether Python's numbers that ``dtype`` cannot hold are refused here; else they have their own, too.
+
+    Raises:
+        TypeError: ``2.5`` as an integer, say.
+    """
     if has_dtype(value):
         return as_tensor(value)
     if isinstance(value, np.ndarray | np.generic) and not _holds(dtype, value.dtype.kind):
         return as_tensor(value)
     try:
         return as_tensor(value, dtype)
-    except builtins.TypeError:
+    except TypeError as error:
+        if strict:
+            raise TypeError(
+                error.message,
+                location=here(),
+                hint="convert it, or the tensor that it meets, with tapec.cast",
+            ) from None
         return as_tensor(value)
 
 
@@ -84,19 +99,22 @@ def _holds(dtype: DType, kind: str) -> bool:
     return dtype.is_complex or (kind in "fV" and dtype.is_floating) or kind in "biu"
 
 
-def converted(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
-    """Two tensors; what is no tensor takes the dtype of the other, the second that of the first if neither is."""
+def converted(x: TensorLike, y: TensorLike, *, strict: bool = True) -> tuple[Tensor, Tensor]:
+    """Two tensors; what is no tensor takes the dtype of the other, the second that of the first if neither is.
+
+    ``strict`` is for the second; see `like`.
+    """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         return x, y
     if has_dtype(y) and not has_dtype(x):
         second = as_tensor(y)
         return like(x, second.type.dtype), second
     first = as_tensor(x)
-    return first, like(y, first.type.dtype)
+    return first, like(y, first.type.dtype, strict=strict)
 
 
-def broadcast_pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
-    """Two tensors of one shape by NumPy's rule.
+def broadcast_pair(x: TensorLike, y: TensorLike, *, strict: bool = True) -> tuple[Tensor, Tensor]:
+    """Two tensors of one shape by NumPy's rule; ``strict`` as in `converted`.
 
     Raises:
         InvalidArgumentError: ``Incompatible shapes`` (ValueError while a function is compiled).
@@ -109,7 +127,7 @@ def broadcast_pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
         full = _filled(x, y.type)
         if full is not None:
             return full, y
-    first, second = converted(x, y)
+    first, second = converted(x, y, strict=strict)
     a, b = first.type.shape, second.type.shape
     if a == b:
         return first, second
@@ -201,7 +219,8 @@ def _axes_kept(source: Shape, shape: Shape) -> tuple[Shape, tuple[int, ...]]:
 def binary(op: str, x: TensorLike, y: TensorLike) -> Tensor:
     """An elementwise operation of two operands after conversion and broadcasting."""
     if not (isinstance(x, Tensor) and isinstance(y, Tensor)) or x.type.shape != y.type.shape:
-        x, y = broadcast_pair(x, y)
+        # TensorFlow has its sum, alone, refuse what it cannot convert: another class of error.
+        x, y = broadcast_pair(x, y, strict=op != "add")
     result: Tensor = apply(op, x, y)
     return result
 

@@ -31,7 +31,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import counting
 from tapec.functions.broadcasting import like, misfit, refuse_in_trace, wrong_dtype
 from tapec.functions.indexing import gather
-from tapec.functions.known import as_dim, dim_tensor
+from tapec.functions.known import as_dim, dim_tensor, known_elements
 from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import expand_dims, reshape
 from tapec.functions.reductions import reduce_mean, reduce_sum
@@ -161,9 +161,16 @@ def histogram_fixed_width_bins(
         dtype: of the result.
 
     Example: ``histogram_fixed_width_bins([-1.0, 1.5, 15.0], [0.0, 5.0], 5)`` is ``[0, 1, 4]``.
+
+    Raises:
+        InvalidArgumentError: the bounds are known, and not in order.
     """
     x = as_tensor(values)
-    low, high = (like(value_range, x.type.dtype)[i] for i in range(2))
+    bounds = like(value_range, x.type.dtype)
+    low, high = bounds[0], bounds[1]
+    held = known_elements(bounds)
+    if held is not None and not (held[0] < held[1]).all():
+        raise misfit(f"value_range should satisfy value_range[0] < value_range[1], but got {held}")
     count = as_dim(nbins)
     share = divide(subtract(x, low), subtract(high, low))
     place = floor(multiply(share, float(count)))  # type: ignore[arg-type]
@@ -232,7 +239,7 @@ def _distinct(x: TensorLike, what: str) -> tuple[Tensor, Any, Any, Any]:
     if values.type.rank != 1:
         raise misfit(f"{what} expects a 1D vector, got shape {values.shape}")
     _, first, which, counts = np.unique(
-        values.array, return_index=True, return_inverse=True, return_counts=True
+        values.array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
     order = np.argsort(first)
     rank = np.empty_like(order)

@@ -104,16 +104,29 @@ def is_mask(key: Any) -> bool:
 def _without_ellipsis(keys: Sequence[Any], rank: int) -> list[Any]:
     """The keys with ``...`` written out as full slices."""
     used = builtins.sum(k is not None and k is not Ellipsis for k in keys)
+    for k in keys:
+        if isinstance(k, str | bytes | float | complex):
+            raise _no_index(k)
     if used > rank:
         raise misfit(f"Index out of range using input dim {rank}; input has only {rank} dims", None)
+    if builtins.sum(k is Ellipsis for k in keys) > 1:
+        raise misfit("Multiple ellipses in slice spec not allowed")
     found: list[Any] = []
     for k in keys:
         if k is Ellipsis:
             found += [builtins.slice(None)] * (rank - used)
-            used = rank  # a second one stands for nothing
         else:
             found.append(k)
     return found
+
+
+def _no_index(key: Any) -> TypeError:
+    return TypeError(
+        "Only integers, slices (`:`), ellipsis (`...`), tapec.newaxis (`None`) and scalar "
+        f"integer tensors are valid indices, got {key!r}",
+        location=here(),
+        hint="use tapec.gather for a list of indices",
+    )
 
 
 def _entry(x: Tensor, axis: int, index: Any) -> Tensor:
@@ -124,12 +137,7 @@ def _entry(x: Tensor, axis: int, index: Any) -> Tensor:
     try:
         number = index.__index__()
     except (AttributeError, builtins.TypeError):
-        raise TypeError(
-            "Only integers, slices (`:`), ellipsis (`...`), tapec.newaxis (`None`) and scalar "
-            f"integer tensors are valid indices, got {index!r}",
-            location=here(),
-            hint="use tapec.gather for a list of indices",
-        ) from None
+        raise _no_index(index) from None
     if not isinstance(extent, Dim) and not -extent <= number < extent:
         raise misfit(f"slice index {number} of dimension {axis} out of bounds.")
     row = part(x, axis, number if number >= 0 else extent + number, 1)
@@ -155,6 +163,8 @@ def _entry_at(x: Tensor, axis: int, index: Tensor) -> Tensor:
 def _sliced(x: Tensor, axis: int, key: builtins.slice) -> Tensor:
     start, stop = (bound_of(v, "a bound of a slice") for v in (key.start, key.stop))
     step = None if key.step is None else static_integer(key.step, "the step of a slice")
+    if step == 0:
+        raise misfit("the step of a slice must not be 0")
     if start is stop is None and step in (None, 1):
         return x
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
@@ -403,7 +413,7 @@ def boolean_mask(
     Raises:
         NotImplementedError: while a function is compiled, unless the mask is a literal: the result's shape depends on
             values.
-        InvalidArgumentError: the mask does not fit.
+        ValueError: the mask does not fit.
     """
     x, condition = as_tensor(tensor), as_tensor(mask, BOOL)
     held = known_elements(condition)
@@ -413,7 +423,10 @@ def boolean_mask(
     place = axis_of(0 if axis is None else axis, x.type.rank)
     shape, covered = x.type.shape, condition.type.shape
     if not covered or shape[place : place + len(covered)] != covered:
-        raise misfit(f"boolean_mask: a mask of shape {condition.shape} for axes of {x.shape}")
+        raise ValueError(
+            f"boolean_mask: a mask of shape {condition.shape} for axes of {x.shape}",
+            location=here(),
+        )
     rest = shape[place + len(covered) :]
     flat = reshape(x, (*shape[:place], prod(covered), *rest))
     rows = np.flatnonzero(held)
@@ -425,10 +438,15 @@ def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Te
     """Tuples of indices, along the first axis, from row-major positions in a tensor of a shape.
 
     Example: ``unravel_index([7, 3], [3, 4])`` is ``[[1, 0], [3, 3]]``.
+
+    Raises:
+        InvalidArgumentError: a position is outside.
     """
-    rest = as_tensor(indices)
+    rest, shape = as_tensor(indices), as_shape(dims)
+    refuse_outside(rest, prod(shape))
+    require_inside(rest, prod(shape))
     found: list[Tensor] = []
-    for n in reversed(as_shape(dims)):
+    for n in reversed(shape):
         size = dim_tensor(n, rest.type.dtype)
         found.append(floormod(rest, size))
         rest = floordiv(rest, size)

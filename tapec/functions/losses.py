@@ -11,6 +11,7 @@ from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
+    cast,
     divide,
     equal,
     less,
@@ -119,13 +120,14 @@ def softmax_cross_entropy_with_logits(
     """``-sum(labels * log_softmax(logits))`` along an axis.
 
     Args:
-        labels: probabilities in the shape of the logits; gradients flow to them too.
+        labels: probabilities in the shape of the logits, converted to their dtype; gradients flow to them too.
         logits: floats ``[..., classes]``.
         axis: of the classes.
 
     A class of probability 0 adds nothing, even if its logit is ``-inf``.
     """
-    p, x = converted(labels, logits)
+    x = as_float(like(logits, as_tensor(labels).type.dtype, strict=False))
+    p = cast(like(labels, x.type.dtype), x.type.dtype)
     return composed(_losses, x, p, axis=axis)  # type: ignore[no-any-return]
 
 

@@ -10,6 +10,7 @@ from tapec.autograph.conversion import converted
 from tapec.derivatives.subprogram import map_rows
 from tapec.errors import ValueError
 from tapec.frames import here
+from tapec.functions.broadcasting import broadcast
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, as_tensor
 
@@ -32,7 +33,7 @@ def vectorized_map(
     Args:
         fn: takes a structure like ``elems``, without the leading axes, and returns a structure of Tensors, None where
             there is none.
-        elems: a structure of tensors that have the same leading axis.
+        elems: a structure of tensors that have the same leading axis; one of size 1 is repeated.
         fallback_to_while_loop: without effect: every operation can be mapped.
         warn: without effect.
 
@@ -46,7 +47,10 @@ def vectorized_map(
     arguments.function(fn, "fn")
     leaves, spec = flatten(elems)
     rows = [as_tensor(leaf) for leaf in leaves]
-    if not rows or any(not r.type.rank or r.type.shape[0] != rows[0].type.shape[0] for r in rows):
+    sizes = {r.type.shape[0] for r in rows if r.type.rank}
+    if len(sizes) > 1:
+        sizes.discard(1)
+    if len(sizes) != 1 or not all(r.type.rank for r in rows):
         shapes = ", ".join(str(r.shape) for r in rows)
         raise ValueError(
             f"vectorized_map takes tensors with one leading axis in common, got shapes {shapes or 'of none'}",
@@ -57,4 +61,6 @@ def vectorized_map(
         result, structure = flatten(converted(fn)(unflatten(spec, list(inputs))))
         return unflatten(structure, [None if v is None else as_tensor(v) for v in result])
 
-    return map_rows("vectorized_map", one, rows, rows[0].type.shape[0])
+    (size,) = sizes
+    rows = [broadcast(r, (size, *r.type.shape[1:])) for r in rows]
+    return map_rows("vectorized_map", one, rows, size)

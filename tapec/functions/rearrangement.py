@@ -17,7 +17,7 @@ import numpy as np
 
 from tapec import arguments
 from tapec.composite import composed
-from tapec.errors import TypeError, ValueError
+from tapec.errors import TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj
 from tapec.functions.broadcasting import (
@@ -197,6 +197,8 @@ def stack(values: Any, axis: Any = 0, name: str | None = None) -> Tensor:
 
     Example: ``stack([[1, 2], [3, 4]], axis=1)`` is ``[[1, 3], [2, 4]]``.
     """
+    if isinstance(values, list | tuple) and not any(map(has_dtype, values)):
+        values = _of_one_dtype(values)
     parts = _tensors(values, "stack")
     for i, part in enumerate(parts):
         if not may_equal(part.type.shape, parts[0].type.shape):
@@ -207,6 +209,17 @@ def stack(values: Any, axis: Any = 0, name: str | None = None) -> Tensor:
             )
     place = axis_of(axis, parts[0].type.rank + 1)
     return composed(_stacked, *parts, place=place)  # type: ignore[no-any-return]
+
+
+def _of_one_dtype(values: Sequence[Any]) -> list[TensorLike]:
+    """Numbers and lists as tensors of the dtype that all of them have together, if they are alike otherwise."""
+    if not values:
+        return [as_tensor([])]
+    try:
+        dtype = as_tensor(values).type.dtype
+    except TapecError:
+        return list(values)
+    return [as_tensor(value, dtype) for value in values]
 
 
 def _stacked(*parts: Tensor, place: int) -> Tensor:
@@ -249,7 +262,7 @@ def split(
 ) -> list[Tensor]:
     """Cut along an axis: into so many equal parts, or into parts of these sizes (one may be -1).
 
-    ``num`` is the number of sizes, which is known anyway.
+    ``num`` is the number of sizes, which is known anyway: another one is refused.
 
     Example: ``split(range(5), [2, -1])`` is ``[[0, 1], [2, 3, 4]]``.
     """
@@ -259,6 +272,8 @@ def split(
     sizes: list[DimLike]
     if isinstance(num_or_size_splits, list | tuple | np.ndarray):
         sizes = list(as_shape(num_or_size_splits))
+        if not arguments.is_one_of(num, (None, len(sizes))):
+            raise misfit(f"split: {len(sizes)} sizes, but num = {num}")
         rest = extent - sum(n for n in sizes if n != -1)
         sizes = [rest if n == -1 else n for n in sizes]
     else:

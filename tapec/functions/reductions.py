@@ -18,7 +18,7 @@ from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
-    add_n,
+    add,
     cast,
     conj,
     divide,
@@ -356,6 +356,25 @@ def _running(op: str, x: TensorLike, axis: Any, exclusive: bool, reverse: bool) 
     }
     result: Tensor = apply(op, tensor, axis=place, **flags)
     return result
+
+
+def add_n(inputs: Sequence[TensorLike], name: str | None = None) -> Tensor:
+    """The sum of tensors of one shape and dtype: those in a list, or along the first axis of one tensor.
+
+    Raises:
+        ValueError: the sequence is empty or holds None.
+    """
+    if not isinstance(inputs, list | tuple):
+        inputs = list(as_tensor(inputs))
+    if not inputs:
+        raise ValueError("Inputs to `add_n` cannot be empty.", location=here())
+    total = as_tensor(inputs[0])
+    for term in inputs[1:]:
+        term = like(term, total.type.dtype)
+        if term.type.shape != total.type.shape:
+            raise misfit(f"add_n: the terms have shapes {total.shape} and {term.shape}")
+        total = add(total, term)
+    return total
 
 
 def accumulate_n(

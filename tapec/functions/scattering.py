@@ -384,7 +384,14 @@ def searchsorted(
         values: ``[..., m]``.
         side: ``left`` counts entries below a value, ``right`` also equal ones.
         out_type: of the result ``[..., m]``.
+
+    Raises:
+        InvalidArgumentError: scalars, or leading axes that differ.
     """
     row, wanted = converted(sorted_sequence, values)
+    if not (row.type.rank and may_equal(row.type.shape[:-1], wanted.type.shape[:-1])):
+        raise misfit(
+            f"searchsorted takes rows with leading axes in common, got {row.shape} and {wanted.shape}"
+        )
     compare = less if arguments.text(side, "side") == "left" else less_equal
     return reduce_sum(cast(compare(expand_dims(row, -2), expand_dims(wanted, -1)), out_type), -1)

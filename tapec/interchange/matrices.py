@@ -198,7 +198,7 @@ def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
     if not n:
         return NotImplemented
     copies = [rearrangement.pad(multiply(x, y[i]), [[i, n - 1 - i]]) for i in range(n)]
-    whole = arithmetic.add_n(copies)
+    whole = reductions.add_n(copies)
     if mode == "full":
         return whole
     size = m if mode == "same" else m - n + 1
