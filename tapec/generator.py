@@ -16,7 +16,7 @@ from tapec.functions import distributions, rejection
 from tapec.functions.arithmetic import add, cast
 from tapec.ir.types import F32, I32, I64, U64, TensorType
 from tapec.recording import current_trace, tracing
-from tapec.tensor import EagerTensor, Tensor, TensorLike, apply, as_tensor
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 from tapec.variable import Variable
 
 _MASK = 2**64 - 1
@@ -131,7 +131,7 @@ class Generator:
         with self._lock:
             key = self.state.read_value()
             if trace is None:  # no tape needs to hear of this
-                self.state.assign(EagerTensor(key.array + _ONE_DRAW, key.type))
+                self.state.adopt(key.array + _ONE_DRAW)
             else:
                 self.state.assign(add(key, as_tensor([0, 1], U64)))
         return key

@@ -176,14 +176,16 @@ def poisson(
 
 
 def shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The entries of the first axis in random order."""
+    """The entries of the first axis in random order; a scalar itself."""
     x = as_tensor(value)
-    bits = apply("random_bits", _STREAMS.next_key(seed), type=TensorType(U64, x.type.shape[:1]))
-    return composed(_ordered, x, bits)  # type: ignore[no-any-return]
+    if not x.type.rank:
+        return x
+    return composed(_shuffled, x, _STREAMS.next_key(seed))  # type: ignore[no-any-return]
 
 
-def _ordered(x: Tensor, ranks: Tensor) -> Tensor:
-    """The entries of the first axis in the order of numbers; their places are in range, so nothing checks them."""
+def _shuffled(x: Tensor, key: Tensor) -> Tensor:
+    """The entries of the first axis in the order of random numbers; places are in range, so nothing checks them."""
+    ranks = apply("random_bits", key, type=TensorType(U64, x.type.shape[:1]))
     found: Tensor = apply("lookup", x, argsort(ranks), axis=0)
     return found
 

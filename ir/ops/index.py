@@ -31,12 +31,18 @@ class Gather(Op):
         return gathered(self.name, x, indices, axis, batch_dims)
 
     def evaluate(self, *arrays: Any, axis: int, batch_dims: int = 0) -> Any:
-        """NumPy's fancy indexing, which an index outside of the axis stops.
+        """`numpy.take`, which an index outside of the axis stops; NumPy's fancy indexing where there is a batch.
 
         Raises:
             CheckError: an index is not in ``[0, size)``.
         """
         x, indices = arrays
+        if batch_dims == 0 and indices.dtype == np.int32 and x.shape[axis] < 2**31:
+            try:
+                # As unsigned, a negative index is outside, so nobody has to look for one.
+                return np.asarray(x.take(indices.view(np.uint32), axis=axis))
+            except IndexError:
+                pass  # said below
         refuse_outside(self.name, indices, x.shape[axis])
         return x[numpy_index(x.ndim, x.shape, indices, axis, batch_dims)]
 

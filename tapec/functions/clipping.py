@@ -33,7 +33,7 @@ def clip_by_norm(
 
     Args:
         t: floats.
-        clip_norm: the greatest norm, a positive scalar.
+        clip_norm: the greatest norm, a scalar; a negative one counts as 0.
         axes: which axes make a vector; all by default.
 
     Formula: ``t * clip_norm / max(norm, clip_norm)``. A vector of zeros has a gradient.
@@ -49,7 +49,10 @@ def clip_by_norm(
     if isinstance(t, IndexedSlices):
         return t.map(lambda v: clip_by_norm(v, clip_norm, axes))  # type: ignore[no-any-return]
     values = as_float(t)
-    limit = like(clip_norm, values.type.dtype)
+    if isinstance(clip_norm, int | float):
+        limit = like(max(clip_norm, 0), values.type.dtype)
+    else:
+        limit = maximum(like(clip_norm, values.type.dtype), 0)
     squares = reduce_sum(square(values), axes, keepdims=True)
     positive = greater(squares, 0)
     length = where(positive, sqrt(where(positive, squares, 1)), squares)

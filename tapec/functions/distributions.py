@@ -23,7 +23,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.broadcasting import as_float, like, misfit, shape_text
 from tapec.functions.elementary import erfc, log
-from tapec.functions.known import as_shape, static_value
+from tapec.functions.known import as_shape, known_elements, static_value
 from tapec.functions.rearrangement import expand_dims
 from tapec.functions.reductions import argmax
 from tapec.functions.special import erfinv, ndtri
@@ -86,6 +86,9 @@ def _integers(
     if maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype.name}", location=here())
     low, high = like(minval, dtype), like(maxval, dtype)
+    first, last = known_elements(low), known_elements(high)
+    if first is not None and last is not None and (first >= last).any():
+        raise misfit(f"Need minval < maxval, got {first} >= {last}")
     bits = apply("random_bits", key, type=TensorType(U64, shape))
     return composed(_between, bits, low, high, dtype=dtype)  # type: ignore[no-any-return]
 

@@ -11,6 +11,7 @@ from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     divide,
+    divide_no_nan,
     greater_equal,
     less_equal,
     multiply,
@@ -89,15 +90,15 @@ def weighted_moments(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over axes, with weights that broadcast to ``x``."""
+    """Mean and variance over axes, with weights that broadcast to ``x``; both are 0 where all weights are."""
     values = as_float(x)
     weights = like(frequency_weights, values.type.dtype)
     shape = common_shape(values.type.shape, weights.type.shape)
     values, weights = broadcast(values, shape), broadcast(weights, shape)
     whole = reduce_sum(weights, axes, keepdims=True)
-    mean = divide(reduce_sum(multiply(values, weights), axes, keepdims=True), whole)
+    mean = divide_no_nan(reduce_sum(multiply(values, weights), axes, keepdims=True), whole)
     spread = multiply(square(subtract(values, mean)), weights)
-    variance = divide(reduce_sum(spread, axes, keepdims=True), whole)
+    variance = divide_no_nan(reduce_sum(spread, axes, keepdims=True), whole)
     if arguments.flag(keepdims, "keepdims"):
         return mean, variance
     kept = reduce_sum(values, axes).type.shape
