@@ -1,8 +1,9 @@
 """How Keras comes to run on tapec.
 
-From 3.16 on, Keras takes backends from elsewhere: the package ``keras_NAME``, if NAME is in a list of its
-configuration. Ours is `keras_tapec`; the name is added to the list. Before that, backends are folders of Keras' own:
-`tapec.keras.engine` takes the place of the folder ``numpy`` while Keras is imported, and is called tapec afterwards.
+From 3.16 on, Keras takes backends from elsewhere: the package ``keras_NAME.src``, if NAME is in a list of its
+configuration. The name is added to the list, and what is imported under the name of that package is
+`tapec.keras.engine`. Before that, backends are folders of Keras' own: the engine takes the place of the folder
+``numpy`` while Keras is imported, and is called tapec afterwards.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from tapec.frames import here
 
 NAME = "tapec"
 _CONFIG = "keras.src.backend.config"
+#: Where Keras looks for a backend from elsewhere.
+_PACKAGE = f"keras_{NAME}"
 #: The built-in backend whose place is taken in Keras without such a list.
 _BUILT_IN = "numpy"
 #: The list of those from elsewhere, where there is one.
 _LIST = "PLUGGABLE_BACKENDS"
 _FOLDER = f"keras.src.backend.{_BUILT_IN}"
+_ENGINE = "tapec.keras.engine"
 #: Modules of the engine that lie elsewhere in it than in that folder.
 _OPS = ("core", "image", "linalg", "math", "nn", "numpy")
 
@@ -67,7 +71,7 @@ def _import_keras() -> None:
             hint="pip install 'tapec[keras]'",
         )
     _is_loading.append(True)
-    finders = [_Patched(), _Alias(_FOLDER, _home_in_engine)]
+    finders = [_Patched(), _Alias(_FOLDER, _home_in_engine), _Alias(_PACKAGE, _home_of_package)]
     sys.meta_path[:0] = finders
     try:
         with with_keras_backend(NAME if _takes_others() else _BUILT_IN):
@@ -115,9 +119,17 @@ def _follow_the_name() -> None:
 
 
 def _home_in_engine(rest: str) -> str:
+    """Where in the engine is what was the built-in folder's."""
     first = rest.partition(".")[0]
-    place = f"ops.{rest}" if first in _OPS else rest
-    return f"tapec.keras.engine.{place}".rstrip(".")
+    return f"{_ENGINE}.ops.{rest}" if first in _OPS else f"{_ENGINE}.{rest or 'builtin'}"
+
+
+def _home_of_package(rest: str) -> str:
+    """Where in the engine is what Keras looks for in a package of our name."""
+    if not rest:
+        return "tapec.keras"
+    place = rest.removeprefix("src").removeprefix(".")
+    return f"{_ENGINE}.{place or 'plugin'}"
 
 
 class _Patched(MetaPathFinder):

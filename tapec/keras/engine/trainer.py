@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from keras.src import backend, tree
 from keras.src import callbacks as callbacks_module
 from keras.src import optimizers as optimizers_module
+from keras.src import tree
 from keras.src.backend import config
 from keras.src.trainers import trainer as base_trainer
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
@@ -18,6 +18,7 @@ from keras.src.utils.python_utils import pythonify_logs
 
 import tapec
 from tapec.keras.engine.batches import Batches
+from tapec.keras.engine.conversion import convert_to_numpy, convert_to_tensor
 from tapec.keras.engine.ops.core import shape as sizes_of
 from tapec.keras.engine.steps import CompiledSteps, plainly
 from tapec.tensor import Tensor
@@ -25,7 +26,11 @@ from tapec.tensor import Tensor
 Steps = Callable[[list[Any]], Any]
 
 
-class Trainer(base_trainer.Trainer):
+#: Called so in Keras before 3.16, and since then.
+_Base: Any = getattr(base_trainer, "BaseTrainer", None) or base_trainer.Trainer
+
+
+class Trainer(_Base):
     """What Keras mixes into its models: steps, made of tapes, and the loops around them."""
 
     #: What `fit` validates by, kept from epoch to epoch.
@@ -288,7 +293,7 @@ class Trainer(base_trainer.Trainer):
         for begin, end, data in batches:
             heard.on_predict_batch_begin(begin)
             outputs = predict(data)  # type: ignore[misc]
-            found.append(tree.map_structure(backend.convert_to_numpy, outputs))
+            found.append(tree.map_structure(convert_to_numpy, outputs))
             heard.on_predict_batch_end(end, {"outputs": outputs})
             if self.stop_predicting:
                 break
@@ -337,7 +342,7 @@ class Trainer(base_trainer.Trainer):
         """What the model gives for a batch, as arrays. See Keras."""
         self.make_predict_function()
         outputs = self.predict_function([(_as_tensors(x),)])  # type: ignore[misc]
-        return tree.map_structure(backend.convert_to_numpy, outputs)
+        return tree.map_structure(convert_to_numpy, outputs)
 
     # -- the rest
 
@@ -393,7 +398,7 @@ def _capped(epochs: int) -> int:
 
 
 def _as_tensors(data: Any) -> Any:
-    return tree.map_structure(lambda x: None if x is None else backend.convert_to_tensor(x), data)
+    return tree.map_structure(lambda x: None if x is None else convert_to_tensor(x), data)
 
 
 def _joined(one: Tensor, other: Tensor) -> Tensor:

@@ -122,8 +122,13 @@ def conv(
         ValueError: the channels do not fit, or nothing is left.
     """
     x, w = promoted(inputs, kernel)
-    check_conv_input_channels(x, w, backend.standardize_data_format(data_format))
     count = x.type.rank - 2
+    channels = x.shape[_layout(x.type.rank, data_format).index("C")]
+    if channels is not None and channels % w.shape[-2]:
+        raise ValueError(
+            "The number of input channels must be evenly divisible by kernel's in_channels. Received input channels "
+            f"{channels} and kernel in_channels {w.shape[-2]}."
+        )
     found = tapec.nn.convolution(
         x,
         w,
