@@ -61,22 +61,51 @@ def _find_nothing(key: str, **options: Any) -> None:
     """What Numba makes is not kept."""
 
 
+def _compile_for_cuda(module: Module, **options: Any) -> Executable:
+    from tapec.runtime.cuda.program import compile_program  # as above
+
+    return compile_program(module)
+
+
+def _simulate_cuda(module: Module, **options: Any) -> Executable:
+    from tapec.runtime.cuda.program import simulated  # as above
+
+    return simulated(module)
+
+
+def _text_for_cuda(module: Module, form: str) -> str:
+    from tapec.runtime.cuda.program import cuda_text  # as above
+
+    return cuda_text(module, form)
+
+
+def _no_vectors() -> VectorUnit:
+    return VectorUnit(0, False)
+
+
 class Target(NamedTuple):
     """Where a module can run: how to compile for it, how to find again what was compiled, what vectors it has.
 
-    ``text`` is what it makes of a module, as ``llvm`` or ``asm``, or as ``numba``.
+    ``text`` is what it makes of a module, as ``llvm`` or ``asm``, as ``numba``, as ``cuda`` or ``ptx``. ``pipeline``
+    are the passes that programs for it go through; ``compact``: their loops do one thing at a time.
     """
 
     compile: Callable[..., Executable]
     find: Callable[..., Executable | None]
     vectors: Callable[[], VectorUnit]
     text: Callable[[Module, str], str]
+    pipeline: str = "default"
+    compact: bool = False
 
 
 #: By the name that a user gives.
 TARGETS: Mapping[str, Target] = {
     "cpu": Target(_compile_for_cpu, _find_for_cpu, vector_unit, _text_for_cpu),
-    "numba": Target(_compile_by_numba, _find_nothing, lambda: VectorUnit(0, False), _python_text),
+    "numba": Target(_compile_by_numba, _find_nothing, _no_vectors, _python_text),
+    "cuda": Target(_compile_for_cuda, _find_nothing, _no_vectors, _text_for_cuda, "device", True),
+    "cuda-simulator": Target(
+        _simulate_cuda, _find_nothing, _no_vectors, _text_for_cuda, "device", True
+    ),
 }
 
 

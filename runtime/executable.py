@@ -118,6 +118,7 @@ class Executable:
         arena_bytes: scratch memory of one call, kept between calls.
         kernels: how many loop nests the program runs.
         native: whether it is machine code; else NumPy evaluates it, operation by operation.
+        resident: whether it keeps what it updates on a device; see `tapec.runtime.residence`.
         checks: how many checks the program makes. If there are any, the last of `outputs` tells of them: 0, or the
             number of the first one that failed; then nothing was updated.
         call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
@@ -138,9 +139,11 @@ class Executable:
         native: bool = True,
         call_boxed: Callable[..., Any] | None = None,
         times: Array | None = None,
+        resident: bool = False,
     ) -> None:
         """``call_raw`` is a program with this signature, ``native`` or a function of Python's."""
         self.native = native
+        self.resident = resident
         self.times = times
         self.call_raw = call_raw
         self.call_boxed = call_boxed

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.runtime.interrupts import inside_native
+from tapec.runtime.residence import at_home
 
 if TYPE_CHECKING:
     from tapec.tensor import Array
@@ -218,7 +219,11 @@ def _holding(claims: Sequence[Claim], action: Callable[[], T]) -> T:
 
 
 def whole_array(variable: Variable) -> Array:
-    """The array of a Variable on which there are claims, as a whole step left it."""
+    """The array of a Variable on which there are claims, as a whole step left it; from a device, if that has it."""
+    return at_home(_whole_array(variable))
+
+
+def _whole_array(variable: Variable) -> Array:
     # The reference comes first: who begins to write after it sees that the array is shared.
     array = variable._array
     for claim in variable.claims:

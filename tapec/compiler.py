@@ -73,29 +73,30 @@ os.register_at_fork(
 )
 
 
-#: The compilers of `tapec.compile`: each with the target of `tapec.runtime` that it is.
-ENGINES = {"llvm": "cpu", "numba": "numba"}
+#: The compilers of `tapec.compile`, by target and engine: what the runtime calls each. The first is the usual one.
+ENGINES = {
+    "cpu": {"llvm": "cpu", "numba": "numba"},
+    "cuda": {"device": "cuda", "simulator": "cuda-simulator"},
+}
 
 
 def compile_module(
-    module: Module, pipeline: str = "default", *, boxed: int | None = None, engine: str = "llvm"
+    module: Module, pipeline: str = "default", *, boxed: int | None = None, target: str = "cpu"
 ) -> Executable:
-    """Compile a tensor-level module for this machine by one of `PIPELINES`; the module is left as it is.
+    """Compile a tensor-level module by one of `PIPELINES`; the module is left as it is.
 
     Args:
         module: the program as traced.
-        pipeline: the passes.
+        pipeline: the passes, of programs for this machine.
         boxed: how many Tensors it will be called with; what follows them may be Variables, too. See
             `tapec.runtime.boxes`.
-        engine: one of `ENGINES`. Only what ``llvm`` makes is kept on disk.
+        target: one of `tapec.runtime.TARGETS`. Only what is made for ``cpu`` is kept on disk.
 
     Raises:
-        TargetError: an operation has no native code here.
+        TargetError: an operation has no code for the target.
     """
-    if engine != "llvm":
-        target = ENGINES[engine]
-        unit = TARGETS[target].vectors()
-        loops = lowered(module, observers=_observers(), pipeline=pipeline, unit=unit)
+    if target != "cpu":
+        loops = lowered_for(module, target)
         with _compiling:
             return compile_loops(loops, target=target)
     kept, threads = cache(), config.threads()
@@ -142,14 +143,30 @@ def timed_module(module: Module) -> tuple[Module, Executable]:
         return planned, compile_loops(loops, threads=config.threads(), apart=True)
 
 
+#: Texts of what is compiled, with the targets that have them.
+TEXTS = {"llvm": "cpu", "asm": "cpu", "c": "cpu", "numba": "numba", "cuda": "cuda", "ptx": "cuda"}
+
+
 def native_text(module: Module, form: str) -> str:
-    """What a tensor-level module becomes on this machine: as ``llvm``, ``asm`` or ``numba``; ``c`` on others."""
+    """What a tensor-level module becomes: as one of `TEXTS`."""
     if form == "c":
         from tapec.runtime.aot.single import c_text  # rarely asked for
 
         return c_text(lowered(module, pipeline="ahead", unit=VectorUnit(0, False)))
-    target = TARGETS[ENGINES.get(form, "cpu")]
-    return target.text(lowered(module, unit=target.vectors()), form)
+    target = TEXTS[form]
+    return TARGETS[target].text(lowered_for(module, target), form)
+
+
+def lowered_for(module: Module, target: str) -> Module:
+    """A copy of the module at loop level, as a target of `tapec.runtime.TARGETS` takes it."""
+    of = TARGETS[target]
+    return lowered(
+        module,
+        observers=_observers(),
+        pipeline=of.pipeline,
+        unit=of.vectors(),
+        compact=of.compact,
+    )
 
 
 def cache() -> Cache | None:

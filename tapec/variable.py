@@ -23,6 +23,7 @@ from tapec.indexed_slices import IndexedSlices
 from tapec.initial_values import value_at_call
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
+from tapec.runtime.residence import at_home
 from tapec.scopes import current_name_scope, name_scope
 from tapec.tensor import (
     Array,
@@ -354,7 +355,7 @@ class Variable(VariableUpdates, Operators):
             shared = sys.getrefcount(array) > _OWN_REFERENCES + 1
             if not shared and owns_place(array) and array.flags.carray:
                 return array
-            copy = aligned_copy(array)
+            copy = aligned_copy(at_home(array))
             if self._array is array:  # no signal handler came in between
                 self._array = copy
                 return copy
@@ -363,7 +364,7 @@ class Variable(VariableUpdates, Operators):
         """Let ``put`` write into the array, by the rules of `tapec.claims`."""
         if self._in_place is None:
             self._in_place = Access([self], [self])
-        self._in_place.run(lambda: [self.own_array()], put)
+        self._in_place.run(lambda: [at_home(self.own_array())], put)
 
     def adopt(self, array: Array) -> None:
         """Take an array over as the new value; nobody else holds it."""

@@ -53,7 +53,7 @@ HEAVY = {
         "runtime/cuda/intrinsics.py",
         "runtime/cuda/assembly.py",
     ],  # compiles users' kernels, a search, and the kernels of an engine and of devices
-    "cuda": ["runtime/cuda/assembly.py"],  # comes with numba-cuda
+    "cuda": ["runtime/cuda/assembly.py", "runtime/cuda/driver.py"],  # comes with numba-cuda
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "networkx": [

@@ -16,6 +16,8 @@ from tapec.ir.errors import TargetError
 from tapec.runtime.cuda.text import Text
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+_LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_COMMENT = re.compile(r"\s+# .+:\d+")
 _numbers = count()
 _pretending = RLock()
 #: What a user installs for this target.
@@ -39,6 +41,24 @@ class Assembly:
         linker = Linker(ObjectCode.from_ptx(self.ptx.encode()), options=options)
         code = linker.link("cubin").code
         return bytes(code), linker.get_info_log()
+
+    def annotated(self, text: Text) -> str:
+        """The PTX, with the user's lines as comments where the compiler tells of lines of the text."""
+        lines = text.source().splitlines()
+        shown: str | None = None
+        found = []
+        for line in self.ptx.splitlines():
+            place = _LINE.match(line)
+            if place is None:
+                if not line.startswith("\t.file"):
+                    found.append(line)
+                continue
+            number = min(int(place[1]), len(lines))
+            said = next((t for t in reversed(lines[:number]) if _COMMENT.match(t)), None)
+            if said is not None and said.strip() != shown:
+                shown = said.strip()
+                found.append(f"\t// {shown[2:]}")
+        return "\n".join(found)
 
 
 class Compiler:

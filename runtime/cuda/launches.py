@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tapec.ir.core import Block, Operation, Value
-from tapec.ir.dims import Dim, DimLike, substitute
+from tapec.ir.dims import Dim, DimLike, substitute, symbol, typical
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.scalar import Scalar
@@ -231,3 +231,21 @@ def recorded(text: Text, sizes: Mapping[str, int] | None = None) -> list[Launch]
     except DependsOnNumbers:
         return None
     return recorder.launches
+
+
+def listing(text: Text) -> str:
+    """What a call launches, as lines of comment: kernels, blocks and threads, shared bytes; and the arena."""
+    arena = text.module.entry.attrs.get("arena", 0)
+    sizes = {
+        s.name: typical(symbol(s.name, s.low, s.high)) for s in text.module.entry.dims.values()
+    }
+    found = recorded(text, sizes)
+    if found is None:
+        return "# what is launched depends on numbers that kernels compute"
+    head = f"# {len(found)} launches, an arena of {arena} bytes"
+    lines = [
+        f"# {one.kernel.name:12} {one.blocks:5} blocks of {one.threads:4} threads"
+        + (f", {one.kernel.shared} bytes shared" if one.kernel.shared else "")
+        for one in found
+    ]
+    return "\n".join([head, *lines])

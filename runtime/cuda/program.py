@@ -9,11 +9,24 @@ import numpy as np
 
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, substitute
-from tapec.runtime.cuda.launches import Host
+from tapec.runtime.cuda.device_program import DeviceProgram
+from tapec.runtime.cuda.driver import Driver, device
+from tapec.runtime.cuda.launches import Host, listing
 from tapec.runtime.cuda.simulator import MOST_BLOCKS, Cells, Simulator, cells_of
 from tapec.runtime.cuda.text import Text, write_text
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.python_text.program import Arrays
+
+
+def compile_program(module: Module, driver: Driver | None = None) -> Executable:
+    """A module on a device: the first one, or what stands for one.
+
+    Raises:
+        TargetError: it has what the target cannot do; there is no device, no driver, or an old one.
+    """
+    text = write_text(module)
+    call = DeviceProgram(text, driver or device())
+    return Executable(Signature.of(module), call, resident=True)
 
 
 def simulated(module: Module, *, blocks: int = MOST_BLOCKS) -> Executable:
@@ -28,6 +41,16 @@ def simulated(module: Module, *, blocks: int = MOST_BLOCKS) -> Executable:
     """
     call = _Simulated(write_text(module), blocks)
     return Executable(Signature.of(module), call, native=False)
+
+
+def cuda_text(module: Module, form: str) -> str:
+    """Launches and kernels as Python text (``cuda``), or the kernels as ``ptx``."""
+    text = write_text(module)
+    if form == "cuda":
+        return f"{listing(text)}\n\n{text.source()}"
+    from tapec.runtime.cuda.assembly import Compiler  # needs numba-cuda
+
+    return "\n".join(one.annotated(text) for one in Compiler(text).all().values())
 
 
 class _Simulated:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    Literal,
     ParamSpec,
     TypedDict,
     TypeVar,
@@ -32,13 +30,20 @@ from tapec.compiled.concrete import BoundFunction, ConcreteFunction
 from tapec.compiled.dimensions import Dimensions, Dynamic, Family, family_key, forget
 from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
 from tapec.compiled.keys import flat_key
+from tapec.compiled.options import (
+    EngineName,
+    TargetName,
+    compiler_of,
+    hold_to_budgets,
+    hold_to_functions,
+)
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
 from tapec.compiled.retraces import Cause, Change, Retrace, announce
 from tapec.compiled.shelves import Shelf, Shelves
 from tapec.compiled.variants import Found, Variants
-from tapec.compiler import ENGINES, lowered
-from tapec.errors import RuntimeError, TapecError, TypeError, ValueError
+from tapec.compiler import lowered
+from tapec.errors import RuntimeError, TapecError, ValueError
 from tapec.frames import here
 from tapec.garbage import collecting_rarely
 from tapec.ir.core import Module
@@ -57,7 +62,6 @@ if TYPE_CHECKING:
     from tapec.compiled.profile import Profile
     from tapec.inspection.traced import TracedModule
 
-Engine = Literal["llvm", "numba"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -79,7 +83,8 @@ class Options(TypedDict, total=False):
     dims: Mapping[str, Any] | None
     dynamic: Dynamic
     jit: bool
-    engine: Engine
+    target: TargetName
+    engine: EngineName | None
     memory_budget: float | None
 
 
@@ -106,16 +111,16 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     dynamic: Dynamic = "auto",
     jit: bool = True,
-    engine: Engine = "llvm",
+    target: TargetName = "cpu",
+    engine: EngineName | None = None,
     memory_budget: float | None = None,
 ) -> Any:
     """Compile a function of tensors; use it as a decorator on a whole train step.
 
     Variables that the function reads are taken by reference and updated in place; Tensors and NumPy arrays from
     outside are inputs; other Python values are constants of the program. Called with other dtypes, ranks or Python
-    values, it is compiled again for them; with another size, once more for all sizes.
-
-    Branches and loops over tensors become part of the program; those over Python's values run while it is traced.
+    values, it is compiled again for them; with another size, once more for all sizes. Branches and loops over tensors
+    become part of the program; those over Python's values run while it is traced.
 
     Sizes that change from call to call are best declared, by ``dims`` or by None in ``input_signature``: then nothing
     is compiled twice. Inside of the function they are None in ``x.shape``; ``tapec.shape(x)`` has them as a tensor,
@@ -126,7 +131,7 @@ def compile(
         input_signature: a `tapec.TensorSpec` for each positional argument, in lists and dicts as the arguments are.
             Arguments are converted to tensors that fit, or refused. None in a shape is any size.
         autograph: whether Python's control flow over tensors is converted, in it and in what it calls.
-        jit_compile: without effect, as are the arguments that are not named here: all becomes native code.
+        jit_compile: without effect, as what is not named here: all becomes native code.
         reduce_retracing: TensorFlow's name for ``dynamic="auto"``, which it is even if ``dynamic`` is False.
         name: of the program, for dumps; the function's own if None.
         dims: shapes by the name of the parameter: ``{"x": ("N", 784), "y": ("N",)}``. A name is one size in all
@@ -137,7 +142,8 @@ def compile(
             from the first call on. ``False``: each shape has a program of its own.
         jit: whether programs become native code. If not, they go through the same passes and NumPy evaluates them,
             operation by operation: where no native code can be made, or to see whether it is to blame.
-        engine: ``"numba"``: Numba compiles the same loops as Python text, to check the usual way by another; slower.
+        target: ``"cuda"``: a GPU runs it, and keeps Variables; see ``docs/cuda.md``.
+        engine: ``"numba"``, or for cuda ``"simulator"``: the same by another way, to check the usual one; slower.
         memory_budget: of scratch, in bytes or as a part of what a call takes without: see ``docs/memory.md``.
 
     Raises:
@@ -157,7 +163,7 @@ def _made(function: Any, options: dict[str, Any]) -> Any:
         return function
     if isinstance(function, staticmethod | classmethod):
         return type(function)(_made(function.__func__, options))
-    _hold_to_functions(function)
+    hold_to_functions(function)
     relaxed = options["reduce_retracing"] or options["experimental_relax_shapes"]
     sizes = Dimensions(
         function,
@@ -165,36 +171,10 @@ def _made(function: Any, options: dict[str, Any]) -> Any:
         dims=options["dims"],
         dynamic=options["dynamic"] or ("auto" if relaxed else False),
     )
-    if options["engine"] not in ENGINES:
-        raise ValueError(
-            f"there is no engine {options['engine']!r}", location=here(), hint=", ".join(ENGINES)
-        )
-    _hold_to_budgets(options["memory_budget"])
-    kept = {name: options[name] for name in ("jit", "autograph", "engine", "memory_budget")}
-    return CompiledFunction(function, options["name"], sizes, **kept)
-
-
-def _hold_to_functions(function: Any) -> None:
-    """Refuse what is no function, or one whose body does not run when it is called."""
-    if not callable(function):
-        raise TypeError(f"compile takes a function, got {type(function).__name__}", location=here())
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        raise TypeError(
-            f"{function.__name__} is a generator or coroutine, whose body runs after its call returned",
-            location=here(),
-            hint="compile a function that returns its results, and call it from there",
-        )
-
-
-def _hold_to_budgets(budget: Any) -> None:
-    """Refuse what is neither bytes nor a part."""
-    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
-    if budget is not None and not (
-        is_number and (0 <= budget if type(budget) is int else 0 < budget <= 1)
-    ):
-        raise ValueError(
-            f"memory_budget is bytes, or a part such as 0.5, got {budget!r}", location=here()
-        )
+    hold_to_budgets(options["memory_budget"])
+    kept = {name: options[name] for name in ("jit", "autograph", "memory_budget")}
+    target = compiler_of(options["target"], options["engine"])
+    return CompiledFunction(function, options["name"], sizes, target=target, **kept)
 
 
 class CompiledFunction(Generic[P, R]):
@@ -208,7 +188,7 @@ class CompiledFunction(Generic[P, R]):
         *,
         jit: bool = True,
         autograph: bool = True,
-        engine: Engine = "llvm",
+        target: str = "cpu",
         memory_budget: float | None = None,
     ) -> None:
         """Nothing is traced before the first call."""
@@ -219,8 +199,8 @@ class CompiledFunction(Generic[P, R]):
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         #: Whether programs become native code; else NumPy evaluates them.
         self.jit = jit
-        #: Which compiler makes it.
-        self.engine = engine
+        #: Which of the runtime's targets they are for.
+        self.target = target
         #: Bytes of scratch memory that a call may take, or a part of what it takes without.
         self.memory_budget = memory_budget
         self._dimensions = dimensions or Dimensions(function)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.compiled.buffers import ProgramMemory, memory_of
 from tapec.compiled.cost import Cost, cost_of
-from tapec.compiler import Executable, compile_module, lowered, native_text
+from tapec.compiler import TEXTS, Executable, compile_module, lowered, native_text
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Levels of `Lowered.text`, with the pass after which each is there.
 LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
 #: Its other levels: texts that are no stage of a program any more.
-NATIVE = ("llvm", "asm", "c", "numba")
+NATIVE = tuple(TEXTS)
 
 
 class Lowered:
@@ -51,7 +51,8 @@ class Lowered:
         Args:
             level: ``tensor`` as traced, ``kernels`` grouped and placed in memory, ``loop`` what is compiled, ``llvm``
                 and ``asm`` what becomes of that here, ``c`` what `tapec.aot.build` makes for compilers of C, ``numba``
-                the Python text of ``engine="numba"``.
+                the Python text of ``engine="numba"``, ``cuda`` that of ``target="cuda"`` with its launches, ``ptx``
+                what numba.cuda makes of it.
             after: a pass of the default pipeline, after whose last run to look.
             locs: with the user's line beside each operation.
             full_constants: with all elements of constants, so that the text can be read back.
@@ -59,7 +60,7 @@ class Lowered:
         Raises:
             ValueError: there is no such level.
             PassError: there is no such pass.
-            TargetError: there is no such code for the program (``llvm``, ``asm``, ``c``, ``numba``).
+            TargetError: there is no such code for the program (``llvm``, ``asm``, ``c``, …).
         """
         if level in NATIVE and after is None:
             return native_text(self.module, level)

@@ -33,6 +33,7 @@ from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, heard, inspectors, next_id, tracing
+from tapec.runtime.residence import AWAY, at_home
 from tapec.structure import flatten, sized, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
 from tapec.tracing import Trace, TracedTensor
@@ -130,7 +131,7 @@ class Program:
         if not owner.jit:
             return evaluated_module(self.module)
         boxed = len(self.module.entry.args) - len(self.captures)
-        return compile_module(self.module, boxed=boxed, engine=owner.engine)
+        return compile_module(self.module, boxed=boxed, target=owner.target)
 
     def at(self, sizes: Mapping[str, int]) -> Program:
         """This program for given sizes: the same code, with the types of its results."""
@@ -234,6 +235,8 @@ class Program:
     def _natively(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
         """The results, without Python between the Tensors and the kernels; NotImplemented where that cannot be."""
         assert self._boxed is not None
+        if AWAY:
+            return NotImplemented  # some Variables are on a device
         if self._access is not None and not self._access.is_free():
             return NotImplemented
         # From here to the end of the program this thread keeps the interpreter, so the step is atomic.
@@ -311,7 +314,7 @@ class Program:
         for place, number in zip(self._number_places, self.first_numbers(), strict=True):
             captures[place] = number
         arrays = [x.array for x in inputs] + [_captured_array(c, False) for c in captures]
-        return [np.array(array) for array in arrays]
+        return [np.array(at_home(array)) for array in arrays]
 
     def _call(
         self, inputs: Sequence[Tensor], captures: Sequence[Any], native: Callable[..., R]
@@ -326,6 +329,8 @@ class Program:
             arrays = [x.array for x in inputs]
             if captures:
                 arrays += map(_captured_array, captures, self._updates)
+            if AWAY and not self.executable.resident:
+                arrays = list(map(at_home, arrays))
             return arrays
 
         try:
@@ -356,7 +361,7 @@ class Program:
         def take() -> list[Array]:
             held = [_captured_array(captured, False) for captured in captures]
             return [
-                aligned_copy(a) if isinstance(c, Variable) else a
+                aligned_copy(at_home(a)) if isinstance(c, Variable) else a
                 for c, a in zip(captures, held, strict=True)
             ]
 
@@ -400,7 +405,7 @@ class Program:
         arrays = [x.array for x in inputs]
         first = len(arrays)
         if captures:
-            arrays += [_captured_array(captured, False) for captured in captures]
+            arrays += [at_home(_captured_array(captured, False)) for captured in captures]
         outputs, states = inspected(arrays)
         for argument, array in states.items():
             captures[argument - first].adopt(array)
