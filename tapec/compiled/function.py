@@ -123,15 +123,14 @@ def compile(
     become part of the program; those over Python's values run while it is traced.
 
     Sizes that change from call to call are best declared, by ``dims`` or by None in ``input_signature``: then nothing
-    is compiled twice. Inside of the function they are None in ``x.shape``; ``tapec.shape(x)`` has them as a tensor,
-    which may be used wherever tapec takes a size.
+    is compiled twice. Inside they are None in ``x.shape``; ``tapec.shape(x)`` is a tensor, and serves as a size.
 
     Args:
         func: the function.
         input_signature: a `tapec.TensorSpec` for each positional argument, in lists and dicts as the arguments are.
             Arguments are converted to tensors that fit, or refused. None in a shape is any size.
         autograph: whether Python's control flow over tensors is converted, in it and in what it calls.
-        jit_compile: without effect, as what is not named here: all becomes native code.
+        jit_compile: without effect, as what is not named here.
         reduce_retracing: TensorFlow's name for ``dynamic="auto"``, which it is even if ``dynamic`` is False.
         name: of the program, for dumps; the function's own if None.
         dims: shapes by the name of the parameter: ``{"x": ("N", 784), "y": ("N",)}``. A name is one size in all
