@@ -27,6 +27,7 @@ BARE = replace(
     vectors=VectorUnit(0, False),
     floats=frozenset(),
     rounds=False,
+    half=False,
 )
 
 

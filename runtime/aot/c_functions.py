@@ -7,13 +7,20 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tapec.ir.errors import TargetError
+from tapec.ir.types import BF16, F16, DType
 from tapec.runtime.aot.c_instructions import Translator, c_type, constant, function_name
 from tapec.runtime.aot.missing import complete
 from tapec.runtime.aot.targets import EdgeTarget
+from tapec.runtime.cpu import conversion, spelling
+from tapec.runtime.cpu.expansion import EXACT
+from tapec.runtime.cpu.function import FunctionWriter
 from tapec.runtime.cpu.vectormath import MathLibrary
 
 #: A processor of which nothing is known.
-PLAIN = EdgeTarget("c", "", bits=64, floats=frozenset(), fma=False, rounds=False)
+PLAIN = EdgeTarget("c", "", bits=64, floats=frozenset(), fma=False, rounds=False, half=False)
+
+#: Floats that C has not.
+_SMALL = {dtype.code: dtype for dtype in (F16, BF16)}
 
 #: The longest expression that becomes part of another.
 _INLINED = 60
@@ -219,10 +226,18 @@ def _blocks(text: str) -> list[_Block]:
 def _sources(name: str) -> dict[str, str]:
     """A function and what it calls, as LLVM's text, by LLVM's names; tables as C's."""
     *_, own, kind = name.split(".")
+    if kind in _SMALL and not name.startswith("tapec.lacking."):
+        return _converting(name, own, _SMALL[kind])
     library, spelled = MathLibrary(), {"f32": "float", "f64": "double"}.get(kind, kind)
     if name.startswith("tapec.lacking."):
-        # Written where it is called: a call is enough of a text.
-        text = complete(f"call {spelled} @llvm.{own}.{kind}({spelled} 0)", PLAIN)
+        # Written where it is needed: what needs it is enough of a text.
+        needs = {
+            "widen": "%y = fpext half %x to float",
+            "narrow": "%y = fptrunc float %x to half",
+            "exact_fma": f"%y = call {spelled} @llvm.fma.{kind}({spelled} 0){EXACT}",
+        }
+        call = f"call {spelled} @llvm.{own}.{kind}({spelled} 0)"
+        text = complete(needs.get(own, call), PLAIN)
     else:
         library.need(own, spelled, 0)
         text = complete(library.text(), PLAIN)
@@ -239,6 +254,19 @@ def _sources(name: str) -> dict[str, str]:
         assert head is not None
         found[head[2]] = part
     return found
+
+
+def _converting(name: str, own: str, dtype: DType) -> dict[str, str]:
+    """How floats of 16 bits become others, and others them: as objects do it."""
+    f = FunctionWriter()
+    if own == "from":
+        made, given, wanted = conversion.widen(f, "%x0", dtype, 0), "i16", "float"
+    else:
+        given, wanted = {"to": "float", "double_to": "double"}[own], "i16"
+        made = conversion.convert(f, "%x0", spelling.float_of(given), dtype, 0)
+    f.line(f"ret {wanted} {made}")
+    text = complete(f.text(f"define internal {wanted} @{name}({given} %x0) #0"), PLAIN)
+    return {_HEAD.match(part)[2]: part for part in _FUNCTION.findall(text)}  # type: ignore[index]
 
 
 def _literal(number: str, kind: str) -> str:

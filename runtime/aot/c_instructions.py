@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tapec.ir.errors import TargetError
+from tapec.runtime.aot.c_wide import TYPE, WideIntegers
 
 _FLOATS = ("float", "double")
 _SYMBOLS = {
@@ -43,6 +44,8 @@ def c_type(kind: str) -> str:
         return kind
     if kind == "i1":
         return "int"
+    if kind == "i128":
+        return TYPE
     if kind in ("i8", "i16", "i32", "i64"):
         return f"int{kind[1:]}_t"
     raise TargetError(f"C99 has no type for LLVM's {kind}")
@@ -95,6 +98,7 @@ class Translator:
         """``call`` hears of each function that is called, by LLVM's name, with the type of its result."""
         self.call = call
         self.helpers: dict[str, str] = {}
+        self.wide = WideIntegers(self.helpers)
 
     def expression(self, text: str, names: Mapping[str, str]) -> tuple[str, str]:
         """The C expression of an instruction, and the type of its value.
@@ -109,7 +113,9 @@ class Translator:
 
         def value(operand: str, kind: str) -> str:
             operand = operand.strip()
-            return constant(operand, kind) if _NUMBER.fullmatch(operand) else names[operand]
+            if not _NUMBER.fullmatch(operand):
+                return names[operand]
+            return self.wide.constant(int(operand)) if kind == "i128" else constant(operand, kind)
 
         if found := _BINARY.fullmatch(text):
             word, _, kind, a, b = found.groups()
@@ -134,6 +140,8 @@ class Translator:
 
     def _binary(self, word: str, kind: str, a: str, b: str) -> str:
         symbol = _SYMBOLS[word]
+        if kind == "i128" and (wide := self.wide.binary(word, a, b)) is not None:
+            return wide
         if kind in _FLOATS or kind == "i1":
             return f"({a} {symbol} {b})"
         signed, bits = c_type(kind), kind[1:]
@@ -162,6 +170,8 @@ class Translator:
         return f"(({wide}){a} {_COMPARED[code[1:]]} ({wide}){b})"
 
     def _convert(self, word: str, kind: str, a: str, wanted: str) -> str:
+        if "i128" in (kind, wanted) and (wide := self.wide.convert(word, kind, a, wanted)):
+            return wide
         if word == "bitcast":
             return a if kind == wanted else self.bits(kind, a, wanted)
         if word in ("uitofp", "zext") and kind != "i1":

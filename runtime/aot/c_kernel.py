@@ -23,7 +23,7 @@ from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type
 from tapec.runtime.aot import declarations
 from tapec.runtime.aot.c_functions import stripped, without_unused
-from tapec.runtime.aot.c_instructions import Translator, c_type, constant
+from tapec.runtime.aot.c_instructions import Translator, c_type, constant, function_name
 from tapec.runtime.cpu import spelling
 from tapec.runtime.symbols import symbols_of
 
@@ -154,7 +154,11 @@ class CKernel:
             self.names[op.result] = str(int(value))
         else:
             number = np.asarray(value).item() if isinstance(value, np.ndarray) else value
-            text = spelling.literal(number, kind.dtype)
+            if spelling.is_small_float(kind.dtype):
+                rounded = np.asarray(number).astype(kind.dtype.numpy)
+                text = spelling.float_bits(float(rounded))
+            else:
+                text = spelling.literal(number, kind.dtype)
             self.names[op.result] = constant(text, _element(kind.dtype, op))
 
     def elementwise(self, op: Operation) -> None:
@@ -189,10 +193,21 @@ class CKernel:
                 location=op.location,
                 hint="cast to float32, or build an object",
             ) from None
-        unsigned = dtype.is_unsigned and record.result == "same"
-        self.define(
-            op.result, f"({register(op.result.type)}){expression}" if unsigned else expression
-        )
+        if record.result == "same" and dtype.is_unsigned:
+            expression = f"({register(op.result.type)}){expression}"
+        elif record.result == "same" and spelling.is_small_float(dtype):
+            expression = self.rounded(expression, dtype)
+        self.define(op.result, expression)
+
+    def rounded(self, expression: str, dtype: DType) -> str:
+        """A ``float`` as the nearest number of a dtype of 16 bits, which is kept as ``float``."""
+        return self.convert("from", self.convert("to", expression, dtype), dtype)
+
+    def convert(self, how: str, expression: str, dtype: DType) -> str:
+        """A float of 16 bits from what is in memory, or the other way."""
+        name = f"tapec.{how}.{dtype.code}"
+        self.translator.call(name, "float" if how == "from" else "i16")
+        return f"tapec_{function_name(name)}({stripped(expression)})"
 
     def cast(self, op: Operation) -> None:
         """A conversion between dtypes."""
@@ -202,15 +217,19 @@ class CKernel:
         if target.is_bool:
             self.define(op.result, f"({given} != 0)")
         elif source_type.is_floating and not target.is_floating:
-            _element(source_type, op)
-            kind, word = _element(target, op), "fptoui" if target.is_unsigned else "fptosi"
-            of = spelling.element(source_type)
+            of, kind = _element(source_type, op), _element(target, op)
+            word = "fptoui" if target.is_unsigned else "fptosi"
             text = f"call {kind} @llvm.{word}.sat.{kind}.{spelling.suffix(of, 0)}({of} %0)"
             expression, _ = self.translator.expression(text, {"%0": given})
             self.define(
                 op.result,
                 f"({register(op.result.type)}){expression}" if target.is_unsigned else expression,
             )
+        elif spelling.is_small_float(target):
+            how = "double_to" if source_type.code == "f64" else "to"
+            single = given if source_type.is_floating else f"(float){given}"
+            bits = self.convert(how, single, target)
+            self.define(op.result, self.convert("from", bits, target))
         else:
             _element(source_type, op), _element(target, op)
             self.define(op.result, f"({register(op.result.type)}){given}")
@@ -218,11 +237,18 @@ class CKernel:
     def bitcast(self, op: Operation) -> None:
         """The same bits as another dtype."""
         (value,) = op.operands
-        old, new = (_element(v.type.dtype, op) for v in (value, op.result))
-        given = self.names[value]
-        expression = (
-            given if old == new else self.translator.bits(old, f"({c_type(old)}){given}", new)
+        given, wanted = value.type.dtype, op.result.type.dtype
+        expression = self.names[value]
+        if spelling.is_small_float(given):
+            expression = self.convert("to", expression, given)
+        old, new = (
+            "i16" if spelling.is_small_float(dtype) else _element(dtype, op)
+            for dtype in (given, wanted)
         )
+        if old != new:
+            expression = self.translator.bits(old, f"({c_type(old)}){expression}", new)
+        if spelling.is_small_float(wanted):
+            expression = self.convert("from", expression, wanted)
         self.define(op.result, f"({register(op.result.type)}){expression}")
 
     # ---- indices
@@ -263,14 +289,21 @@ class CKernel:
         buffer, *indices = op.operands
         if op.attrs.get("lanes"):
             raise TargetError(underline(op, "no C is written for vectors"), location=op.location)
-        _element(buffer.type.dtype, op)
+        dtype = buffer.type.dtype
+        _element(dtype, op)
+        place = self.place(buffer, indices)
+        if spelling.is_small_float(dtype):
+            place = self.convert("from", place, dtype)
         # A store between here and its reader may change it, so it is always a variable.
-        self.define(op.result, self.place(buffer, indices), pure=self._uses[op.result] == 0)
+        self.define(op.result, place, pure=self._uses[op.result] == 0)
 
     def store(self, op: Operation) -> None:
         """Write an element."""
         value, buffer, *indices = op.operands
-        self.line(f"{self.place(buffer, indices)} = {stripped(self.names[value])};")
+        text, dtype = stripped(self.names[value]), buffer.type.dtype
+        if spelling.is_small_float(dtype):
+            text = f"(uint16_t){self.convert('to', text, dtype)}"
+        self.line(f"{self.place(buffer, indices)} = {text};")
 
     def alloc(self, op: Operation) -> None:
         """An array on the stack."""
@@ -369,10 +402,12 @@ def c_identifier(name: str) -> str:
 
 
 def register(type: Type) -> str:
-    """The C type of a value: truth values are ints, indices are as wide as addresses."""
+    """The C type of a value: truth values are ints, floats of 16 bits wider, indices as wide as addresses."""
     dtype = type.dtype
     if dtype == INDEX:
         return _INDEX
+    if spelling.is_small_float(dtype):
+        return "float"
     return "int" if dtype.is_bool else declarations.c_type(dtype)
 
 
@@ -382,7 +417,9 @@ def _element(dtype: DType, op: Operation) -> str:
     Raises:
         TargetError: C99 has no such numbers.
     """
-    if spelling.is_small_float(dtype) or dtype.is_complex:
+    if spelling.is_small_float(dtype):
+        return "float"
+    if dtype.is_complex:
         raise TargetError(
             underline(op, f"C99 has no {dtype}"),
             location=op.location,

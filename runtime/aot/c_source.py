@@ -19,7 +19,7 @@ from tapec.runtime.aot.c_kernel import CKernel, c_identifier
 from tapec.runtime.aot.declarations import size_macro
 from tapec.runtime.aot.entry_point import is_by_value
 from tapec.runtime.aot.interface import EntryPoint, Model
-from tapec.runtime.aot.text import merged, refuse_host
+from tapec.runtime.aot.text import merged, refuse
 from tapec.runtime.cpu import spelling
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
@@ -30,7 +30,7 @@ class CSource:
     def __init__(self, model: Model, *, checked: bool, embed: bool) -> None:
         """For a model whose programs have no vectors."""
         for entry in model.entries:
-            refuse_host(entry, PLAIN)
+            refuse(entry, PLAIN)
         self.model = model
         self.checked = checked
         self.embed = embed

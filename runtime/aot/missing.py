@@ -2,7 +2,8 @@
 
 The text of a program names them as LLVM's functions (``@llvm.floor.v4f32``) or instructions (``sitofp i64``). Here
 those that the target lacks become functions of ours. Without a fused multiply-add, products are rounded before they
-are added. Roots are good to one unit in the last place, and so are large integers as floats.
+are added, save where a formula rests on their being exact. Roots are good to one unit in the last place, and so are
+large integers as floats.
 """
 
 from __future__ import annotations
@@ -12,14 +13,35 @@ from collections.abc import Callable, Mapping
 
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.expansion import Expansion, Reg
+from tapec.runtime.cpu.expansion import EXACT, Expansion, Reg
 
 _INTRINSIC = re.compile(
     r"@llvm\.(fma|floor|ceil|roundeven|sqrt|minimum|maximum)\.(?:v(\d+))?(f32|f64)\("
 )
-_FROM_INTEGER = re.compile(r"\b([su]itofp) i64 (\S+) to (float|double)\b")
-_TO_INTEGER = re.compile(r"@llvm\.fpto([su])i\.sat\.i64\.(f32|f64)\(")
+#: A product and a sum that have to be exact where the result is a float.
+_EXACT = re.compile(rf"@llvm\.fma\.(?:v(\d+))?(f32|f64)\((.*)\){EXACT}$", re.MULTILINE)
+_FROM_INTEGER = re.compile(
+    r"\b([su])itofp (?:i64|<(\d+) x i64>) ([^<]\S*|splat \(.*?\)) to (?:<\d+ x )?(float|double)>?"
+)
+_CUT = re.compile(
+    r"\bfpto([su])i (?:(?:float|double)|<(\d+) x (?:float|double)>) (\S+) to (?:<\d+ x )?i64>?"
+)
+_WIDE_PRODUCT = re.compile(r"\bmul (?:i128|<(\d+) x i128>) (\S+), (\S+)$", re.MULTILINE)
+_TO_INTEGER = re.compile(r"@llvm\.fpto([su])i\.sat\.(?:v(\d+))?i64\.(?:v\d+)?(f32|f64)\(")
+#: A float of 16 bits on its way to a register, to ``float`` and back; else its bits are what is moved.
+_HALF = re.compile(
+    r"= (bitcast|fpext|fptrunc) ((?:<(\d+) x )?(?:i16|half|float)>?) (.+?) to ((?:<\d+ x )?(?:i16|half|float)>?)$",
+    re.MULTILINE,
+)
 _DIVISION = re.compile(r"\b([su])(div|rem) i64 (\S+), (\S+)$", re.MULTILINE)
+#: How many arguments those functions take that do not take one.
+_COUNTS = {
+    "_minimum": 2,
+    "_maximum": 2,
+    "_wide_product": 2,
+    "_fma_in_double": 3,
+    "_fma_in_parts": 3,
+}
 _KINDS = {"f32": "float", "f64": "double"}
 
 
@@ -37,12 +59,18 @@ class _Completion:
 
     def run(self, text: str) -> str:
         """The whole text, with them at its end."""
+        text = _EXACT.sub(self._exact, text)
         text = _INTRINSIC.sub(self._intrinsic, text)
+        if not self.target.half:
+            text = _HALF.sub(self._half, text)
         if self.target.bits < 64 and not self.target.name.startswith("wasm"):
             text = _DIVISION.sub(self._division, text)
             if self.target.floats:
                 text = _FROM_INTEGER.sub(self._from_integer, text)
                 text = _TO_INTEGER.sub(self._to_integer, text)
+                text = _CUT.sub(self._cut, text)
+        if self.target.name.startswith("wasm"):
+            text = _WIDE_PRODUCT.sub(self._wide_product, text)
         # What is added is complete: it uses nothing that could be missing.
         return "\n".join([text, *self.functions.values()])
 
@@ -59,21 +87,83 @@ class _Completion:
             self.functions[own] = _function(own, _WRITTEN[name], kind, kind, lanes)
         return f"{own}("
 
-    def _from_integer(self, found: re.Match[str]) -> str:
-        word, value, kind = found.groups()
-        own = f"@tapec.lacking.{word}.{kind}"
-        write = _from_signed if word == "sitofp" else _from_unsigned
+    def _exact(self, found: re.Match[str]) -> str:
+        lanes, code = int(found[1] or 0), found[2]
+        if self.target.fma and code in self.target.floats:
+            return found[0]
+        kind, wider = _KINDS[code], code == "f32" and "f64" in self.target.floats
+        own = f"@tapec.lacking.exact_fma.{spelling.suffix(kind, lanes)}"
         if own not in self.functions:
-            self.functions[own] = _function(own, lambda f, x: write(f, x, kind), "i64", kind, 0)
-        return f"call {kind} {own}(i64 {value})"
+            write = _fma_in_double if wider else _fma_in_parts
+            self.functions[own] = _function(own, write, kind, kind, lanes)
+        return f"{own}({found[3]})"
+
+    def _half(self, found: re.Match[str]) -> str:
+        """Registers of type ``half`` become their bits, so that no library has to convert them."""
+        word, given, lanes, value, wanted = (
+            found[1],
+            found[2],
+            int(found[3] or 0),
+            found[4],
+            found[5],
+        )
+        if "half" not in given + wanted:
+            return found[0]
+        bits = given.replace("half", "i16")
+        if word == "bitcast":
+            return f"= or {bits} {value}, zeroinitializer" if lanes else f"= or {bits} {value}, 0"
+        wide = word == "fpext"
+        own = f"@tapec.lacking.{'widen' if wide else 'narrow'}.{spelling.suffix('f16', lanes)}"
+        if own not in self.functions:
+            kinds = ("i16", "float") if wide else ("float", "i16")
+            self.functions[own] = _function(own, _widen if wide else _narrow, *kinds, lanes)
+        return f"= call {wanted.replace('half', 'i16')} {own}({bits} {value})"
+
+    def _from_integer(self, found: re.Match[str]) -> str:
+        sign, lanes, value, kind = found[1], int(found[2] or 0), found[3], found[4]
+        own = f"@tapec.lacking.{sign}itofp.{spelling.suffix(kind, lanes)}"
+        write = _from_signed if sign == "s" else _from_unsigned
+        if own not in self.functions:
+            self._lanes(own, lambda f, x: write(f, x, kind), "i64", kind, lanes)
+        many, long = spelling.wide(kind, lanes), spelling.wide("i64", lanes)
+        return f"call {many} {own}({long} {value})"
 
     def _to_integer(self, found: re.Match[str]) -> str:
-        sign, kind = found[1], _KINDS[found[2]]
-        own = f"@tapec.lacking.fpto{sign}i.{kind}"
+        return f"{self._cutting(found[1], _KINDS[found[3]], int(found[2] or 0))}("
+
+    def _cut(self, found: re.Match[str]) -> str:
+        sign, lanes, value = found[1], int(found[2] or 0), found[3]
+        kind = "double" if "double" in found[0] else "float"
+        many, long = spelling.wide(kind, lanes), spelling.wide("i64", lanes)
+        return f"call {long} {self._cutting(sign, kind, lanes)}({many} {value})"
+
+    def _cutting(self, sign: str, kind: str, lanes: int) -> str:
+        """The function that makes integers of floats."""
+        own = f"@tapec.lacking.fpto{sign}i.{spelling.suffix(kind, lanes)}"
         write = _to_signed if sign == "s" else _to_unsigned
         if own not in self.functions:
-            self.functions[own] = _function(own, write, kind, "i64", 0)
-        return f"{own}("
+            self._lanes(own, write, kind, "i64", lanes)
+        return own
+
+    def _lanes(
+        self, own: str, write: Callable[..., Reg], kind: str, result: str, lanes: int
+    ) -> None:
+        """A function of ours, lane by lane: no processor here has vectors of integers so wide."""
+        single = f"{own}.lane" if lanes else own
+        self.functions.setdefault(single, _function(single, write, kind, result, 0))
+        if lanes:
+            count = _COUNTS.get(write.__name__, 1)
+            self.functions[own] = _each_lane(own, single, kind, result, lanes, count)
+
+    def _wide_product(self, found: re.Match[str]) -> str:
+        lanes, a, b = int(found[1] or 0), found[2], found[3]
+        own, many = (
+            f"@tapec.lacking.mul.{spelling.suffix('i128', lanes)}",
+            spelling.wide("i128", lanes),
+        )
+        if own not in self.functions:
+            self._lanes(own, _wide_product, "i128", "i128", lanes)
+        return f"call {many} {own}({many} {a}, {many} {b})"
 
     def _division(self, found: re.Match[str]) -> str:
         sign, word, a, b = found.groups()
@@ -83,14 +173,32 @@ class _Completion:
 
 def _function(name: str, write: Callable[..., Reg], kind: str, result: str, lanes: int) -> str:
     """A function of ours as text."""
-    f = Expansion(kind, lanes)
-    count = 2 if write in (_minimum, _maximum) else 1
+    f = Expansion("float" if kind == "i16" else kind, lanes)
+    count = _COUNTS.get(write.__name__, 1)
     given = [Reg(f, f"%x{i}", kind) for i in range(count)]
     end = write(f, *given)
     listed = ", ".join(f"{f.type(kind)} {x.name}" for x in given)
     lines = "\n".join(f.lines)
     wide = f.type(result)
-    return f"define internal {wide} {name}({listed}) #0 {{\nentry:\n{lines}\n  ret {wide} {end.name}\n}}"
+    # LLVM would find out that it is one, and make it of its own.
+    hidden = "nounwind noinline optnone" if write is _wide_product else "#0"
+    return f"define internal {wide} {name}({listed}) {hidden} {{\nentry:\n{lines}\n  ret {wide} {end.name}\n}}"
+
+
+def _each_lane(own: str, single: str, kind: str, result: str, lanes: int, count: int) -> str:
+    """A function of vectors that calls one of numbers."""
+    given, made = spelling.wide(kind, lanes), spelling.wide(result, lanes)
+    lines = []
+    for i in range(lanes):
+        for k in range(count):
+            lines.append(f"  %a{i}.{k} = extractelement {given} %x{k}, i32 {i}")
+        listed = ", ".join(f"{kind} %a{i}.{k}" for k in range(count))
+        lines.append(f"  %b{i} = call {result} {single}({listed})")
+        before = f"%c{i - 1}" if i else "poison"
+        lines.append(f"  %c{i} = insertelement {made} {before}, {result} %b{i}, i32 {i}")
+    body = "\n".join(lines)
+    listed = ", ".join(f"{given} %x{k}" for k in range(count))
+    return f"define internal {made} {own}({listed}) #0 {{\nentry:\n{body}\n  ret {made} %c{i}\n}}"
 
 
 # ---- rounding to whole numbers: floats of 2^23 (2^52) and more are whole, below that adding it rounds to even
@@ -146,6 +254,32 @@ def _maximum(f: Expansion, x: Reg, y: Reg) -> Reg:
     return f.select(x.is_nan() | y.is_nan(), x + y, ordered)
 
 
+def _fma_in_double(f: Expansion, x: Reg, y: Reg, z: Reg) -> Reg:
+    """``x * y + z`` of floats: a product of two has room in a double."""
+    x, y, z = (f.convert("fpext", v, "double") for v in (x, y, z))
+    return f.convert("fptrunc", x * y + z, "float")
+
+
+def _fma_in_parts(f: Expansion, x: Reg, y: Reg, z: Reg) -> Reg:
+    """``x * y + z``, exact where the sum is a float: what the product loses is put together from halves (Dekker).
+
+    Products of halves are exact, since each has half of the bits, the sign counting as one.
+    """
+    p = x * y
+    (x_high, x_low), (y_high, y_low) = _halves(f, x), _halves(f, y)
+    lost = ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
+    total, more = f.two_sum(p, z)
+    return total + (more + lost)
+
+
+def _halves(f: Expansion, x: Reg) -> tuple[Reg, Reg]:
+    """A number rounded to half of its bits, and the rest."""
+    dropped = int(f.choose(12, 27))
+    bits = (f.as_int(x) + (1 << (dropped - 1))) & -(1 << dropped)
+    high = f.as_real(bits)
+    return high, x - high
+
+
 _WRITTEN: Mapping[str, Callable[..., Reg]] = {
     "floor": _floor,
     "ceil": _ceil,
@@ -154,6 +288,32 @@ _WRITTEN: Mapping[str, Callable[..., Reg]] = {
     "minimum": _minimum,
     "maximum": _maximum,
 }
+
+
+# ---- floats of 16 bits
+
+
+def _widen(f: Expansion, x: Reg) -> Reg:
+    """The same number as ``float``: what its bits say there, times the distance of the exponents."""
+    bits = f.convert("zext", x, "i32")
+    shifted = (bits & 0x7FFF) << 13
+    size = f.as_real(shifted) * 2.0**112
+    size = f.select(shifted >= 0x7C00 << 13, f.as_real(shifted | 0x7F800000), size)
+    return f.as_real(f.as_int(size) | ((bits & 0x8000) << 16))
+
+
+def _narrow(f: Expansion, x: Reg) -> Reg:
+    """Rounded to nearest even. Adding 1/2 aligns what is below the normal range with the last bit that stays."""
+    bits = f.as_int(x)
+    size = bits & 0x7FFFFFFF
+    odd = f.shift_right(size, 13) & 1
+    normal = f.shift_right(size - 0x38000000 + odd + 0xFFF, 13)
+    small = f.as_int(f.as_real(size) + 0.5) - 0x3F000000
+    number = f.select(size < 0x38800000, small, normal)
+    number = f.select(size >= 0x477FF000, f.constant(0x7C00, "i32"), number)
+    quiet = (f.shift_right(size, 13) & 0x3FF) | 0x7E00
+    number = f.select(size > 0x7F800000, quiet, number)
+    return f.convert("trunc", number | f.shift_right(bits & -0x80000000, 16), "i16")
 
 
 # ---- integers of 64 bits, in halves
@@ -177,10 +337,10 @@ def _to_unsigned(f: Expansion, x: Reg) -> Reg:
     """Cut toward 0, saturated; NaN and what is negative give 0."""
     positive = f.select(x > 0.0, x, 0.0)
     scaled = positive * 2.0**-32
-    m = spelling.suffix(x.kind, 0)
-    high = f.emit(f"call i32 @llvm.fptoui.sat.i32.{m}({x.kind} {scaled.name})", "i32")
+    name = f"@llvm.fptoui.sat.i32.{spelling.suffix(x.kind, 0)}"
+    high = f.emit(f"call i32 {name}({x.kind} {scaled.name})", "i32")
     rest = positive - f.convert("uitofp", high, x.kind) * 2.0**32
-    low = f.emit(f"call i32 @llvm.fptoui.sat.i32.{m}({x.kind} {rest.name})", "i32")
+    low = f.emit(f"call i32 {name}({x.kind} {rest.name})", "i32")
     whole = (f.convert("zext", high, "i64") << 32) | f.convert("zext", low, "i64")
     return f.select(positive < 2.0**64, whole, f.constant(-1, "i64"))
 
@@ -193,6 +353,19 @@ def _to_signed(f: Expansion, x: Reg) -> Reg:
     negative = f.select(x > -(2.0**63), -size, f.constant(-(2**63), "i64"))
     found = f.select(x < 0.0, negative, positive)
     return f.select(x.is_nan(), f.constant(0, "i64"), found)
+
+
+def _wide_product(f: Expansion, x: Reg, y: Reg) -> Reg:
+    """A product of integers of 128 bits, from those of 32."""
+    x_low, y_low = f.convert("trunc", x, "i64"), f.convert("trunc", y, "i64")
+    x_high, y_high = (f.convert("trunc", f.shift_right(v, 64), "i64") for v in (x, y))
+    a, b = x_low & 0xFFFFFFFF, f.shift_right(x_low, 32)
+    c, d = y_low & 0xFFFFFFFF, f.shift_right(y_low, 32)
+    middle = b * c + f.shift_right(a * c, 32)
+    more = a * d + (middle & 0xFFFFFFFF)
+    high = b * d + f.shift_right(middle, 32) + f.shift_right(more, 32)
+    high = high + x_low * y_high + x_high * y_low
+    return (f.convert("zext", high, "i128") << 64) | f.convert("zext", x_low * y_low, "i128")
 
 
 #: Division bit by bit. A divisor of 0 does not come here: `tapec.runtime.cpu.division` sees to that.

@@ -31,6 +31,8 @@ class EdgeTarget:
         fma: there is an instruction that multiplies and adds with one rounding.
         rounds: there are instructions that round floats to whole numbers.
         floats: the floats that it has instructions for; others are computed by functions of the C compiler's library.
+        half: there are instructions that convert floats of 16 bits.
+        double: C's ``double`` has 64 bits, and so have the functions that compute with it.
         lacks: what is worth knowing of it, for people.
     """
 
@@ -46,6 +48,8 @@ class EdgeTarget:
     fma: bool = True
     rounds: bool = True
     floats: frozenset[str] = frozenset({"f32", "f64"})
+    half: bool = True
+    double: bool = True
     lacks: str = ""
 
     @property
@@ -60,7 +64,9 @@ def _cortex(name: str, triple: str, cpu: str, **more: object) -> EdgeTarget:
     return replace(EdgeTarget(name, f"{arch}-unknown-none-{system}", cpu, bits=32), **more)  # type: ignore[arg-type]
 
 
-_NO_FLOATS: dict[str, object] = {"floats": frozenset(), "fma": False, "rounds": False}
+_NO_FLOATS: dict[str, object] = {
+    "floats": frozenset(), "fma": False, "rounds": False, "half": False,
+}  # fmt: skip
 _SINGLE: dict[str, object] = {"floats": frozenset({"f32"})}
 _SOFT = "no float instructions: arithmetic calls the compiler's library"
 _NO_F64 = "no float64 instructions"
@@ -69,10 +75,10 @@ _LINUX = "x86_64-unknown-linux-gnu"
 _ROWS = (
     EdgeTarget(
         "x86-64", _LINUX, "x86-64", vectors=_SHORT, hosted=True, fma=False, rounds=False,
-        lacks="no fused multiply-add; 4 floats in a vector",
+        half=False, lacks="no fused multiply-add; 4 floats in a vector",
     ),
     EdgeTarget(
-        "x86-64-v2", _LINUX, "x86-64-v2", vectors=_SHORT, hosted=True, fma=False,
+        "x86-64-v2", _LINUX, "x86-64-v2", vectors=_SHORT, hosted=True, fma=False, half=False,
         lacks="no fused multiply-add; 4 floats in a vector",
     ),
     EdgeTarget("x86-64-v3", _LINUX, "x86-64-v3", vectors=VectorUnit(32, True), hosted=True),
@@ -99,24 +105,24 @@ _ROWS = (
     ),
     EdgeTarget(
         "riscv32imfc", "riscv32-unknown-none-elf", "generic-rv32", "+m,+f,+c", "ilp32f", bits=32,
-        rounds=False, lacks=_NO_F64, **_SINGLE,  # type: ignore[arg-type]
+        rounds=False, half=False, lacks=_NO_F64, **_SINGLE,  # type: ignore[arg-type]
     ),
     EdgeTarget(
         "riscv64gc", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", "lp64d",
-        hosted=True, rounds=False, lacks="no vectors",
+        hosted=True, rounds=False, half=False, lacks="no vectors",
     ),
     EdgeTarget(
         "riscv64gcv", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v", "lp64d",
-        hosted=True, rounds=False, vectors=_SHORT,
+        hosted=True, rounds=False, half=False, vectors=_SHORT,
     ),
     EdgeTarget(
         "wasm32", "wasm32-unknown-unknown", "generic", "+simd128", bits=32, vectors=_SHORT,
-        fma=False, lacks="no fused multiply-add",
+        fma=False, half=False, lacks="no fused multiply-add",
     ),
     EdgeTarget("c", "", bits=32, lacks="for any C99 compiler: source only, by emit='c'"),
     EdgeTarget(
-        "avr", "avr-unknown-none", "atmega2560", bits=16, int_bits=16, lacks=_SOFT,
-        **_NO_FLOATS,  # type: ignore[arg-type]
+        "avr", "avr-unknown-none", "atmega2560", bits=16, int_bits=16, double=False,
+        lacks=f"{_SOFT}; no float64", **_NO_FLOATS,  # type: ignore[arg-type]
     ),
 )  # fmt: skip
 
@@ -158,5 +164,5 @@ def _by_triple(triple: str) -> EdgeTarget:
     hosted = any(system in triple for system in ("linux", "darwin", "windows", "bsd"))
     return EdgeTarget(
         triple, triple, "", bits=bits, int_bits=16 if bits == 16 else 32, hosted=hosted, fma=False,
-        rounds=False,
+        rounds=False, half=False,
     )  # fmt: skip

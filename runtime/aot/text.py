@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapec.ir.core import Function, Module, clone_function
+from tapec.ir.core import Function, Module, Operation, clone_function
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import loop
 from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.ops.host import Invoke
+from tapec.ir.ops.source import Constant
 from tapec.ir.printer import print_module
+from tapec.ir.types import F64
 from tapec.runtime.aot.entry_point import EntryPointWriter
 from tapec.runtime.aot.interface import EntryPoint, Model
 from tapec.runtime.aot.missing import complete
@@ -30,7 +32,7 @@ class ObjectWriter(ModuleWriter):
     def __init__(self, model: Model, target: EdgeTarget, *, optimize: str, checked: bool) -> None:
         """``optimize`` as for `tapec.runtime.aot.objects.emit`; ``checked``: functions look at their arguments."""
         for entry in model.entries:
-            refuse_host(entry, target)
+            refuse(entry, target)
         super().__init__(merged(model), dialect=_dialect(target, optimize))
         self.model = model
         self.target = target
@@ -120,11 +122,16 @@ def merged(model: Model) -> Module:
     return Module(functions)
 
 
-def refuse_host(entry: EntryPoint, target: EdgeTarget) -> None:
-    """Hold a program to what runs without anybody outside.
+def _computes_double(op: Operation) -> bool:
+    moves = isinstance(op.defn, loop.LoopOp | Constant)
+    return not moves and any(v.type.dtype == F64 for v in (*op.operands, *op.results))
+
+
+def refuse(entry: EntryPoint, target: EdgeTarget) -> None:
+    """Hold a program to what a machine can run without anybody outside.
 
     Raises:
-        TargetError: it calls Python, or code that was compiled for this machine.
+        TargetError: it calls Python, or code that was compiled for this machine, or has numbers that are not there.
     """
     for function in entry.module.functions.values():
         for op in function.walk():
@@ -133,6 +140,9 @@ def refuse_host(entry: EntryPoint, target: EdgeTarget) -> None:
             elif isinstance(op.defn, CallForeign | ForeignScalar):
                 why = "is a custom op, whose code is for the machine that compiled it"
                 hint = "write it with tapec's own operations"
+            elif not target.double and _computes_double(op):
+                why = "computes with float64, which its compilers have not"
+                hint = "cast to float32"
             else:
                 continue
             raise TargetError(

@@ -104,7 +104,7 @@ def reduce(f: Expansion, x: Reg) -> tuple[Reg, Reg, Reg]:
     """
     first, second, third = PIO2[f.is_double]
     whole, n = f.round_int(x * TWO_OVER_PI)
-    r = f.fma(whole, -first, x)
+    r = f.exact_fma(whole, -first, x)
     product, lost = f.two_product(whole, f.real(second))
     r, rest = f.two_sum(r, -product)
     rest = f.fma(whole, -third, rest - lost)
@@ -177,7 +177,7 @@ def _root_and_tail(f: Expansion, a: Reg) -> tuple[Reg, Reg, Reg]:
     root = f.sqrt(z)
     v = f.select(near, a, root)
     # What the square root lost in rounding: z = root^2 + 2 root * lost.
-    lost = f.fma(-root, root, z) / f.select(root > 0.0, root + root, 1.0)
+    lost = f.exact_fma(-root, root, z) / f.select(root > 0.0, root + root, 1.0)
     tail = f.fma(v * z, f.poly(z, _ASIN[f.is_double]), f.select(near, 0.0, lost))
     return near, v, tail
 

@@ -98,8 +98,8 @@ def _subtract_multiple(f: Expansion, r: Reg, divisor: Reg) -> Reg:
     bias = 1023 if f.is_double else 127
     exponent = (f.as_int(quotient) >> width) - (bias + width - cut)
     unit = f.power_of_two(f.select(exponent < 0, f.like(0, exponent), exponent))
-    rest = f.fma(-quotient, divisor, r)
-    return f.select(rest < 0.0, f.fma(unit, divisor, rest), rest)
+    rest = f.exact_fma(-quotient, divisor, r)
+    return f.select(rest < 0.0, f.exact_fma(unit, divisor, rest), rest)
 
 
 def udiv(f: Expansion, a: Reg, b: Reg) -> Reg:

@@ -61,7 +61,7 @@ def reduced_exp(f: Expansion, x: Reg, low_part: Reg | None = None) -> tuple[Expo
     high, low = LN2[f.is_double]
     whole = f.nearest(x, LOG2E)
     # Exact: both terms are multiples of the last bit of ln 2, and the difference is small.
-    r = f.fma(whole.n, -high, x)
+    r = f.exact_fma(whole.n, -high, x)
     r = f.fma(whole.n, -low, r)
     if low_part is not None:
         r = r + low_part
@@ -78,7 +78,7 @@ def _exp_within(f: Expansion, x: Reg, factor: float = 1.0) -> Reg:
     """The same for an argument between `EXP_LOW` and `EXP_HIGH`."""
     high, low = LN2[f.is_double]
     whole = f.nearest(x, LOG2E)
-    r = f.fma(whole.n, -low, f.fma(whole.n, -high, x))
+    r = f.fma(whole.n, -low, f.exact_fma(whole.n, -high, x))
     terms = (1.0, 1.0, *_EXP[f.is_double])
     return f.scaled(f.poly(r, [factor * c for c in terms]), whole)
 
@@ -111,7 +111,7 @@ def tanh(f: Expansion, x: Reg) -> Reg:
     y = -abs(x + x)
     y = f.select(y < least, least, y)
     whole = f.nearest(y, LOG2E)
-    r = f.fma(whole.n, -high, y)  # exact, so that the sum with the rest is rounded once
+    r = f.exact_fma(whole.n, -high, y)  # exact, so that the sum with the rest is rounded once
     p = r + f.fma(whole.n, -low, r * r * f.poly(r, _EXP[f.is_double]))
     half = f.power(whole) * 0.5
     h = f.fma(half, p, half - 0.5)

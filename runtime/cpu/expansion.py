@@ -1,7 +1,8 @@
 """A small notation for functions on registers: Python expressions that write LLVM text.
 
 A `Reg` is a scalar or a vector; ``x * y + z`` writes a multiplication and an addition, each rounded on its own (no
-flag lets LLVM contract or reorder them, which the exactness arguments here depend on); `Expansion.fma` rounds once.
+flag lets LLVM contract or reorder them, which the exactness arguments here depend on). `Expansion.fma` rounds once
+where the processor can; `Expansion.exact_fma` does everywhere, for formulas that are wrong otherwise.
 Numbers among the operands become constants of the other operand's type.
 """
 
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from tapec.runtime.cpu import spelling
 
 _FLOATS = ("float", "double")
+#: What follows an instruction of `Expansion.exact_fma`: a comment to LLVM.
+EXACT = " ; exact"
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +221,12 @@ class Expansion:
         x, y, z = (v if isinstance(v, Reg) else self.real(v) for v in (x, y, z))
         return self.intrinsic("fma", x, y, z)
 
+    def exact_fma(self, x: Reg | float, y: Reg | float, z: Reg | float) -> Reg:
+        """``x * y + z``, exact where that is a float: with a mark for targets that have no instruction for it."""
+        made = self.fma(x, y, z)
+        self.lines[-1] += EXACT
+        return made
+
     def sqrt(self, x: Reg) -> Reg:
         """The square root, correctly rounded."""
         return self.intrinsic("sqrt", x)
@@ -334,7 +343,7 @@ class Expansion:
     def two_product(self, x: Reg, y: Reg) -> tuple[Reg, Reg]:
         """The rounded product and its error."""
         p = x * y
-        return p, self.fma(x, y, -p)
+        return p, self.exact_fma(x, y, -p)
 
     # ---- control
 

@@ -36,7 +36,7 @@ def precise_log(f: Expansion, x: Reg) -> tuple[Reg, Reg]:
     # s = r / (2 + r), then log(1 + r) = 2 s + s^3 (2/3 + z (…)), z = s^2; all to two numbers.
     below, lost = f.two_sum(r, f.real(2.0))
     s = r / below
-    s_low = f.fma(-s, lost, f.fma(-s, below, r)) / below
+    s_low = f.fma(-s, lost, f.exact_fma(-s, below, r)) / below
     z, z_low = f.two_product(s, s)
     z_low = f.fma(s + s, s_low, z_low)
     third, third_low = _TWO_THIRDS[f.is_double]
