@@ -74,7 +74,8 @@ class CSource:
         members = []
         for member in self.model.state:
             items = _items(member.initial)
-            held = items.strip() if member.type.rank == 0 else f"{{\n{items}\n    }}"
+            alone = member.type.rank == 0 and member.items == 1
+            held = items.strip() if alone else f"{{\n{items or '        0'}\n    }}"
             members.append(f"    {held}, /* {member.name} */")
         name = self.model.name
         return f"const {name}_state {name}_initial = {{\n" + "\n".join(members) + "\n};\n"
@@ -119,7 +120,8 @@ class _EntryBody(CKernel):
     def _slot(self, kind: str, number: int, array: Any) -> str:
         if kind == "state":
             member = self.file.model.state[number]
-            return f"{'&' * (member.type.rank == 0)}state->{member.name}"
+            alone = member.type.rank == 0 and member.items == 1
+            return f"{'&' * alone}state->{member.name}"
         if kind == "constant":
             return self.file.table(array)
         if kind == "input":
@@ -148,10 +150,10 @@ class _EntryBody(CKernel):
 
         for of in entry.sizes:
             refuse(f"{of.name} < {of.low} || {of.name} > {of.high}", "SIZE")
-        pointers = [("state", max((m.type.dtype.bytes for m in model.state), default=1))]
+        pointers = [("state", max((m.item.bytes for m in model.state), default=1))]
         pointers = pointers * entry.reads_state
         pointers += [
-            (p.name, p.type.dtype.bytes)
+            (p.name, p.item.bytes)
             for p in (*entry.inputs, *entry.outputs)
             if not (is_by_value(p) and p in entry.inputs)
         ]
@@ -165,11 +167,18 @@ class _EntryBody(CKernel):
 
 
 def _c_type(array: np.ndarray[Any, Any]) -> str:
-    return declarations.c_type(as_dtype(array.dtype))
+    return declarations.c_type(as_dtype(_parts(array).dtype))
+
+
+def _parts(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array without complex numbers: with their parts."""
+    flat = np.ascontiguousarray(array).ravel()
+    return flat.view(flat.real.dtype) if np.iscomplexobj(flat) else flat
 
 
 def _items(array: np.ndarray[Any, Any]) -> str:
     """The items of an array, some in a line."""
+    array = _parts(array)
     dtype = as_dtype(array.dtype)
     flat = np.ascontiguousarray(array).ravel()
     if dtype.is_floating and dtype.bytes == 2:

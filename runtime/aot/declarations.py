@@ -20,6 +20,8 @@ _NOTES = {
     "bool": "0 or 1",
     "f16": "the bits of IEEE 754 half precision",
     "bf16": "the upper 16 bits of a float",
+    "c64": "of each the real part, then the imaginary one",
+    "c128": "of each the real part, then the imaginary one",
 }
 
 
@@ -60,13 +62,13 @@ def arguments(model: Model, entry: EntryPoint, *, checked: bool) -> list[Argumen
     for of in entry.sizes:
         found.append(Argument(f"size_t {of.name}", of.name, f"{of.low} to {of.high}"))
     for p in entry.inputs:
-        kind = c_type(p.type.dtype)
+        kind = c_type(p.item)
         star = " " if is_by_value(p) else " *"
         const = "" if is_by_value(p) else "const "
         found.append(Argument(f"{const}{kind}{star}{p.name}", p.name, shape_text(p.type)))
     for p in entry.outputs:
         text = f"written: {shape_text(p.type)}"
-        found.append(Argument(f"{c_type(p.type.dtype)} *{p.name}", p.name, text))
+        found.append(Argument(f"{c_type(p.item)} *{p.name}", p.name, text))
     if entry.arena_bytes:
         macro = size_macro(model, entry, "ARENA_BYTES")
         found.append(

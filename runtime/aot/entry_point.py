@@ -93,14 +93,12 @@ class EntryPointWriter(FunctionWriter):
     def _check(self) -> None:
         """Return an error where an argument is not as the header says."""
         entry = self.entry
-        members = [m.type.dtype.bytes for m in self.writer.model.state]
+        members = [m.item.bytes for m in self.writer.model.state]
         pointers = [("%state", max(members, default=1))] * entry.reads_state
         pointers += [
-            (f"%in{i}", p.type.dtype.bytes)
-            for i, p in enumerate(entry.inputs)
-            if not is_by_value(p)
+            (f"%in{i}", p.item.bytes) for i, p in enumerate(entry.inputs) if not is_by_value(p)
         ]
-        pointers += [(f"%out{i}", p.type.dtype.bytes) for i, p in enumerate(entry.outputs)]
+        pointers += [(f"%out{i}", p.item.bytes) for i, p in enumerate(entry.outputs)]
         pointers += [("%arena", ALIGNMENT)] * bool(entry.arena_bytes)
         for of in entry.sizes:
             size = f"%size.{of.name}"
@@ -124,8 +122,8 @@ class EntryPointWriter(FunctionWriter):
 
 
 def is_by_value(parameter: Parameter) -> bool:
-    """Whether C passes it as a number."""
-    return parameter.type.rank == 0
+    """Whether C passes it as a number; complex ones are two."""
+    return parameter.type.rank == 0 and not parameter.type.dtype.is_complex
 
 
 def _passed(dtype: DType) -> str:

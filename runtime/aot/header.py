@@ -103,7 +103,7 @@ class Header:
             for p in (*entry.inputs, *entry.outputs):
                 if not (is_by_value(p) and p in entry.inputs):
                     count = declarations.buffer_macro(model, entry, p)
-                    yield f"static {c_type(p.type.dtype)} {entry.name}_{p.name}[{count}];"
+                    yield f"static {c_type(p.item)} {entry.name}_{p.name}[{count}];"
         yield ""
         yield "int main(void) {"
         if model.state and self.embed:
@@ -149,7 +149,7 @@ class Header:
             for p in (*entry.inputs, *entry.outputs):
                 if not (is_by_value(p) and p in entry.inputs):
                     macro = declarations.buffer_macro(model, entry, p)
-                    yield f"#define {macro} {p.most} /* {declarations.shape_text(p.type)} */"
+                    yield f"#define {macro} {max(p.most, 1)} /* {declarations.shape_text(p.type)} */"
         yield ""
 
     def _arena(self) -> Iterator[str]:
@@ -183,8 +183,9 @@ class Header:
         yield " * gaps; each row by row. */"
         yield "typedef struct {"
         for i, member in enumerate(model.state):
-            kind = c_type(member.type.dtype)
-            axes = "" if member.type.rank == 0 else f"[{member.initial.size}]"
+            kind = c_type(member.item)
+            alone = member.type.rank == 0 and member.items == 1
+            axes = "" if alone else f"[{member.items}]"
             fixed = "" if i in written else "; no function writes it"
             note = f"at {member.offset}: {declarations.shape_text(member.type)}{fixed}"
             yield f"    {kind} {member.name}{axes}; /* {note} */"

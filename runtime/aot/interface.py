@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, Symbol, substitute, symbols
 from tapec.ir.errors import TargetError
-from tapec.ir.types import TensorType
+from tapec.ir.types import DType, TensorType
 from tapec.runtime.symbols import symbols_of
 
 #: Every array of a model, its state and its arena begin at multiples of this many bytes, or of their items' size.
@@ -46,8 +46,13 @@ class Parameter:
 
     @property
     def most(self) -> int:
-        """Elements, where sizes are as large as they may be."""
-        return most(self.type.size)
+        """Items, where sizes are as large as they may be."""
+        return most(self.type.size) * (2 if self.type.dtype.is_complex else 1)
+
+    @property
+    def item(self) -> DType:
+        """What C sees in it: complex numbers are two items."""
+        return self.type.dtype.real_dtype if self.type.dtype.is_complex else self.type.dtype
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,16 @@ class Member:
     def bytes(self) -> int:
         """Of all its elements."""
         return int(self.initial.nbytes)
+
+    @property
+    def item(self) -> DType:
+        """What C sees in it: complex numbers are two items."""
+        return self.type.dtype.real_dtype if self.type.dtype.is_complex else self.type.dtype
+
+    @property
+    def items(self) -> int:
+        """How many of them there are in C, which has no arrays of none."""
+        return max(self.bytes // self.item.bytes, 1)
 
 
 class Slot(NamedTuple):
@@ -139,7 +154,8 @@ class Model:
         if not self.state:
             return 0
         last = self.state[-1]
-        return aligned(last.offset + last.bytes, max(m.initial.itemsize for m in self.state))
+        end = last.offset + last.items * last.item.bytes
+        return aligned(end, max(m.item.bytes for m in self.state))
 
     @property
     def arena_bytes(self) -> int:
@@ -158,9 +174,10 @@ class Model:
 def lay_out(arrays: Sequence[tuple[str, np.ndarray[Any, Any], TensorType]]) -> tuple[Member, ...]:
     """Members in an order in which no compiler leaves gaps: those of larger items first."""
     found, offset = [], 0
-    for name, array, kind in sorted(arrays, key=lambda row: -row[1].itemsize):
-        found.append(Member(name, kind, array, offset))
-        offset += array.nbytes
+    members = [Member(name, kind, array, 0) for name, array, kind in arrays]
+    for member in sorted(members, key=lambda m: -m.item.bytes):
+        found.append(replace(member, offset=offset))
+        offset += member.items * member.item.bytes
     return tuple(found)
 
 

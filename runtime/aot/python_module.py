@@ -47,7 +47,7 @@ class State:
 
 
 def _given(name, value, dtype, shape):
-    array = np.ascontiguousarray(value, dtype)
+    array = np.asarray(value, dtype, order="C")
     if array.shape != shape:
         raise ValueError(f"{{name}}: expected shape {{shape}}, got {{array.shape}}")
     return array

@@ -1,0 +1,50 @@
+"""Mathematical functions on processors without a fused multiply-add: as exact as with it, but for half a unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from portable_programs import BARE, portable
+from programs_of_ops import Program
+from test_vectormath import BOUNDS, CASES, TWO, WIDE, arguments, ulps
+
+from tapec.ir.op import OPS
+from tapec.runtime.aot.targets import EDGE_TARGETS
+from tapec.runtime.cpu.vectors import VectorUnit
+
+SCALAR = VectorUnit(0, False)
+MACHINES = {
+    "c": EDGE_TARGETS["c"],
+    "bare": BARE,
+    "x86-64": replace(EDGE_TARGETS["x86-64"], vectors=SCALAR),
+}
+#: In units of the last place, beyond what is promised where products are not rounded before they are added.
+MORE = 0.5
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_errors(machine: str, dtype: Any) -> None:
+    program, operands = Program(), {}
+    for name, (low, high, _) in CASES.items():
+        operands[name] = [arguments(low, high, dtype, 1)[::16]]
+        if name in TWO:
+            operands[name].append(arguments(-50, 50, dtype, 2)[::16])
+        program.add(OPS[name], operands[name], {})
+    large = np.exp2(np.linspace(15, 1000 if dtype is np.float64 else 127, 500)).astype(dtype)
+    x, y = large * np.float32(0.7), arguments(-100, 100, dtype, 6)[:500]
+    for name in ("mod", "floordiv"):
+        program.add(OPS[name], [x, np.where(y == 0, dtype(1), y)], {})
+    program.add(OPS["sin"], [large], {})
+    *found, mod, floordiv, sines = program.run(portable(MACHINES[machine]))
+    for (got, _), (name, given) in zip(found, operands.items(), strict=True):
+        with np.errstate(all="ignore"):
+            wanted = CASES[name][2](*(a.astype(WIDE) for a in given))
+        worst = ulps(got, wanted, dtype).max()
+        assert worst <= BOUNDS[name][dtype is np.float64] + MORE, name
+    for got, wanted in (mod, floordiv):
+        np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_allclose(*sines, rtol=4 * np.finfo(dtype).eps, atol=0)
