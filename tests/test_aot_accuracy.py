@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from portable_programs import BARE, portable
 from programs_of_ops import Program
-from test_vectormath import BOUNDS, CASES, TWO, WIDE, arguments, ulps
+from test_vectormath import CASES, TWO, WIDE, arguments, ulps
 
 from tapec.ir.op import OPS
 from tapec.runtime.aot.targets import EDGE_TARGETS
+from tapec.runtime.cpu.vectormath import BOUNDS
 from tapec.runtime.cpu.vectors import VectorUnit
 
 SCALAR = VectorUnit(0, False)

@@ -70,7 +70,11 @@ def small_integers(a: Any, b: Any) -> Any:
     return a + b, a * b, tapec.maximum(a, b), a // b
 
 
-@case(np.array([250, 2], np.uint8), np.array([2**32 - 1, 2], np.uint32), np.uint64([2**63, 3]))
+@case(
+    np.array([250, 2], np.uint8),
+    np.array([2**32 - 1, 2], np.uint32),
+    np.array([2**63, 3], np.uint64),
+)
 def unsigned_integers(a: Any, b: Any, c: Any) -> Any:
     return a + a, b + b, c + c, tapec.cast(c, tapec.float32), tapec.cast(b, tapec.float32)
 
@@ -200,13 +204,13 @@ def found_and_wanted(name: str, target: str, folder: Path) -> tuple[list[Any], l
     need("gcc", "g++")
     case, emit = CASES[name], "c" if target == "c" else "so,header"
     function = tapec.compile(case.function)
-    arguments = {"target": target, "name": "net", "selftest": True}
-    built = aot.build(function, case.signature, emit=emit, **arguments)
+    arguments: dict[str, Any] = {"name": "net", "selftest": True}
+    built = aot.build(function, case.signature, target=target, emit=emit, **arguments)
     built.write(folder)
     if target == "c":
         strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
         run("gcc", *strict, "-O1", "-fPIC", "-shared", "net.c", "-o", "libnet.so", cwd=folder)
-        as_library = aot.build(function, case.signature, emit="so", **{**arguments, "target": HOST})
+        as_library = aot.build(function, case.signature, target=HOST, emit="so", **arguments)
         (folder / "net.py").write_bytes(as_library.files["net.py"])
     header = built.files["net.h"].decode()
     (folder / "example.c").write_text(example_of(header))

@@ -184,8 +184,8 @@ class Selftest:
             for p, kind, count in self._fills(entry):
                 place = self.places[k][p.name]
                 lines.append(f"        selftest_fill_{kind}(bytes + {place}, {count});")
-            listed = arguments(self.model, entry, checked=self.checked)
-            given = ", ".join(self._c_argument(k, entry, a.name) for a in listed)
+            taken = arguments(self.model, entry, checked=self.checked)
+            given = ", ".join(self._c_argument(k, entry, a.name) for a in taken)
             lines.append(f"        if ({name}_{entry.name}({given})) return {k + 1};")
             for kind, rows in self.rows[k].items():
                 call = f"selftest_differs_{kind}(bytes, want_{kind}, {len(rows)})"
