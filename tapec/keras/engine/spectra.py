@@ -136,13 +136,9 @@ def istft(
     frames = tapec.signal.irfft(_complex(x), [fft_length])
     weights = _window(window, sequence_length, fft_length, frames.dtype)
     if weights is not None:
-        count = frames.shape[-2]
-        energy = tapec.broadcast_to(tapec.square(weights), [count, fft_length])
-        total = tapec.signal.overlap_and_add(energy, sequence_stride)
-        signal = tapec.signal.overlap_and_add(frames * weights, sequence_stride)
-        signal = tapec.math.divide_no_nan(signal, tapec.broadcast_to(total, tapec.shape(signal)))
-    else:
-        signal = tapec.signal.overlap_and_add(frames, sequence_stride)
+        inverse = tapec.signal.inverse_stft_window_fn(sequence_stride, lambda *_, **__: weights)
+        frames = frames * inverse(fft_length, dtype=frames.dtype)
+    signal = tapec.signal.overlap_and_add(frames, sequence_stride)
     start = fft_length // 2 if center else 0
     if length is not None:
         return signal[..., start : start + length]

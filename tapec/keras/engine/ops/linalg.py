@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from keras.src.backend.common.backend_utils import canonicalize_axis
+
 import tapec
 from tapec.keras.engine.conversion import convert_to_tensor, floating, promoted
 from tapec.tensor import Tensor
@@ -50,11 +52,27 @@ def inv(a: Any) -> Tensor:
 
 def lu_factor(x: Any) -> tuple[Tensor, Tensor]:
     """The factors in one matrix, and which row was exchanged with each, in order."""
-    factors, permutation = tapec.linalg.lu(floating(x))
+    x = floating(x)
+    height, width = x.shape[-2:]
+    count = min(height, width)
+    square = x[..., :height]
+    if width < height:  # columns that the others do not depend on
+        more = tapec.broadcast_to(
+            tapec.eye(height, dtype=x.dtype)[:, width:], [*x.shape[:-2], height, height - width]
+        )
+        square = tapec.concat([x, more], -1)
+    factors, permutation = tapec.linalg.lu(square)
+    if width < height:
+        factors = factors[..., :width]
+    elif width > height:
+        lower = tapec.linalg.band_part(factors, -1, 0)
+        lower = tapec.linalg.set_diag(lower, tapec.ones_like(tapec.linalg.diag_part(lower)))
+        rest = tapec.gather(x[..., height:], permutation, axis=-2, batch_dims=x.type.rank - 2)
+        factors = tapec.concat([factors, tapec.linalg.triangular_solve(lower, rest)], -1)
     rows = np.array(permutation)
-    flat = rows.reshape(-1, rows.shape[-1])
-    pivots = np.stack([_exchanges(row) for row in flat]) if len(flat) else flat
-    return factors, convert_to_tensor(pivots.reshape(rows.shape), "int32")
+    flat = rows.reshape(-1, height)
+    pivots = np.stack([_exchanges(row)[:count] for row in flat]) if len(flat) else flat[:, :count]
+    return factors, convert_to_tensor(pivots.reshape(*rows.shape[:-1], count), "int32")
 
 
 def _exchanges(permutation: Any) -> Any:
@@ -73,6 +91,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     x = floating(x)
     axes = tuple(range(x.type.rank)) if axis is None else axis
     axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    axes = tuple(canonicalize_axis(n, x.type.rank) for n in axes)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"An axis stands twice. Received: axis={axis}")
     if axis is None and ord is None:
         square = tapec.reduce_sum(tapec.square(tapec.abs(x)), None, keepdims)
         return tapec.sqrt(square)

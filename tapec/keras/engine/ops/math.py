@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -41,9 +42,24 @@ def _segments(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return applied
 
 
+def _endless(function: Callable[..., Tensor], sign: int) -> Callable[..., Tensor]:
+    """An extreme that is infinite for floats where a segment is empty; TensorFlow's is the last finite number."""
+
+    def applied(data: Tensor, numbers: Tensor, count: Any) -> Tensor:
+        found = function(data, numbers, count)
+        if not found.dtype.is_floating:
+            return found
+        last = tapec.constant(sign * found.dtype.max, found.dtype)
+        return tapec.where(
+            tapec.equal(found, last), tapec.constant(sign * math.inf, found.dtype), found
+        )
+
+    return applied
+
+
 segment_sum = _segments(tapec.math.unsorted_segment_sum)
-segment_max = _segments(tapec.math.unsorted_segment_max)
-segment_min = _segments(tapec.math.unsorted_segment_min)
+segment_max = _segments(_endless(tapec.math.unsorted_segment_max, -1))
+segment_min = _segments(_endless(tapec.math.unsorted_segment_min, 1))
 segment_prod = _segments(tapec.math.unsorted_segment_prod)
 
 
