@@ -37,9 +37,11 @@ def numbers(type: TensorType) -> np.ndarray[Any, Any]:
     k = np.arange(count, dtype=np.uint32) * np.uint32(parts.FACTOR) + np.uint32(parts.FIRST)
     if dtype.code in parts.SMALL:
         one, mask, _ = parts.SMALL[dtype.code]
-        return ((k & mask) | one).astype(np.uint16).view(dtype.numpy).reshape(shape)
-    item = dtype.real_dtype.numpy if dtype.is_complex else dtype.numpy
-    return ((k & 0xFFFF).astype(item) / item.type(65536)).view(dtype.numpy).reshape(shape)
+        flat: np.ndarray[Any, Any] = ((k & mask) | one).astype(np.uint16)
+    else:
+        item = dtype.real_dtype.numpy if dtype.is_complex else dtype.numpy
+        flat = (k & 0xFFFF).astype(item) / item.type(65536)
+    return flat.view(dtype.numpy).reshape(shape)
 
 
 def _fill(item: DType) -> str:
