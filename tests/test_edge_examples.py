@@ -18,7 +18,7 @@ from tapec import aot
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "edge"
 STEPS = 6
 #: A squared error that comes near zero is the square of a difference of numbers about 1.
-NEAR = {"rtol": 1e-5, "atol": 1e-9}
+NEAR = 1e-9
 
 
 def printed(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict[str, Any]]:
@@ -83,10 +83,12 @@ def test_a_recurrent_network_trains_on_three_machines(
     source = built("c", "c")
     wanted = [names["learn"](x, y).numpy() for x, y in given]
     found = trained("cortex-m4f", chip, given, STEPS, tmp_path / "chip").losses
-    np.testing.assert_allclose(found, wanted, **NEAR)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=NEAR)
     found, _ = in_webassembly(browser, given, tmp_path / "browser")
-    np.testing.assert_allclose(found, wanted, **NEAR)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=NEAR)
     source.write(tmp_path)
     options = "-std=c99 -O1 -ffp-contract=off -fPIC -shared net.c -o c.so".split()
     run("gcc", *options, cwd=tmp_path)
-    np.testing.assert_allclose(losses(tmp_path / "c.so", source, given), wanted, **NEAR)
+    np.testing.assert_allclose(
+        losses(tmp_path / "c.so", source, given), wanted, rtol=1e-5, atol=NEAR
+    )
