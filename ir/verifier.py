@@ -2,7 +2,8 @@
 
 Everywhere:
 
-1.  A function stands in its module under its own name; its kind is ``func`` or ``kernel``.
+1.  A module has a function, the entry. A function stands in its module under its own name; its kind
+    is ``func`` or ``kernel``.
 2.  A block holds one terminator, at its end: ``return`` in a function, ``yield`` in a region. An
     operation's regions have one block each.
 3.  A value is defined before it is read, in the same block or in one around it.
@@ -18,8 +19,9 @@ Everywhere:
 9.  An update takes a result of the function to an argument of the same type, and no argument is
     updated twice. At loop level, the arguments behind the first ``inputs`` are result buffers and
     the arena.
-10. Attributes are constants with a text.
-11. A symbol has the same bounds wherever it occurs in a function.
+10. Attributes are constants with a text; those of functions that have a meaning are sizes or counts.
+11. A symbol has the same bounds wherever it occurs in a function, and an argument's type has it: only
+    from there its size is known. (Kernels are told sizes that no operand of theirs has.)
 12. What type inference assumes about dims is among the function's guards.
 
 Loop level:
@@ -39,11 +41,12 @@ Planned programs (`tapec.ir.placement`):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from tapec.ir.checked_types import checked_result_types
 from tapec.ir.core import Block, Function, Module, Operation, Value
-from tapec.ir.dims import Symbol
+from tapec.ir.dims import Dim, Symbol
 from tapec.ir.errors import TapecError, VerifyError, underline
 from tapec.ir.guards import recording_guards
 from tapec.ir.literals import is_attribute, symbols_in
@@ -58,6 +61,8 @@ def verify(module: Module) -> None:
     Raises:
         VerifyError: one is broken; the message cites its number and underlines the operation.
     """
+    if not module.functions:
+        raise VerifyError("invariant 1: the module has no function")
     for name, function in module.functions.items():
         if name != function.name:
             raise _function_error(1, function, f"it stands in the module as @{name}")
@@ -82,6 +87,18 @@ def _function_error(number: int, function: Function, message: str) -> VerifyErro
     return VerifyError(f"invariant {number}: @{function.name}: {message}")
 
 
+#: Attributes of functions that passes and the runtime read.
+_NUMBERS: dict[str, tuple[type, ...]] = {
+    "arena": (int, Dim),
+    "lower_bound": (int, Dim),
+    "inputs": (int,),
+    "checks": (int,),
+    "memory_budget": (int, float),
+    "budget_bytes": (int,),
+    "row_bytes": (int,),
+}
+
+
 class _Verifier:
     """Walks one function."""
 
@@ -92,6 +109,9 @@ class _Verifier:
         self.visible: set[Value] = set()
         self.reads: dict[Value, dict[Operation, int]] = {}
         self.symbols: dict[str, Symbol] = {}
+        self.sizes = function.dims
+        #: Symbols that no argument has, with the first operation that mentions them.
+        self.unknown: dict[str, Operation | None] = {}
 
     def run(self) -> None:
         function = self.function
@@ -101,6 +121,7 @@ class _Verifier:
             raise _function_error(5, function, "its body is not a region of its own with one block")
         for name, value in function.attrs.items():
             self.check_attribute(name, value, None)
+            self.check_number(name, value)
         guards = list(function.guards)
         try:
             with recording_guards(function):
@@ -110,6 +131,8 @@ class _Verifier:
             function.guards[:] = guards
         if assumed:
             raise _function_error(12, function, f"no guard says that {', '.join(assumed)}")
+        for symbol, op in self.unknown.items():
+            raise self.error(11, op, f"no argument says how large {symbol} is")
         self.check_readers()
         self.check_results()
         check_places(function)
@@ -297,8 +320,19 @@ class _Verifier:
             if known != symbol:
                 bounds = " and ".join(f"{s.low}..{s.high}" for s in (known, symbol))
                 raise self.error(11, op, f"{symbol.name} has the bounds {bounds}")
+            if self.function.kind == "func" and symbol.name not in self.sizes:
+                self.unknown.setdefault(symbol.name, op)
 
     # ---- the whole function
+
+    def check_number(self, name: str, value: object) -> None:
+        """Hold an attribute of the function that passes or the runtime read to be a number."""
+        kinds = _NUMBERS.get(name)
+        if kinds is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise _function_error(10, self.function, f"{name} is {value}: expected {wanted}")
+        if kinds is not None and isinstance(value, int | float) and not 0 <= value < math.inf:
+            raise _function_error(10, self.function, f"{name} is {value}, which counts nothing")
 
     def check_readers(self) -> None:
         """Compare the readers that every value knows with those that were met."""

@@ -130,7 +130,7 @@ class Check(Observer):
             self._whole(module, "of the input")
         if self.level >= 2:
             self._arrays = self.inputs(module.entry)
-            self._expected = _meaning(module, self._arrays)
+            self._expected = meaning(module, self._arrays)
 
     def after(
         self, module: Module, index: int, stages: Sequence[Stage], changed: bool, seconds: float
@@ -140,7 +140,7 @@ class Check(Observer):
         if self.level >= 1:
             self._whole(module, place)
         if self.level >= 2:
-            found = _meaning(module, self._arrays)
+            found = meaning(module, self._arrays)
             # `commit` adds results; the status says that the checks hold, or nothing would have been computed.
             self._expected += found[len(self._expected) :]
             for i, (expected, got) in enumerate(zip(self._expected, found, strict=True)):
@@ -159,8 +159,8 @@ class Check(Observer):
             raise PassError(f"{place}: the text is another program: {differs}")
 
 
-def _meaning(module: Module, arrays: Sequence[Array]) -> list[Array]:
-    """The entry's results; gradients that are still to be expanded are, in a copy."""
+def meaning(module: Module, arrays: Sequence[Array]) -> list[Array]:
+    """The entry's results, as NumPy evaluates it; gradients that are still to be expanded are, in a copy."""
     if any(isinstance(op.defn, Gradient) for op in module.walk()):
         module = clone_module(module)
         adjoint.run(module)

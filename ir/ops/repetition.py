@@ -95,6 +95,13 @@ class Loop(RegionOp):
     def _check(
         self, op: Operation, counts: Sequence[Value], stacked: Sequence[Value], length: DimLike
     ) -> None:
+        for name, number in zip(("counts", "carried", "stacked"), _numbers(op.attrs), strict=True):
+            if number < 0:
+                raise ShapeError(f"loop has {number} {name} operands")
+        if sum(_numbers(op.attrs)) > len(op.operands):
+            raise ShapeError(
+                f"loop has {len(op.operands)} operands, {sum(_numbers(op.attrs))} are told apart"
+            )
         if any(v.type != TensorType(I32) for v in counts):
             raise DTypeError("loop: the number of turns must be an int32 of rank 0")
         if length == ENDLESS and len(op.regions) < 2 and not counts:

@@ -17,9 +17,8 @@ from tapec.compiler import compile_module
 from tapec.errors import TapecError, ValueError
 from tapec.inspection.results import distance, native_results
 from tapec.ir.core import Function, Module
-from tapec.ir.evaluator import evaluate_module
 from tapec.ir.verifier import verify
-from tapec.passes.observers import random_inputs
+from tapec.passes.observers import meaning, random_inputs
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module as compile_loops
 
@@ -62,7 +61,7 @@ def run(
     hold_to_memory(module)
     arrays = random_inputs(module.entry, seed) if source is None else _load(source, module.entry)
     run_pipeline(module, parse_pipeline(passes))
-    results = _compiled(module, arrays) if backend == "cpu" else evaluate_module(module, arrays)
+    results = _compiled(module, arrays) if backend == "cpu" else meaning(module, arrays)
     differences = _differences(module, arrays) if compare else []
     if as_json:
         shown = [{"dtype": str(r.dtype), "shape": r.shape, "values": _listed(r)} for r in results]
@@ -87,7 +86,7 @@ def _listed(array: Any) -> Any:
 
 def _differences(module: Module, arrays: Sequence[Any]) -> list[str]:
     """In which results compiled code and NumPy differ by more than rounding explains."""
-    expected = evaluate_module(module, [np.array(a) for a in arrays])
+    expected = meaning(module, [np.array(a) for a in arrays])
     found = []
     for i, (right, got) in enumerate(zip(expected, _compiled(module, arrays), strict=True)):
         try:
