@@ -38,6 +38,7 @@ _TABLE = (
     Pass("poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
     Pass("spread", "loop", "loop", "Deal loops out to the blocks and threads of a device."),
+    Pass("join", "loop", "loop", "Launch kernels together that do not wait for each other."),
     Pass("poll", "loop", "loop", "Mark the loops between whose turns a program may stop."),
     Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
 )
@@ -80,6 +81,9 @@ ORDER = (
     Constraint("plan", "poison", "which bytes are free follows from where values are"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
     Constraint("lower", "spread", "what is dealt out are loops"),
+    Constraint(
+        "spread", "join", "how many blocks a kernel takes tells how to launch it with others"
+    ),
     Constraint("lower", "poll", "whether a loop may be left depends on what is written before it"),
 )
 
@@ -90,7 +94,7 @@ PIPELINES = {
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
 #: For devices of many threads.
-PIPELINES["device"] = f"{PIPELINES['ahead']}, spread"
+PIPELINES["device"] = f"{PIPELINES['ahead'].replace('plan', 'plan{share=false}')}, spread, join"
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (
     "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, dce"

@@ -40,9 +40,14 @@ from tapec.passes.ownership import writers
 
 @dataclass(frozen=True)
 class Options:
-    """``reuse=false``: no two values share bytes and nothing is written over, for comparisons."""
+    """``reuse=false``: no two values share bytes and nothing is written over, for comparisons.
+
+    ``share=false``: no two values share bytes but those that are written over, so that kernels have to wait for fewer
+    others.
+    """
 
     reuse: bool = True
+    share: bool = True
 
 
 #: Orders that are tried beside the usual ones where these waste any bytes; a plan of 60 values takes 2 ms.
@@ -82,7 +87,7 @@ def run(module: Module, options: Options) -> bool:
         if any(isinstance(op.defn, KernelOp) for op in function.walk()):
             found: _Inner = []
             places = _results(function, options.reuse)
-            total, least = _plan(function, places, found, options.reuse)
+            total, least = _plan(function, places, found, options)
             for op, made in found:
                 op.attrs["place"] = tuple(map(str, made))
             function.attrs["arena"] = total
@@ -92,7 +97,7 @@ def run(module: Module, options: Options) -> bool:
 
 
 def _plan(
-    body: Function | Body, places: dict[Value, Place], found: _Inner, reuse: bool
+    body: Function | Body, places: dict[Value, Place], found: _Inner, options: Options
 ) -> tuple[DimLike, DimLike]:
     """Place what a function or region makes; return the bytes of arena that it takes, and how many are alive at once.
 
@@ -104,15 +109,15 @@ def _plan(
     for op in body.block.ops:
         if isinstance(op.defn, RegionOp):
             inner[op] = []
-            scratch[op] = _regions(op, inner[op], reuse)
+            scratch[op] = _regions(op, inner[op], options)
     _propagate(places)
-    intervals = _intervals(body, places, reuse)
+    intervals = _intervals(body, places, options.reuse)
     regions = {}
     for i, op in enumerate(body.block.ops):
         if op in scratch:
             regions[op] = Interval.of([], scratch[op], i, i)
             intervals.append(regions[op])
-    if not reuse:
+    if not (options.reuse and options.share):
         for interval in intervals:
             interval.first, interval.last = 0, len(body.block.ops)
     offsets, total = _place_by_unit(intervals)
@@ -128,13 +133,13 @@ def _plan(
     return total, _sum(lower_bound(group) * u for u, group in _by_unit(intervals).items())
 
 
-def _regions(op: Operation, found: _Inner, reuse: bool) -> DimLike:
+def _regions(op: Operation, found: _Inner, options: Options) -> DimLike:
     """Plan the regions of an operation, of which one runs at a time; return the bytes of arena that they take."""
     assert isinstance(op.defn, RegionOp)
     sizes = []
     for k, body in enumerate(op.defn.bodies(op)):
-        places = _results(body, reuse) if op.defn.yields_results(k) else {}
-        sizes.append(_plan(body, places, found, reuse)[0])
+        places = _results(body, options.reuse) if op.defn.yields_results(k) else {}
+        sizes.append(_plan(body, places, found, options)[0])
     return most(sizes)
 
 

@@ -279,8 +279,13 @@ class Launch(LoopOp):
     name = "launch"
     pure = False
 
-    def infer(self, *types: Any, kernel: str, number: int = -1) -> tuple[Type, ...]:
-        """No results; ``number`` is that of the kernel in the tensor-level program, if anybody wants to know."""
+    def infer(
+        self, *types: Any, kernel: str, number: int = -1, group: int = -1
+    ) -> tuple[Type, ...]:
+        """No results; ``number`` is that of the kernel in the tensor-level program, if anybody wants to know.
+
+        Launches of one ``group``, which follow one another, may run at once.
+        """
         for type in types:
             _buffer(self.name, type)
         return ()

@@ -154,6 +154,6 @@ def _functions(text: Text) -> Mapping[str, Any]:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names: dict[str, Any] = {**DEVICE, "__name__": "tapec.runtime.cuda.kernels"}
     exec(compile(source, file, "exec"), names)
-    for name in text.functions:
-        names[name] = cuda.jit(device=True)(names[name])
+    for name in (*text.functions, *text.parts):
+        names[name] = cuda.jit(device=True, forceinline=True)(names[name])
     return names

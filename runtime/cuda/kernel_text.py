@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tapec.ir.dims import DimLike
 
+#: Blocks of a kernel at most: what a large device runs at once.
+BLOCKS = 1056
+
 
 @dataclass(frozen=True)
 class KernelText:
@@ -21,6 +24,7 @@ class KernelText:
         turns: how many turns its threads (``over`` the grid) or blocks take.
         over: ``grid`` or ``blocks``.
         shared: bytes that a block shares.
+        is_whole: whether it takes exactly ``turns`` blocks, not fewer.
     """
 
     name: str
@@ -32,16 +36,31 @@ class KernelText:
     turns: DimLike
     over: str
     shared: int
+    is_whole: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """All parameters' names."""
         return (*(n for n, _ in self.pointers), *(n for n, _ in self.sizes))
 
+    @property
+    def part_name(self) -> str:
+        """Its name as a part of a larger kernel."""
+        return f"{self.name}_of_{self.threads}"
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it takes, if that is known, at most `BLOCKS`."""
+        assert isinstance(self.turns, int)
+        blocks = self.turns if self.over == "blocks" else -(-self.turns // self.threads)
+        return max(1, min(blocks, BLOCKS))
+
     def source(self, *, part: bool = False) -> str:
         """The function; as a ``part`` of a larger kernel it is told which of how many blocks it has."""
         first = ("block", "blocks") if part else ()
-        name = f"{self.name}_part" if part else self.name
+        name = self.part_name if part else self.name
         head = f"def {name}({', '.join((*first, *self.parameters))}):"
-        own = () if part else ("    block = block_index()", "    blocks = block_count()")
+        own = [] if part else ["    block = block_index()", "    blocks = block_count()"]
+        if self.is_whole:
+            del own[1:]
         return "\n".join([head, *own, *(self.body or ("    pass",)), ""])

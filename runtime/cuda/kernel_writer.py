@@ -32,11 +32,17 @@ _RULES = {**RULES, device.Barrier: "barrier", device.ReduceThreads: "reduce_thre
 class KernelWriter(IndexWriter):
     """Writes one kernel."""
 
-    def __init__(self, module: Module, function: Function, tables: dict[str, Any]) -> None:
-        """Give every argument and symbol its name."""
+    def __init__(
+        self,
+        module: Module,
+        function: Function,
+        tables: dict[str, Any],
+        threads: int | None = None,
+    ) -> None:
+        """Write for blocks of so many threads; of as many as the function says if None."""
         super().__init__(module, function, tables)
         self._taken |= primitives.NAMES | {"block", "blocks"}
-        self.threads: int = function.attrs["threads"]
+        self.threads: int = threads or function.attrs["threads"]
         self._own_tables: list[int] = []
         self._pointers: list[tuple[str, str]] = []
         self._shared = 0

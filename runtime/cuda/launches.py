@@ -7,8 +7,9 @@ or for a program in C.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,9 +23,6 @@ from tapec.ir.types import BufferType, DType
 from tapec.runtime.cuda.kernel_text import KernelText
 from tapec.runtime.cuda.text import Text
 from tapec.runtime.symbols import bind_symbols, symbols_of
-
-#: Blocks of a launch at most: what a large device runs at once.
-BLOCKS = 1056
 
 
 class Memory(NamedTuple):
@@ -94,16 +92,19 @@ class Host:
 
     def _block(self, block: Block) -> list[Any]:
         """Run a block; return what its terminator takes."""
-        for op in block.ops:
+        for _, some in groupby(block.ops, _group):
+            ops = list(some)
+            if isinstance(ops[0].defn, loop.Launch):
+                self.device.launch(self._launch(ops))
+                continue
+            (op,) = ops
             if op.defn.terminator:
                 return [self.values.get(v) for v in op.operands]
             self._operation(op)
         return []
 
     def _operation(self, op: Operation) -> None:
-        if isinstance(op.defn, loop.Launch):
-            self.device.launch(self._launch(op))
-        elif isinstance(op.defn, loop.View):
+        if isinstance(op.defn, loop.View):
             self.values[op.result] = self._view(op)
         elif isinstance(op.defn, source.Constant):
             self.values[op.result] = self._constant(op)
@@ -179,20 +180,36 @@ class Host:
             low += 1
         self.values[op.result] = low
 
-    def _launch(self, op: Operation) -> Launch:
-        function = self.text.module.functions[op.attrs["kernel"]]
-        kernel = self.text.kernels[function.name]
-        dims = bind_symbols(function, [v.type for v in op.operands], self.sizes)
-        sizes = tuple(map(self._number, dims))
-        names = dict(zip(symbols_of(function), sizes, strict=True))
-        turns = substitute(kernel.turns, names) if isinstance(kernel.turns, Dim) else kernel.turns
-        assert isinstance(turns, int)
-        blocks = turns if kernel.over == "blocks" else -(-turns // kernel.threads)
-        memory = [self.values[v] for v in op.operands]
-        memory += [Memory("table", n, 0) for n in kernel.tables]
-        extents = [self._number(_bytes(v)) for v in op.operands]
+    def _launch(self, ops: Sequence[Operation]) -> Launch:
+        """A launch, or several that are one."""
+        memory: list[Memory] = []
+        sizes: list[int] = []
+        extents: list[int] = []
+        turns = 1
+        for op in ops:
+            function = self.text.module.functions[op.attrs["kernel"]]
+            dims = bind_symbols(function, [v.type for v in op.operands], self.sizes)
+            own = list(map(self._number, dims))
+            sizes += own
+            names = dict(zip(symbols_of(function), own, strict=True))
+            turns = _known(substitute(function.attrs["turns"], names))
+            memory += [self.values[v] for v in op.operands]
+            extents += [self._number(_bytes(v)) for v in op.operands]
+        kernel = self.text.kernel_of(ops)
+        tables = [Memory("table", n, 0) for n in kernel.tables]
         extents += [self.text.tables[n].nbytes for n in kernel.tables]
-        return Launch(kernel, max(1, min(blocks, BLOCKS)), tuple(memory), sizes, tuple(extents))
+        blocks = kernel.blocks if kernel.is_whole else replace(kernel, turns=turns).blocks
+        return Launch(kernel, blocks, (*memory, *tables), tuple(sizes), tuple(extents))
+
+
+def _group(op: Operation) -> object:
+    """What launches that are one have in common; anything else is alone."""
+    return op.attrs.get("group", op)
+
+
+def _known(size: DimLike) -> int:
+    assert isinstance(size, int)
+    return size
 
 
 def _bytes(buffer: Value) -> DimLike:

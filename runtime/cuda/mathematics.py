@@ -127,6 +127,12 @@ class TextExpansion(Expansion):
         y = self.like(y, x)
         return self.emit(f"{x.name} {_TESTS[word]} {y.name}", "i1")
 
+    def below(self, x: Reg, y: Reg | int) -> Reg:
+        """A comparison of integers as unsigned ones."""
+        y = self.like(y, x)
+        u = f"u{x.kind[1:]}"
+        return self.emit(f"{u}({x.name}) < {u}({y.name})", "i1")
+
     def select(self, condition: Reg, x: Reg | float, y: Reg | float) -> Reg:
         """One of two numbers."""
         kind = next((v.kind for v in (x, y) if isinstance(v, Reg)), self.kind)

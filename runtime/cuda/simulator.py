@@ -146,6 +146,10 @@ def _name(who: _Who) -> str:
     )
 
 
+def _is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
 class _Yields(ast.NodeTransformer):
     """Makes a thread stop where it waits for others."""
 
@@ -186,15 +190,11 @@ class Simulator:
     def _run_text(self) -> tuple[dict[str, Any], set[str]]:
         """The functions of the text, and the names of those in which threads wait."""
         tree = ast.parse(self._source)
-        waiting = {
-            f.name
-            for f in tree.body
-            if isinstance(f, ast.FunctionDef)
-            and any(
-                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in COLLECTIVE
-                for n in ast.walk(f)
-            )
-        }
+        waiting: set[str] = set()
+        for f in tree.body:
+            called = {n.func.id for n in ast.walk(f) if _is_call(n)}  # type: ignore[attr-defined]
+            if isinstance(f, ast.FunctionDef) and not called.isdisjoint(COLLECTIVE | waiting):
+                waiting.add(f.name)
         tree = ast.fix_missing_locations(_Yields(frozenset(waiting)).visit(tree))
         names = {**TWINS, **self._twins()}
         exec(compile(tree, "<tapec.cuda>", "exec"), names)
@@ -239,7 +239,8 @@ class Simulator:
             cells.forget()
         self._kernel = one.kernel.name
         function = self._functions[one.kernel.name]
-        self._block_count = min(one.blocks, self.blocks)
+        whole = one.kernel.is_whole
+        self._block_count = one.blocks if whole else min(one.blocks, self.blocks)
         pointers = [
             Pointer(self, self._cells(place), code, place.offset, extent)
             for place, (_, code), extent in zip(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-from tapec.ir.core import Module
+from tapec.ir.core import Block, Function, Module, Operation
 from tapec.ir.ops import loop
 from tapec.runtime.cuda import mathematics, primitives
 from tapec.runtime.cuda.index_writer import index_conversion
@@ -26,20 +27,30 @@ class Text:
 
     Attributes:
         module: with the entry, which says what the host does.
-        kernels: by the names that launches have.
+        kernels: by name: those that are launched alone, and those that are several.
         functions: what kernels call, each after what it calls.
+        parts: kernels as parts of larger ones, in which threads may wait for each other.
         tables: constants, by number: in memory as kernels read them.
     """
 
     module: Module
     kernels: Mapping[str, KernelText]
     functions: Mapping[str, str]
+    parts: Mapping[str, str]
     tables: tuple[Any, ...] = field(repr=False)
 
     def source(self) -> str:
         """All of it, as Python runs it where the primitives are known."""
-        parts = [*self.functions.values(), *(k.source() for k in self.kernels.values())]
-        return "\n\n".join(parts)
+        kernels = (k.source() for k in self.kernels.values())
+        return "\n\n".join([*self.functions.values(), *self.parts.values(), *kernels])
+
+    def kernel_of(self, launches: Sequence[Operation]) -> KernelText:
+        """The kernel that some launches are."""
+        return self.kernels[_name_of(launches)]
+
+
+def _name_of(launches: Sequence[Operation]) -> str:
+    return "_and_".join(op.attrs["kernel"] for op in launches)
 
 
 def write_text(module: Module) -> Text:
@@ -48,21 +59,93 @@ def write_text(module: Module) -> Text:
     Raises:
         TargetError: it has what the target cannot do; the message names it.
     """
-    tables: dict[str, Any] = {}
-    kernels = {
-        f.name: KernelWriter(module, f, tables).text()
-        for f in module.functions.values()
-        if f.kind == "kernel"
-    }
-    functions = _functions("\n".join(line for k in kernels.values() for line in k.body))
-    return Text(module, kernels, functions, tuple(tables.values()))
+    writer = _Writer(module)
+    for launches in _launches(module.entry.block):
+        name = _name_of(launches)
+        if name not in writer.kernels:
+            writer.kernels[name] = writer.kernel(launches)
+    lines = [line for k in writer.kernels.values() for line in k.body]
+    functions = _functions("\n".join([*lines, *writer.parts.values()]), set(writer.parts))
+    return Text(module, writer.kernels, functions, writer.parts, tuple(writer.tables.values()))
 
 
-def _functions(text: str) -> dict[str, str]:
+def _launches(block: Block) -> Iterator[list[Operation]]:
+    """What is launched, in the order of the text: one kernel, or several at once."""
+    for _, some in groupby(block.ops, lambda op: op.attrs.get("group", op)):
+        ops = list(some)
+        if isinstance(ops[0].defn, loop.Launch):
+            yield ops
+        for op in ops:
+            for region in op.regions:
+                yield from _launches(region.block)
+
+
+class _Writer:
+    """Writes kernels, each once."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.tables: dict[str, Any] = {}
+        self.kernels: dict[str, KernelText] = {}
+        self.parts: dict[str, str] = {}
+        self._written: dict[tuple[str, int], KernelText] = {}
+        self._joined = 0
+
+    def kernel(self, launches: Sequence[Operation]) -> KernelText:
+        """One kernel for all of the launches."""
+        functions = [self.module.functions[op.attrs["kernel"]] for op in launches]
+        threads = max(f.attrs["threads"] for f in functions)
+        texts = [self._text(f, threads) for f in functions]
+        return texts[0] if len(texts) == 1 else self._join(texts)
+
+    def _text(self, function: Function, threads: int) -> KernelText:
+        key = function.name, threads
+        if key not in self._written:
+            writer = KernelWriter(self.module, function, self.tables, threads)
+            self._written[key] = writer.text()
+        return self._written[key]
+
+    def _join(self, texts: Sequence[KernelText]) -> KernelText:
+        """A kernel whose blocks are dealt out to several."""
+        pointers: list[tuple[str, str]] = []
+        tables: list[tuple[str, str]] = []
+        sizes: list[tuple[str, str]] = []
+        lines: list[str] = []
+        first = 0
+        for n, text in enumerate(texts):
+            self.parts[text.part_name] = text.source(part=True)
+            own = len(text.pointers) - len(text.tables)
+            names = [f"p{n}_{i}" for i in range(len(text.pointers))]
+            codes = [code for _, code in text.pointers]
+            pairs = list(zip(names, codes, strict=True))
+            pointers += pairs[:own]
+            tables += pairs[own:]
+            counts = [(f"n{n}_{i}", code) for i, (_, code) in enumerate(text.sizes)]
+            sizes += counts
+            given = [f"u32(block - u32({first}))", f"u32({text.blocks})", *names]
+            call = f"{text.part_name}({', '.join([*given, *(name for name, _ in counts)])})"
+            first += text.blocks
+            lines += [f"    {'el' if n else ''}if block < u32({first}):", f"        {call}"]
+        self._joined += 1
+        return KernelText(
+            f"joined{self._joined}",
+            tuple(lines),
+            (*pointers, *tables),
+            tuple(number for text in texts for number in text.tables),
+            tuple(sizes),
+            texts[0].threads,
+            first,
+            "blocks",
+            max(text.shared for text in texts),
+            is_whole=True,
+        )
+
+
+def _functions(text: str, parts: set[str]) -> dict[str, str]:
     """The functions that a text calls, besides primitives."""
     library = mathematics.Functions()
     own: dict[str, str] = {}
-    for name in sorted(set(_CALLED.findall(text)) - primitives.NAMES):
+    for name in sorted(set(_CALLED.findall(text)) - primitives.NAMES - parts):
         conversion = _CONVERSION.fullmatch(name)
         if conversion is None:
             library.need(name)
@@ -71,8 +154,3 @@ def _functions(text: str) -> dict[str, str]:
             own[name] = make(*conversion.groups()[1:])
     mathematics.check_known(library.primitives, set(primitives.NAMES))
     return library.texts | own
-
-
-def launched(module: Module) -> int:
-    """How many launches the entry has, those in its loops once."""
-    return sum(isinstance(op.defn, loop.Launch) for op in module.entry.walk())
