@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from programs_of_ops import assert_close, sample_program
 from sampling import tensor_ops
@@ -11,6 +12,9 @@ from sampling import tensor_ops
 from tapec.ir.core import Module
 from tapec.ir.op import Op
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.runtime.cpu.vectormath import BOUNDS
+from tapec.runtime.cuda import primitives
+from tapec.runtime.cuda.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.program import simulated
 
 #: Two warps, so that threads of a block have to wait for each other.
@@ -29,3 +33,31 @@ def on_threads(module: Module) -> Any:
 def test_samples(defn: Op) -> None:
     for found, expected in sample_program(defn).run(on_threads):
         assert_close(found, expected, ulps=16)
+
+
+#: NumPy's names of functions that texts have under others.
+_NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
+_NUMPY |= {"acosh": "arccosh", "atanh": "arctanh"}
+
+
+@pytest.mark.parametrize("stem", sorted(FUNCTIONS))
+@pytest.mark.parametrize("bits", [32, 64])
+def test_every_function_has_a_text_of_primitives(stem: str, bits: int) -> None:
+    """And gives what NumPy gives, where NumPy has it, to some units of the last place."""
+    whole = stem in ("upow", "udiv", "umod", "shl", "shr", "ushr")
+    name = f"{stem}_{'i' if whole else 'f'}{bits}"
+    library = Functions()
+    library.need(name)
+    assert library.primitives <= primitives.NAMES
+    names = dict(primitives.TWINS)
+    exec("\n\n".join(library.texts.values()), names)
+    wanted = getattr(np, _NUMPY.get(stem, stem), None)
+    if wanted is None or stem not in BOUNDS or stem in ("pow", "atan2"):
+        return
+    kind = np.float32 if bits == 32 else np.float64
+    start = 1.5 if stem == "acosh" else 0.125
+    for x in np.linspace(start, start + 0.75, 7, dtype=kind):
+        with np.errstate(all="ignore"):
+            expected = kind(wanted(np.longdouble(x)))
+            found = names[name](x)
+        assert abs(found - expected) <= (BOUNDS[stem][bits == 64] + 1) * np.spacing(expected)

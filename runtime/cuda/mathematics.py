@@ -152,6 +152,10 @@ class TextExpansion(Expansion):
         called = self.named(_INTRINSICS.get(name, name), kind)
         return self.emit(f"{called}({', '.join(x.name for x in operands)})", kind)
 
+    def exact_fma(self, x: Reg | float, y: Reg | float, z: Reg | float) -> Reg:
+        """``x * y + z``, which every device rounds once."""
+        return self.fma(x, y, z)
+
     def negative(self, x: Reg) -> Reg:
         """A float with the other sign."""
         return self.emit(f"-{x.name}", x.kind)
