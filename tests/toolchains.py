@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,21 @@ def need(*tools: str) -> None:
 
 
 def run(
-    *command: object, cwd: Path | None = None, input: str | None = None, merged: bool = False
+    *command: object,
+    cwd: Path | None = None,
+    input: str | None = None,
+    merged: bool = False,
+    env: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program, fail with all it said if it fails, and return its standard output, or both."""
+    """Run a program, fail with all it said if it fails, and return its standard output, or both.
+
+    ``env`` is added to the environment.
+    """
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         input=input,
+        env=None if env is None else os.environ | dict(env),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if merged else subprocess.PIPE,
         text=True,

@@ -39,7 +39,7 @@ _HELPERS = (
     "__aeabi_[fdliu]*", "__gnu_[fhd]2*", "__*[sdth]f[23]", "__*[sdt]i[234]", "__float*",
     "__fix*", "__extend*", "__trunc*", "__gedf2", "__gtsf2", "__unordsf2", "__riscv_save_*",
     "__riscv_restore_*", "__divmod*", "__udivmod*", "__mul*", "__tablejump*",
-    "__do_copy_data", "__do_clear_bss",
+    "__do_copy_data", "__do_clear_bss", "__mspabi_*",
 )  # fmt: skip
 #: The shared libraries that are linked here, without a linker, by the first part of the triple.
 _LINKED = ("x86_64", "aarch64")

@@ -18,6 +18,10 @@ class Symbols(NamedTuple):
     missing: tuple[str, ...]
 
 
+#: What linkers themselves define.
+_LINKERS = ("_GLOBAL_OFFSET_TABLE_", ".TOC.")
+
+
 def symbols(data: bytes) -> Symbols:
     """Read an object.
 
@@ -28,7 +32,9 @@ def symbols(data: bytes) -> Symbols:
         return _elf(data)
     if data[:4] == b"\0asm":
         return Symbols({}, tuple(_wasm_imports(data)))
-    raise TargetError("an object of a format whose symbols cannot be read (ELF and wasm can)")
+    raise TargetError(
+        "an object of a format whose symbols cannot be read (little-endian ELF and wasm can)"
+    )
 
 
 def _elf(data: bytes) -> Symbols:
@@ -50,7 +56,7 @@ def _elf(data: bytes) -> Symbols:
                 name, _, size, _, _, section = struct.unpack_from("<IIIBBH", data, offset)
             text = data[names + name : data.index(b"\0", names + name)].decode()
             if section == _UNDEFINED:
-                missing.append(text)
+                missing += [text] * (text not in _LINKERS)
             else:
                 defined[text] = size
     return Symbols(defined, tuple(sorted(missing)))
