@@ -22,6 +22,7 @@ __all__ = [
     "evaluated",
     "find_program",
     "is_mismatch",
+    "load_compiler",
 ]
 
 
@@ -29,6 +30,11 @@ def _compile_for_cpu(module: Module, **options: Any) -> Executable:
     from tapec.runtime.cpu.program import compile_program  # only those who compile pay for it
 
     return compile_program(module, **options)
+
+
+def load_compiler() -> None:
+    """Import what compiles for this machine."""
+    from tapec.runtime.cpu import jit, program  # noqa: F401  as above
 
 
 def _find_for_cpu(key: str, **options: Any) -> Executable | None:

@@ -32,6 +32,7 @@ from tapec.runtime import (
     is_mismatch,
 )
 from tapec.runtime import compile_module as compile_loops
+from tapec.runtime import load_compiler as load_runtime
 from tapec.runtime.sources import version_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "compile_module",
     "evaluated_module",
     "is_mismatch",
+    "load",
     "lowered",
     "native_text",
     "timed_module",
@@ -167,6 +169,13 @@ def lowered_for(module: Module, target: str) -> Module:
         unit=of.vectors(),
         compact=of.compact,
     )
+
+
+def load() -> None:
+    """Import the passes of the default pipeline, and what makes native code of what they leave."""
+    for stage in _stages(None, "default", _text("default")):
+        assert callable(stage.row.run)
+    load_runtime()
 
 
 def cache() -> Cache | None:

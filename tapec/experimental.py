@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tapec.absent import namespace
 from tapec.functions.keeping import keep as keep
 from tapec.interchange import dlpack as dlpack
+from tapec.preloading import load_compiler as load_compiler
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
     __getattr__, __dir__ = namespace("experimental")

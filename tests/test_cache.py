@@ -463,3 +463,24 @@ def test_a_second_process_loads_only_what_it_runs(tmp_path: Path) -> None:
         printed.append(done.stdout)
     assert printed[0].startswith("16.0 [] ['llvmlite'")
     assert printed[1] == "16.0 [] []\n"
+
+
+LOADED = """
+import sys, tapec
+tapec.experimental.load_compiler()
+before = set(sys.modules)
+f = tapec.compile(lambda x: tapec.reduce_sum(x + 1))
+f(tapec.ones([4]))
+print("llvmlite" in before, "tapec.runtime.cpu.jit" in before, [m for m in set(sys.modules) - before if m != "atexit"])
+"""
+
+
+def test_what_a_first_call_loads_can_be_loaded_before() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED],
+        env={**os.environ, "TAPEC_CACHE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "True True []\n", done.stderr
