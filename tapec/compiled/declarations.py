@@ -8,10 +8,11 @@ from __future__ import annotations
 import builtins
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tapec.compiled.parameters import Parameters
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import TensorType
@@ -61,30 +62,21 @@ class Declared:
         return cls(argument, tuple(Size.parse(d) if isinstance(d, str) else d for d in dims))
 
 
-def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The function's parameters; none if Python cannot tell."""
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (builtins.TypeError, builtins.ValueError):
-        return []
-
-
 class NamedDims:
     """The option ``dims``: shapes by the name of the parameter."""
 
-    def __init__(self, function: Callable[..., Any], dims: Mapping[str, Any]) -> None:
+    def __init__(self, parameters: Parameters, dims: Mapping[str, Any]) -> None:
         """Look for mistakes.
 
         Raises:
             ValueError: a name is none of the function's parameters, or a size is written in no known way.
         """
-        self._names = [p.name for p in parameters(function)]
+        self._names = [p.name for p in parameters.shown]
         self._dims = {name: _declaration(name, given) for name, given in dims.items()}
         unknown = [name for name in self._dims if self._names and name not in self._names]
-        if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters(function)):
+        if unknown and not parameters.takes(inspect.Parameter.VAR_KEYWORD):
             raise ValueError(
-                f"dims names {unknown[0]!r}, which is no parameter of "
-                f"{getattr(function, '__name__', function)}({', '.join(self._names)})",
+                f"dims names {unknown[0]!r}, which is no parameter of {parameters}",
                 location=here(),
             )
 
@@ -133,7 +125,7 @@ def _spread(value: Any, declared: Any) -> Any:
 class InputSignature:
     """The option ``input_signature``: a TensorSpec for each positional argument, which is made one that fits."""
 
-    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+    def __init__(self, parameters: Parameters, signature: Any) -> None:
         """Look for mistakes.
 
         Raises:
@@ -152,21 +144,16 @@ class InputSignature:
                     location=here(),
                 )
         self.specs = tuple(signature)
-        kinds = inspect.Parameter
-        self._parameters = [
-            p
-            for p in parameters(function)
-            if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-        ]
-        self._open = any(p.kind is kinds.VAR_POSITIONAL for p in parameters(function))
-        self._skipped = int(bool(self._parameters) and self._parameters[0].name == "self")
-        taken = self._parameters[self._skipped :]
+        named = parameters.by_place()
+        self._skipped = int(bool(named) and named[0].name == "self")
+        taken = named[self._skipped :]
         missing = [p for p in taken[len(self.specs) :] if p.default is p.empty]
         if missing:
             raise TypeError(
                 f"input_signature missing type constraint for {missing[0].name}", location=here()
             )
-        if taken and len(self.specs) > len(taken) and not self._open:
+        is_open = parameters.takes(inspect.Parameter.VAR_POSITIONAL)
+        if taken and len(self.specs) > len(taken) and not is_open:
             raise TypeError(
                 f"input_signature has {len(self.specs)} specs, but the function takes "
                 f"{len(taken)} arguments",

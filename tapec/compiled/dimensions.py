@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tapec.compiled.declarations import AnyRank, Declared, InputSignature, NamedDims, Size
 from tapec.compiled.keys import leaf_key
+from tapec.compiled.parameters import Parameters
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.ir.dims import DimLike, substitute, symbol, symbols
@@ -69,7 +70,7 @@ class Dimensions:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        parameters: Parameters,
         *,
         input_signature: Any = None,
         dims: Mapping[str, Any] | None = None,
@@ -89,9 +90,9 @@ class Dimensions:
                 hint="use one of them",
             )
         self.signature = (
-            None if input_signature is None else InputSignature(function, input_signature)
+            None if input_signature is None else InputSignature(parameters, input_signature)
         )
-        self._named = None if dims is None else NamedDims(function, dims)
+        self._named = None if dims is None else NamedDims(parameters, dims)
         self._dynamic = dynamic
 
     # ---- a call

@@ -16,7 +16,6 @@ from typing import (
     Any,
     Generic,
     ParamSpec,
-    TypedDict,
     TypeVar,
     Unpack,
     overload,
@@ -30,13 +29,7 @@ from tapec.compiled.concrete import BoundFunction, ConcreteFunction
 from tapec.compiled.dimensions import Dimensions, Dynamic, Family, family_key, forget
 from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
 from tapec.compiled.keys import flat_key
-from tapec.compiled.options import (
-    EngineName,
-    TargetName,
-    compiler_of,
-    hold_to_budgets,
-    hold_to_functions,
-)
+from tapec.compiled.options import EngineName, Options, Settings, TargetName, hold_to_functions
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
 from tapec.compiled.retraces import Cause, Change, Retrace, announce
@@ -64,28 +57,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Options(TypedDict, total=False):
-    """What may be said of a compiled function by name; see `compile`."""
-
-    input_signature: Sequence[Any] | None
-    autograph: bool
-    jit_compile: bool | None
-    reduce_retracing: bool
-    experimental_implements: str | None
-    experimental_autograph_options: Any
-    experimental_attributes: Any
-    experimental_relax_shapes: bool | None
-    experimental_compile: bool | None
-    experimental_follow_type_hints: bool | None
-    name: str | None
-    dims: Mapping[str, Any] | None
-    dynamic: Dynamic
-    jit: bool
-    target: TargetName
-    engine: EngineName | None
-    memory_budget: float | None
 
 
 @overload
@@ -163,17 +134,15 @@ def _made(function: Any, options: dict[str, Any]) -> Any:
     if isinstance(function, staticmethod | classmethod):
         return type(function)(_made(function.__func__, options))
     hold_to_functions(function)
+    parameters = Parameters(function)
     relaxed = options["reduce_retracing"] or options["experimental_relax_shapes"]
     sizes = Dimensions(
-        function,
+        parameters,
         input_signature=options["input_signature"],
         dims=options["dims"],
         dynamic=options["dynamic"] or ("auto" if relaxed else False),
     )
-    hold_to_budgets(options["memory_budget"])
-    kept = {name: options[name] for name in ("jit", "autograph", "memory_budget")}
-    target = compiler_of(options["target"], options["engine"])
-    return CompiledFunction(function, options["name"], sizes, target=target, **kept)
+    return CompiledFunction(function, parameters, sizes, Settings.of(options))
 
 
 class CompiledFunction(Generic[P, R]):
@@ -182,28 +151,18 @@ class CompiledFunction(Generic[P, R]):
     def __init__(
         self,
         function: Callable[P, R],
-        name: str | None = None,
-        dimensions: Dimensions | None = None,
-        *,
-        jit: bool = True,
-        autograph: bool = True,
-        target: str = "cpu",
-        memory_budget: float | None = None,
+        parameters: Parameters,
+        dimensions: Dimensions,
+        settings: Settings,
     ) -> None:
         """Nothing is traced before the first call."""
         # Attributes of a callable object are its own affair: copies could hide the methods of this class.
         functools.update_wrapper(self, function, updated=())
         self.python_function = function
-        self.autograph = autograph
-        self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        #: Whether programs become native code; else NumPy evaluates them.
-        self.jit = jit
-        #: Which of the runtime's targets they are for.
-        self.target = target
-        #: Bytes of scratch memory that a call may take, or a part of what it takes without.
-        self.memory_budget = memory_budget
-        self._dimensions = dimensions or Dimensions(function)
-        self.parameters = Parameters(function)
+        self.parameters = parameters
+        self.settings = settings
+        self.name = settings.name or str(getattr(function, "__name__", type(function).__name__))
+        self._dimensions = dimensions
         self._shelves = Shelves()
         self._history = History()
         self._traces = 0
@@ -220,7 +179,7 @@ class CompiledFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if current_trace() is not None or plain_calls:
             # Part of the outer program, or for debugging.
-            return conversion.call(self.python_function, self.autograph, args, kwargs)  # type: ignore[no-any-return]
+            return conversion.call(self.python_function, self.settings.autograph, args, kwargs)  # type: ignore[no-any-return]
         if not kwargs:
             quick = self._quick_look if inspectors else self._quick
             if quick is not None and not active_tapes():

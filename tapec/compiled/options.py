@@ -1,10 +1,12 @@
-"""What may be said of a compiled function by name, and what is refused."""
+"""The options of `tapec.compile`: how type checkers see them, what is kept of them, and what is refused."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypedDict
 
+from tapec.compiled.dimensions import Dynamic
 from tapec.compiler import ENGINES
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -13,7 +15,54 @@ TargetName = Literal["cpu", "cuda"]
 EngineName = Literal["llvm", "numba", "device", "simulator"]
 
 
-def compiler_of(target: str, engine: str | None) -> str:
+class Options(TypedDict, total=False):
+    """What may be said of a compiled function by name; see `compile`."""
+
+    input_signature: Sequence[Any] | None
+    autograph: bool
+    jit_compile: bool | None
+    reduce_retracing: bool
+    experimental_implements: str | None
+    experimental_autograph_options: Any
+    experimental_attributes: Any
+    experimental_relax_shapes: bool | None
+    experimental_compile: bool | None
+    experimental_follow_type_hints: bool | None
+    name: str | None
+    dims: Mapping[str, Any] | None
+    dynamic: Dynamic
+    jit: bool
+    target: TargetName
+    engine: EngineName | None
+    memory_budget: float | None
+
+
+class Settings(NamedTuple):
+    """What the trace and the compilation of a function go by; see `tapec.compile`.
+
+    Attributes:
+        target: which of the runtime's targets its programs are for.
+    """
+
+    name: str | None
+    autograph: bool
+    jit: bool
+    target: str
+    memory_budget: float | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """Those among all options.
+
+        Raises:
+            ValueError: there is no such target or engine, or a budget is neither bytes nor a part.
+        """
+        _hold_to_budgets(options["memory_budget"])
+        found = {name: options[name] for name in cls._fields}
+        return cls(**found | {"target": _compiler_of(options["target"], options["engine"])})
+
+
+def _compiler_of(target: str, engine: str | None) -> str:
     """The compiler for a target, one of `tapec.compiler.ENGINES`; None is the usual one.
 
     Raises:
@@ -29,6 +78,17 @@ def compiler_of(target: str, engine: str | None) -> str:
     return engines[engine]
 
 
+def _hold_to_budgets(budget: Any) -> None:
+    """Refuse what is neither bytes nor a part."""
+    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if budget is not None and not (
+        is_number and (0 <= budget if type(budget) is int else 0 < budget <= 1)
+    ):
+        raise ValueError(
+            f"memory_budget is bytes, or a part such as 0.5, got {budget!r}", location=here()
+        )
+
+
 def hold_to_functions(function: Any) -> None:
     """Refuse what is no function, or one whose body does not run when it is called."""
     if not callable(function):
@@ -38,15 +98,4 @@ def hold_to_functions(function: Any) -> None:
             f"{function.__name__} is a generator or coroutine, whose body runs after its call returned",
             location=here(),
             hint="compile a function that returns its results, and call it from there",
-        )
-
-
-def hold_to_budgets(budget: Any) -> None:
-    """Refuse what is neither bytes nor a part."""
-    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
-    if budget is not None and not (
-        is_number and (0 <= budget if type(budget) is int else 0 < budget <= 1)
-    ):
-        raise ValueError(
-            f"memory_budget is bytes, or a part such as 0.5, got {budget!r}", location=here()
         )

@@ -26,6 +26,7 @@ class Parameters:
 
     Attributes:
         names: of those that may be given by position.
+        shown: all of them, as Python shows them: of what a decorator made, those of the function behind it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -34,6 +35,7 @@ class Parameters:
         What a decorator made (`functools.wraps`) is called as it takes its arguments itself: it may hand them on more
         than once, or others. Only the names that it is shown with are those of the function behind it.
         """
+        self._function = getattr(function, "__name__", function)
         found = _parameters(function, follow_wrapped=False)
         kinds = inspect.Parameter
         positional = [p for p in found if p.kind in _BY_PLACE]
@@ -54,11 +56,24 @@ class Parameters:
         self.rest = next((p.name for p in found if p.kind is kinds.VAR_POSITIONAL), "args")
         self.others = next((p.name for p in found if p.kind is kinds.VAR_KEYWORD), "kwargs")
         self._own = {p.name for p in named}
-        shown = _parameters(function, follow_wrapped=True)
-        self._shown = [p.name for p in shown if p.kind in _BY_PLACE]
+        self.shown = _parameters(function, follow_wrapped=True)
+        self._shown = [p.name for p in self.by_place()]
         self._keywords = {
-            p.name for p in shown if p.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+            p.name
+            for p in self.shown
+            if p.kind in (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
         }
+
+    def by_place(self) -> list[inspect.Parameter]:
+        """Those shown that may be given by position."""
+        return [p for p in self.shown if p.kind in _BY_PLACE]
+
+    def takes(self, kind: Any) -> bool:
+        """Whether one of those shown is of a kind: ``*args`` or ``**kwargs``."""
+        return any(p.kind is kind for p in self.shown)
+
+    def __str__(self) -> str:
+        return f"{self._function}({', '.join(p.name for p in self.shown)})"
 
     def completed(self, args: Sequence[Any]) -> Sequence[Any]:
         """Arguments with the defaults behind them, if there are only such by position, and all are known."""

@@ -94,7 +94,9 @@ class Program:
             loans = Loans(trace.numbers, owner.varying)
             witness = Witness(owner.name, owner.python_function, self._state(leaves), loans)
             with witness.watching():
-                result = conversion.call(owner.python_function, owner.autograph, args, kwargs)
+                result = conversion.call(
+                    owner.python_function, owner.settings.autograph, args, kwargs
+                )
             _refuse_changed(owner.name, structure, call.spec, given)
             leaves, self._spec = flatten(result, parts=True)
             self._leaves = [_result(leaf, trace) for leaf in leaves]
@@ -109,7 +111,7 @@ class Program:
         #: What its symbols are, in a program for given sizes.
         self.sizes: Mapping[str, int] = {}
         unify(trace.function)
-        self.module = _budgeted(Module([trace.function]), owner.memory_budget)
+        self.module = _budgeted(Module([trace.function]), owner.settings.memory_budget)
         self.captures: list[Any] = trace.captures
         numbers = [(i, c) for i, c in enumerate(self.captures) if type(c) is HostNumber]
         self._number_places = [i for i, _ in numbers]
@@ -128,10 +130,10 @@ class Program:
 
     def _compiled(self, owner: CompiledFunction[Any, Any]) -> Executable:
         """The program to call."""
-        if not owner.jit:
+        if not owner.settings.jit:
             return evaluated_module(self.module)
         boxed = len(self.module.entry.args) - len(self.captures)
-        return compile_module(self.module, boxed=boxed, target=owner.target)
+        return compile_module(self.module, boxed=boxed, target=owner.settings.target)
 
     def at(self, sizes: Mapping[str, int]) -> Program:
         """This program for given sizes: the same code, with the types of its results."""

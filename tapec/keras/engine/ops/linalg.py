@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from keras.src.backend.common.backend_utils import canonicalize_axis
 
 import tapec
