@@ -66,8 +66,8 @@ def key_orders(structure: Any) -> tuple[tuple[Any, ...], ...]:
             asked += node.values()
         elif isinstance(node, list | tuple):
             asked += node
-        elif _is_record(type(node)):
-            asked += _fields(node)[0]
+        elif is_record(type(node)):
+            asked += fields_of(node)[0]
     return tuple(found)
 
 
@@ -84,21 +84,22 @@ def _register(optree: Any) -> None:
 
 def _register_records(optree: Any, leaves: list[Any]) -> bool:
     """Let optree know of classes among the leaves whose instances are made of fields; whether there are new ones."""
-    found = [kind for kind in set(map(type, leaves)) if _is_record(kind)]
+    found = [kind for kind in set(map(type, leaves)) if is_record(kind)]
     for kind in found:
         with suppress(ValueError):  # another thread was faster
             optree.register_pytree_node(
-                kind, _fields, _remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
+                kind, fields_of, _remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
             )
     return bool(found)
 
 
-def _is_record(kind: type) -> bool:
+def is_record(kind: type) -> bool:
+    """Whether instances of a class are structure: dataclasses, and what attrs made."""
     made_of_fields = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__")
     return made_of_fields and not is_ours(kind.__module__) and not issubclass(kind, Module)
 
 
-def _fields(record: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
+def fields_of(record: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
     """The values of an instance, what it takes to make one like it, and their names."""
     kind = type(record)
     declared = (

@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import tapec
+from tapec.compiled.call import Call
 from tapec.compiled.function import CompiledFunction
+from tapec.compiled.keys import Quick
+from tapec.compiled.parameters import Parameters
 from tapec.ir.errors import TargetError
 from tapec.runtime.boxes import places_in
 
@@ -355,3 +359,81 @@ def test_a_first_call_loads_what_it_needs() -> None:
     command = [sys.executable, "-c", FIRST]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["2.0", "[]", ""]
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@dataclass
+class Batch:
+    y: Any
+    x: Any
+    scale: Any = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    y: Any
+    x: Any
+
+
+def reordered(**fields: Any) -> Batch:
+    """An instance whose attributes were set in another order, and one that is no field."""
+    batch = Batch(0, 0)
+    vars(batch).clear()
+    vars(batch).update(fields)
+    return batch
+
+
+Y, ARRAY, V = tapec.constant([7.0]), np.arange(2.0, dtype=np.float32), tapec.Variable(1.0)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (({"y": Y, "x": [X, (1, 2.5)]}, "text"), {}),
+        (({"b": 1, "a": {"d": X, "c": ARRAY}}, None, True), {}),
+        ((Point(Y, {"k": 3}), Batch(X, Y), Slotted(1, X)), {}),
+        ((Batch(X, Y), reordered(scale=1, x=X, y=Y), reordered(x=1, extra=X, y=2)), {}),
+        (([], {}, (), V, [V]), {}),
+        ((X, np.float32(2), np.float64(3)), {"flag": False, "also": [Y, 1]}),
+    ],
+)
+def test_arguments_are_taken_apart_as_optree_does(args: Any, kwargs: Any) -> None:
+    parameters = Parameters(lambda *args, **kwargs: None)
+    call = Call(parameters, args, kwargs)
+    key = call.key
+    quickly = Quick()
+    assert quickly.key(parameters, args, kwargs) == key
+    assert [t.type for t in quickly.tensors] == [t.type for t in call.tensors]
+    assert [t.numpy().tolist() for t in quickly.tensors] == [
+        t.numpy().tolist() for t in call.tensors
+    ]
+    assert quickly.numbers == call.numbers
+    assert list(map(id, quickly.objects)) == list(map(id, call.objects))
+
+
+def test_structures_and_names_are_found_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[Any] = []
+
+    @tapec.compile
+    def f(batch: Any, training: bool = False, *, scale: float = 1.0) -> Any:
+        traced.append(list(batch))
+        first, second = batch["x"], batch["y"]
+        return (first + second if training else first - second) * scale
+
+    expected = {False: [-6.0, -5.0, -4.0], True: [8.0, 9.0, 10.0]}
+    for training in (False, True):
+        f({"x": X, "y": Y}, training=training)
+        f({"x": X, "y": Y}, training, scale=3.0)
+    f({"y": Y, "x": X}, training=True)  # a loop over it would go another way
+    assert traced == [["x", "y"], ["x", "y"], ["y", "x"]]
+    monkeypatch.setattr(CompiledFunction, "_call", None)  # the slow way
+    for training, values in expected.items():
+        assert f({"x": X, "y": Y}, training=training).numpy().tolist() == values
+        assert f(batch={"x": X, "y": Y}, training=training).numpy().tolist() == values
+        tripled = f(scale=3.0, training=training, batch={"x": X, "y": Y}).numpy().tolist()
+        assert tripled == [3 * v for v in values]
+    assert len(traced) == 3

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from operator import is_
 from typing import Any
 
 from tapec.compiled.comparison import Description, describe_call
-from tapec.compiled.keys import as_input, flat_key, leaf_key, learn, objects_among
+from tapec.compiled.keys import Quick, as_input, leaf_key, learn, objects_among
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import is_number
 from tapec.structure import flatten, key_orders
@@ -39,18 +38,13 @@ class Call:
         found, self.spec = flatten(structure, parts=True)
         self.leaves = [as_input(leaf) for leaf in found]
         self.form = self.spec, parameters.order(kwargs), key_orders([*args, *kwargs.values()])
-        self._is_flat = not kwargs and len(found) == len(args) and all(map(is_, found, args))
 
     @cached_property
     def key(self) -> Any:
-        """Equal for calls that programs may be shared by; see `flat_key` where no argument has parts."""
-        if self._is_flat:
-            for leaf in self.leaves:
-                learn(leaf)
-            key, _, _ = flat_key(self.leaves)
-            if key is not None:
-                return key
-        return self.form, tuple(map(leaf_key, self.leaves))
+        """Equal for calls that programs may be shared by."""
+        learn([self.args, self.kwargs], self.leaves)
+        key = Quick().key(self._parameters, self.args, self.kwargs)
+        return (self.form, tuple(map(leaf_key, self.leaves))) if key is None else key
 
     @cached_property
     def objects(self) -> list[Any]:

@@ -28,7 +28,7 @@ from tapec.compiled.choice import History, numbers_that_vary
 from tapec.compiled.concrete import BoundFunction, ConcreteFunction
 from tapec.compiled.dimensions import Dimensions, Dynamic, Family, family_key, forget
 from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
-from tapec.compiled.keys import flat_key
+from tapec.compiled.keys import Quick
 from tapec.compiled.options import EngineName, Options, Settings, TargetName, hold_to_functions
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
@@ -47,7 +47,6 @@ from tapec.recording import (
     plain_calls,
     program_listeners,
 )
-from tapec.tensor import EagerTensor
 
 if TYPE_CHECKING:
     from tapec.compiled.buffers import ProgramMemory
@@ -186,20 +185,26 @@ class CompiledFunction(Generic[P, R]):
                 result = quick(*args)
                 if result is not NotImplemented:
                     return result  # type: ignore[no-any-return]
-            found = self._find_quickly(args)
-            if found is not None:
-                program, numbers = found
-                return program.run([a for a in args if type(a) is EagerTensor], numbers)  # type: ignore[no-any-return]
+        leaves = Quick()
+        found = self._find_quickly(leaves, args, kwargs)
+        if found is not None:
+            program, numbers = found
+            return program.run(leaves.tensors, numbers)  # type: ignore[no-any-return]
         return self._call(args, kwargs)  # type: ignore[no-any-return]
 
-    def _find_quickly(self, args: Sequence[Any]) -> Found | None:
-        """The program for arguments of which none has parts: tensors, numbers, flags, texts."""
-        key, numbers, objects = flat_key(self.parameters.completed(args))
+    def _find_quickly(self, leaves: Quick, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The program for arguments that nothing has to be asked about; ``leaves`` gets what they are made of."""
+        if not kwargs:
+            key = leaves.key(self.parameters, self.parameters.completed(args), kwargs)
+        elif self._dimensions.signature is None:
+            key = leaves.key(self.parameters, *self.parameters.bind(args, kwargs))
+        else:
+            return None
         if key is None:
             return None
-        variants = self._shelves.find(key, objects)
-        found = None if variants is None else variants.find(numbers)
-        if found is not None and len(found[0].pattern) == len(args) == len(key):
+        variants = self._shelves.find(key, leaves.objects)
+        found = None if variants is None else variants.find(leaves.numbers)
+        if found is not None and not kwargs and len(found[0].pattern) == len(args) == len(key):
             # All arguments are tensors: the next ones may be like these.
             self._quick, self._quick_look = found[0].quick, found[0].quick_look
         return found

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
+from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import KINDS, is_number
+from tapec.structure import fields_of, is_record
 from tapec.tensor import EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import TensorShape
 
@@ -47,33 +50,97 @@ def leaf_key(leaf: Any) -> Any:
 
 #: Classes whose instances were found to be no structure and equal to nothing but themselves: models, Variables.
 _themselves: set[type] = set()
+#: Classes whose instances were found to be made of fields, and the names of these; None for named tuples.
+_records: dict[type, tuple[str, ...] | None] = {}
 #: Values that are their own keys, beside their types.
 _PLAIN = frozenset({bool, str, type(None)})
+#: What becomes a tensor; see `as_input`.
+_ARRAYS = frozenset({np.ndarray, np.float16, np.float32, np.longdouble, np.complex64})
 
 
-def flat_key(args: Sequence[Any]) -> tuple[tuple[Any, ...] | None, list[Any], list[Any]]:
-    """The key of arguments of which none has parts, the numbers among them, the objects that are keys by themselves.
+class Quick:
+    """The leaves of arguments as `tapec.structure.flatten` gives them, found without optree while the key is made.
 
-    The key is None if there are others. Objects stand in it by their ``id``: whoever keeps it keeps them.
+    Attributes:
+        tensors: those that are inputs.
+        numbers: Python's.
+        objects: those that are keys by themselves. In a key they stand by their ``id``: whoever keeps it keeps them.
     """
-    key: list[Any] = []
-    numbers: list[Any] = []
-    objects: list[Any] = []
-    for value in args:
-        kind = type(value)
-        if kind is EagerTensor or kind is Tensor:
-            key.append(value.type)
-        elif kind in KINDS:
-            key.append(kind)
-            numbers.append(value)
-        elif kind in _PLAIN:
-            key.append((kind, value))
-        elif kind in _themselves:
-            key.append(id(value))
-            objects.append(value)
-        else:
-            return None, numbers, objects
-    return tuple(key), numbers, objects
+
+    __slots__ = ("numbers", "objects", "tensors")
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.tensors: list[Tensor] = []
+        self.numbers: list[Any] = []
+        self.objects: list[Any] = []
+
+    def key(self, parameters: Parameters, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What selects programs for a call whose arguments are bound; None if one is of another kind."""
+        key = self._of(args)
+        if key is None or not kwargs:
+            return key
+        names = sorted(kwargs)
+        named = self._of([kwargs[name] for name in names])
+        return None if named is None else (key, parameters.order(kwargs), tuple(names), named)
+
+    def _of(self, values: Iterable[Any]) -> tuple[Any, ...] | None:
+        key: list[Any] = []
+        for value in values:
+            kind = type(value)
+            if kind is EagerTensor or kind is Tensor:
+                key.append(value.type)
+                self.tensors.append(value)
+            elif kind in _ARRAYS:
+                value = as_input(value)
+                key.append(value.type)
+                self.tensors.append(value)
+            elif kind in KINDS:
+                key.append(kind)
+                self.numbers.append(value)
+            elif kind in _PLAIN:
+                key.append((kind, value))
+            elif kind in _themselves:
+                key.append(id(value))
+                self.objects.append(value)
+            else:
+                made_of = _made_of(value, kind)
+                inner = None if made_of is None else self._of(made_of[1])
+                if made_of is None or inner is None:
+                    return None
+                key.append((made_of[0], inner))
+        return tuple(key)
+
+
+def _made_of(value: Any, kind: type) -> tuple[Any, Iterable[Any]] | None:
+    """What tells a structure from others, and its parts in the order of `tapec.structure.flatten`; None if it is none.
+
+    A dict's keys are told in their own order, which a loop over it goes by.
+    """
+    if kind is dict:
+        names = tuple(value)
+        order = _sorted(names)
+        return None if order is None else ((kind, names), [value[name] for name in order])
+    if kind is list or kind is tuple:
+        return kind, value
+    if kind not in _records:
+        return None
+    fields = _records[kind]
+    if fields is None:
+        return kind, value
+    held = getattr(value, "__dict__", None)
+    if held is None or tuple(held) != fields:
+        values, _, fields = fields_of(value)
+        return (kind, fields), values
+    return (kind, fields), held.values()
+
+
+@functools.lru_cache(1024)
+def _sorted(names: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    try:
+        return tuple(sorted(names))
+    except TypeError:
+        return None  # optree has an order for these
 
 
 def objects_among(leaves: Sequence[Any]) -> list[Any]:
@@ -87,10 +154,26 @@ def objects_among(leaves: Sequence[Any]) -> list[Any]:
     return found
 
 
-def learn(leaf: Any) -> None:
-    """Take note of the class of an argument that has no parts and is a key by itself."""
-    if type(leaf) not in _themselves and isinstance(leaf_key(leaf), _Identity):
-        _themselves.add(type(leaf))
+def learn(structure: Any, leaves: Iterable[Any]) -> None:
+    """Take note of the classes of what arguments are made of: records, and objects that are keys by themselves."""
+    for leaf in leaves:
+        if type(leaf) not in _themselves and isinstance(leaf_key(leaf), _Identity):
+            _themselves.add(type(leaf))
+    asked = [structure]
+    while asked:
+        node = asked.pop()
+        kind = type(node)
+        if kind is dict:
+            asked += node.values()
+        elif kind is list or kind is tuple:
+            asked += node
+        elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            _records[kind] = None
+            asked += node
+        elif is_record(kind):
+            values, _, names = fields_of(node)
+            _records.setdefault(kind, names)
+            asked += values
 
 
 def _parts(leaf: Any) -> Any:

@@ -92,11 +92,10 @@ class Program:
             structure = unflatten(call.spec, given)
             args, kwargs = structure if call.has_kwargs else (structure, {})
             loans = Loans(trace.numbers, owner.varying)
-            witness = Witness(owner.name, owner.python_function, self._state(leaves), loans)
+            function = owner.python_function
+            witness = Witness(owner.name, function, self._state(leaves), loans)
             with witness.watching():
-                result = conversion.call(
-                    owner.python_function, owner.settings.autograph, args, kwargs
-                )
+                result = conversion.call(function, owner.settings.autograph, args, kwargs)
             _refuse_changed(owner.name, structure, call.spec, given)
             leaves, self._spec = flatten(result, parts=True)
             self._leaves = [_result(leaf, trace) for leaf in leaves]
@@ -113,12 +112,11 @@ class Program:
         unify(trace.function)
         self.module = _budgeted(Module([trace.function]), owner.settings.memory_budget)
         self.captures: list[Any] = trace.captures
-        numbers = [(i, c) for i, c in enumerate(self.captures) if type(c) is HostNumber]
-        self._number_places = [i for i, _ in numbers]
+        self._number_places = [i for i, c in enumerate(self.captures) if type(c) is HostNumber]
         #: What a call computes of its numbers before the program runs; None if it passes none and reads none.
         self.recipe: Recipe | None = None
         if trace.numbers.leaves:
-            self.recipe = trace.numbers.close([number.step for _, number in numbers])
+            self.recipe = trace.numbers.close([self.captures[i].step for i in self._number_places])
         #: Whether it serves every call of its signature.
         self.is_unconditional = self.recipe is None and not self.state.places
         if self.created_variables or not compiled:
