@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import builtins
 import copy
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from numbers import Number
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,11 +20,12 @@ from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.witness import Witness
 from tapec.compiled.recipes import Recipe, Recorder
+from tapec.compiled.results import kept_result, refuse_changed
 from tapec.compiled.retraces import Change
 from tapec.compiled.scalars import HostNumber, is_number
 from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
 from tapec.effects import Effects, raised
-from tapec.errors import ResourceExhaustedError, TypeError, ValueError
+from tapec.errors import ResourceExhaustedError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
 from tapec.ir.dims import plain_symbol, substitute
@@ -35,7 +34,7 @@ from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, heard, inspectors, next_id, tracing
 from tapec.runtime.residence import AWAY, at_home
 from tapec.structure import flatten, sized, unflatten
-from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor
+from tapec.tensor import Array, EagerTensor, Tensor, as_array
 from tapec.tracing import Trace, TracedTensor
 from tapec.type_spec import TensorSpec
 from tapec.variable import Variable
@@ -96,9 +95,9 @@ class Program:
             witness = Witness(owner.name, function, self._state(leaves), loans)
             with witness.watching():
                 result = conversion.call(function, owner.settings.autograph, args, kwargs)
-            _refuse_changed(owner.name, structure, call.spec, given)
+            refuse_changed(owner.name, structure, call.spec, given)
             leaves, self._spec = flatten(result, parts=True)
-            self._leaves = [_result(leaf, trace) for leaf in leaves]
+            self._leaves = [kept_result(leaf, trace) for leaf in leaves]
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.state = witness.guard(trace)
         _end(trace)
@@ -470,40 +469,3 @@ def _end(trace: Trace) -> None:
     """Let no tensor of a trace be used any more; see `heard`."""
     trace.has_ended = True
     heard[0] = next_id()
-
-
-def _result(leaf: Any, trace: Trace) -> Any:
-    """What a function returned, as it is kept: Tensors for Variables, arrays and numbers, too.
-
-    Raises:
-        TypeError: an iterator, or a tensor of another function.
-    """
-    if isinstance(leaf, TracedTensor):
-        trace.value_of(leaf)  # which refuses tensors of other functions
-    elif isinstance(leaf, Variable | Number | np.ndarray | np.generic):
-        return as_tensor(leaf)
-    elif isinstance(leaf, Iterator):
-        raise TypeError(
-            f"a compiled function returned a {type(leaf).__name__}, whose items would be "
-            "computed after the call",
-            location=here(),
-            hint="return a list or a tuple",
-        )
-    return leaf
-
-
-def _refuse_changed(name: str, structure: Any, spec: Any, given: Sequence[Any]) -> None:
-    """Hold a function to leave its arguments as they were.
-
-    Raises:
-        ValueError: it put something into a list, took something out of a dict, or the like.
-    """
-    leaves, now = flatten(structure, parts=True)
-    same = len(leaves) == len(given) and all(map(operator.is_, leaves, given))
-    if not same or (type(now) is type(spec) and now != spec):
-        raise ValueError(
-            f"{name}() should not modify its Python input arguments: it is traced with copies of them, so "
-            "the caller would see no change",
-            location=here(),
-            hint="change a copy, and return it",
-        )
