@@ -14,7 +14,7 @@ from keras.src.backend.common.symbolic_scope import SymbolicScope
 import tapec
 from tapec.ir.types import TensorType
 from tapec.recording import tracing
-from tapec.tracing import Trace
+from tapec.tracing import Trace, TracedTensor
 
 #: Stand in for a size that is open. What comes out differently for the two depends on it.
 _SIZES = (83, 89)
@@ -35,6 +35,8 @@ def _result(fn: Callable[..., Any], args: Any, kwargs: Any, size: int) -> Any:
     trace = Trace(getattr(fn, "__name__", "spec"))
 
     def placeholder(x: Any) -> Any:
+        if isinstance(x, TracedTensor):  # of the trace in whose middle a layer is built
+            return trace.input(x.type, None)
         if not isinstance(x, KerasTensor):
             return x
         shape = tuple(size if n is None else n for n in x.shape)

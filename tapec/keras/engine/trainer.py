@@ -310,7 +310,7 @@ class Trainer(_Base):
         class_weight: Any = None,
         return_dict: bool = False,
     ) -> Any:
-        """One step of training; the metrics so far. See Keras."""
+        """One step of training, and its metrics; see Keras."""
         self._assert_compile_called("train_on_batch")
         if class_weight is not None:
             if sample_weight is not None:
@@ -322,16 +322,18 @@ class Trainer(_Base):
         data = _as_tensors((x, y, sample_weight))
         self._symbolic_build(data_batch=data)
         self.make_train_function()
+        self.reset_metrics()
         return self._reported(self.train_function([data]), return_dict)  # type: ignore[misc]
 
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
     ) -> Any:
-        """The metrics so far, with those of a batch. See Keras."""
+        """The metrics of a batch; see Keras."""
         self._assert_compile_called("test_on_batch")
         data = _as_tensors((x, y, sample_weight))
         self._symbolic_build(data_batch=data)
         self.make_test_function()
+        self.reset_metrics()
         return self._reported(self.test_function([data]), return_dict)  # type: ignore[misc]
 
     def _reported(self, logs: Any, return_dict: bool) -> Any:
