@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import experimental as experimental
     from tapec import image as image
     from tapec import initializers as initializers
+    from tapec import keras as keras
     from tapec import linalg as linalg
     from tapec import math as math
     from tapec import nest as nest
@@ -183,6 +184,7 @@ _NAMESPACES = (
     "experimental",
     "image",
     "initializers",
+    "keras",
     "linalg",
     "math",
     "nest",
@@ -200,6 +202,8 @@ newaxis = None
 
 
 def __getattr__(name: str) -> Any:
+    if name == "keras" and find_spec("keras") is None:  # of an extra
+        raise missing("", name)
     if name in _HOMES:
         found = loaded(*_HOMES[name])
     elif name == "__version__":

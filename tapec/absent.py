@@ -121,9 +121,11 @@ ADVICE: dict[str, str] = {
     "debugging.experimental": "tape.report, tape.explain and tapec.debugging.enable_check_numerics say what runs",
     "CriticalSection": "use a threading.Lock around calls",
     "queue": "use Python's queue",
+    # -- what is there once something is installed
+    "keras": "pip install 'tapec[keras]' gives Keras, running on tapec; without it, optimizers are in "
+    "tapec.optimizers, initializers in tapec.initializers, activations and losses in tapec.nn, and a layer is a "
+    "tapec.Module",
     # -- what could be, and is not
-    "keras": "optimizers are in tapec.optimizers, initializers in tapec.initializers, activations and losses in "
-    "tapec.nn; a layer is a tapec.Module",
     "optimizers.legacy": "use the same names in tapec.optimizers",
     "losses": "losses are in tapec.nn",
     "metrics": "keep sums in Variables, or Python numbers",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,7 @@ compare: Any = load(ARTICLES / "compare.py")
 def programs() -> dict[str, Path]:
     """Return the programs, by name, that need nothing that tapec has not."""
     found = {path.stem: path for path in sorted((ARTICLES / "programs").glob("*.py"))}
-    if hasattr(tapec, "keras"):
+    if find_spec("keras") is not None:
         return found
     return {n: p for n, p in found.items() if "tf.keras" not in p.read_text(encoding="utf-8")}
 

@@ -12,6 +12,7 @@ in `tapec.keras.engine`. Import it before anything imports ``keras``, which deci
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tapec.keras import loading
@@ -35,6 +36,5 @@ def __dir__() -> list[str]:
 
 
 def _keras() -> ModuleType:
-    import keras  # it may be the one that imports this, so it is not there yet when this begins
-
-    return keras
+    # It may be Keras that imports this, so it is not there yet when this begins.
+    return import_module(loading.PUBLIC)

@@ -23,6 +23,8 @@ from tapec.errors import ImportError
 from tapec.frames import here
 
 NAME = "tapec"
+#: Keras as ``tf.keras`` shows it: with the older names that Keras itself leaves out.
+PUBLIC = "keras._tf_keras.keras"
 _CONFIG = "keras.src.backend.config"
 #: Where Keras looks for a backend from elsewhere.
 _PACKAGE = f"keras_{NAME}"
@@ -86,6 +88,17 @@ def _import_keras() -> None:
             del sys.modules[name]  # who asks for that backend now gets Keras' own
         config._BACKEND = NAME
         _follow_the_name()
+    _add_newer_names()
+
+
+def _add_newer_names() -> None:
+    """What Keras has, and ``tf.keras`` has under older names alone, stands under both."""
+    import_module(PUBLIC)
+    for name, module in list(sys.modules.items()):
+        newer = sys.modules.get(name.replace(PUBLIC, "keras", 1))
+        if name.startswith(PUBLIC) and newer is not None:
+            for own in vars(newer).keys() - vars(module).keys():
+                setattr(module, own, getattr(newer, own))
 
 
 def _takes_others() -> bool:
@@ -201,7 +214,7 @@ def _exists(name: str) -> bool:
 
 
 class _Names(_Alias):
-    """``tapec.keras.layers`` is ``keras.layers``; only what is ours stays."""
+    """``tapec.keras.layers`` is ``tf.keras.layers``; only what is ours stays."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -211,4 +224,4 @@ class _Names(_Alias):
         return super().find_spec(fullname, path, target)
 
 
-_names = _Names("tapec.keras", lambda rest: f"keras.{rest}")
+_names = _Names("tapec.keras", lambda rest: f"{PUBLIC}.{rest}")

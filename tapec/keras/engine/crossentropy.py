@@ -78,9 +78,9 @@ def sparse_categorical_crossentropy(
         y = tapec.transpose(y, [*order, place])
     if from_logits:
         return tapec.nn.sparse_softmax_cross_entropy_with_logits(labels=t, logits=y)
-    logs = tapec.math.log(_clipped(y / tapec.reduce_sum(y, -1, True)))
-    hits = tapec.one_hot(t, y.shape[-1], dtype=y.dtype)
-    return tapec.negative(tapec.reduce_sum(hits * logs, -1))
+    return tapec.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=t, logits=tapec.math.log(_clipped(y))
+    )
 
 
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Tensor:

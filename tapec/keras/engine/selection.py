@@ -19,6 +19,7 @@ from tapec.keras.engine.conversion import (
     floating,
     promoted,
 )
+from tapec.numpy.ordering import from_start
 from tapec.recording import current_trace
 from tapec.tensor import Tensor
 
@@ -59,7 +60,10 @@ def _index(x: Any) -> Tensor:
 
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """The entries along an axis at indices; of all elements, if None."""
-    return numpy.take(convert_to_tensor(x), _index(indices), axis)
+    x, found = convert_to_tensor(x), _index(indices)
+    if axis == 0 and x.type.rank:  # whose gradient has rows for the indices alone
+        return tapec.gather(x, from_start(found, x.type.shape[0]), axis=0)
+    return numpy.take(x, found, axis)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int | None = None) -> Tensor:
