@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -79,6 +80,9 @@ def _by_name(table: dict[str, str]) -> dict[str, str]:
 
 _BY_NAME, _OF_OPTIMIZERS = _by_name(INSTEAD), _by_name(OF_OPTIMIZERS)
 
+#: What Keras asks of every tensor, in every operation.
+_ASKED = frozenset({"sparse", "ragged"})
+
 _HOMES = ("", "math.", "nn.", "linalg.")
 
 
@@ -95,12 +99,13 @@ def missing_of_optimizer(owner: object, name: str) -> Exception:
 def missing_attribute(owner: object, name: str) -> Exception:
     """The error for an attribute that a Tensor or Variable does not have."""
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
-    if name.startswith("_"):
+    if name.startswith("_") or name in _ASKED:
         return AttributeError(text)  # what other libraries try
     instead = _BY_NAME.get(name) or _function(name)
     return AttributeError(text, location=here(), hint=None if instead is None else f"use {instead}")
 
 
+@cache
 def _function(name: str) -> str | None:
     """A public function of the same name."""
     for home in _HOMES:

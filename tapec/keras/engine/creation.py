@@ -172,7 +172,7 @@ def geomspace(
 
 def _window(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def applied(x: Any, *parameters: Any) -> Tensor:
-        return tapec.cast(function(x, *parameters), config.floatx())
+        return tapec.cast(function(int(x), *parameters), config.floatx())
 
     return applied
 

@@ -81,10 +81,24 @@ hypot = of_both_floats(numpy.hypot)
 arctan2 = of_both_floats(numpy.atan2)
 logaddexp = of_both_floats(numpy.logaddexp)
 logaddexp2 = of_both_floats(numpy.logaddexp2)
-nextafter = of_both_floats(numpy.nextafter)
 heaviside = of_both_floats(numpy.heaviside)
 gcd = of_both(numpy.gcd)
 lcm = of_both(numpy.lcm)
+
+
+def nextafter(x1: Any, x2: Any) -> Tensor:
+    """The next number there is from ``x1`` towards ``x2``."""
+    a, b = map(floating, promoted(x1, x2))
+    if a.dtype.size > 2:
+        return numpy.nextafter(a, b)
+    # Of half floats: numbers of one sign are in the order of their bits.
+    bits = tapec.bitcast(a, "int16")
+    outwards = tapec.equal(tapec.greater(b, a), tapec.greater(a, 0.0))
+    step = tapec.where(outwards, tapec.ones_like(bits), -tapec.ones_like(bits))
+    least = tapec.bitcast(tapec.ones_like(bits), a.dtype)
+    from_zero = tapec.where(tapec.greater(b, 0.0), least, -least)
+    found = tapec.where(tapec.equal(a, 0.0), from_zero, tapec.bitcast(bits + step, a.dtype))
+    return tapec.where(tapec.equal(a, b), b, tapec.where(isnan(a + b), a + b, found))
 
 
 def power(x1: Any, x2: Any) -> Tensor:
@@ -176,7 +190,6 @@ negative = of_one(numpy.negative)
 absolute = of_one(numpy.abs)
 abs = absolute
 fabs = of_floats(numpy.fabs)
-sign = of_one(numpy.sign)
 signbit = of_one(numpy.signbit)
 square = of_one(numpy.square)
 copy = of_one(tapec.identity)
@@ -214,6 +227,14 @@ conj = conjugate
 real = of_one(numpy.real)
 imag = of_one(numpy.imag)
 trunc = of_one(numpy.trunc)
+
+
+def sign(x: Any) -> Tensor:
+    """-1, 0 or 1."""
+    x = convert_to_tensor(x)
+    if x.dtype.is_unsigned:
+        return tapec.minimum(x, tapec.ones_like(x))
+    return numpy.sign(x)
 
 
 def round(x: Any, decimals: int = 0) -> Tensor:

@@ -135,7 +135,7 @@ def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:
         ValueError: the operands are no vectors, or the mode is unknown.
     """
     a, b = promoted(x1, x2)
-    dtype = a.dtype
+    dtype = a.dtype if a.dtype.is_floating else tapec.float32
     a, b = (x if x.dtype.name == "float64" else tapec.cast(x, "float32") for x in (a, b))
     if mode not in ("valid", "same", "full"):
         raise ValueError(

@@ -139,7 +139,8 @@ def _running(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def applied(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         x = convert_to_tensor(x)
         dtype = result_type(dtype or x.dtype.name)
-        return function(tapec.cast(x, "int32" if dtype == "bool" else dtype), axis)
+        wide = "int32" if dtype == "bool" else dtype
+        return function(tapec.cast(x, wide), axis, dtype=wide)
 
     return applied
 
