@@ -12,7 +12,12 @@ from tapec.tensor import Tensor
 Pair = tuple[Tensor, Tensor]
 
 
-def _complex(x: Any) -> Tensor:
+def complex_of(x: Any) -> Tensor:
+    """The complex tensor of a pair of parts.
+
+    Raises:
+        ValueError: it is no pair of floats of one shape.
+    """
     if not isinstance(x, tuple | list) or len(x) != 2:
         raise ValueError(
             f"Input `x` should be a tuple of two tensors - real and imaginary. Received: x={x}"
@@ -34,17 +39,17 @@ def _parts(z: Tensor) -> Pair:
 
 def fft(x: Any) -> Pair:
     """The transform along the last axis."""
-    return _parts(tapec.signal.fft(_complex(x)))
+    return _parts(tapec.signal.fft(complex_of(x)))
 
 
 def fft2(x: Any) -> Pair:
     """The transform along the last two axes."""
-    return _parts(tapec.signal.fft2d(_complex(x)))
+    return _parts(tapec.signal.fft2d(complex_of(x)))
 
 
 def ifft2(x: Any) -> Pair:
     """The inverse of `fft2`."""
-    return _parts(tapec.signal.ifft2d(_complex(x)))
+    return _parts(tapec.signal.ifft2d(complex_of(x)))
 
 
 def rfft(x: Any, fft_length: int | None = None) -> Pair:
@@ -56,7 +61,7 @@ def rfft(x: Any, fft_length: int | None = None) -> Pair:
 def irfft(x: Any, fft_length: int | None = None) -> Tensor:
     """The inverse of `rfft`."""
     lengths = None if fft_length is None else [fft_length]
-    return tapec.signal.irfft(_complex(x), lengths)
+    return tapec.signal.irfft(complex_of(x), lengths)
 
 
 def _window(window: Any, length: int, whole: int, dtype: Any) -> Tensor | None:
@@ -133,7 +138,7 @@ def istft(
     center: bool = True,
 ) -> Tensor:
     """The signal whose windows have these transforms; overlaps are weighted so that `stft` is undone."""
-    frames = tapec.signal.irfft(_complex(x), [fft_length])
+    frames = tapec.signal.irfft(complex_of(x), [fft_length])
     weights = _window(window, sequence_length, fft_length, frames.dtype)
     if weights is not None:
         inverse = tapec.signal.inverse_stft_window_fn(sequence_stride, lambda *_, **__: weights)

@@ -9,6 +9,7 @@ from typing import Any
 import tapec
 from tapec.keras.engine.conversion import convert_to_tensor, floating, promoted
 from tapec.keras.engine.elementwise import of_floats
+from tapec.keras.engine.spectra import complex_of
 from tapec.keras.engine.spectra import fft as fft
 from tapec.keras.engine.spectra import fft2 as fft2
 from tapec.keras.engine.spectra import ifft2 as ifft2
@@ -17,6 +18,9 @@ from tapec.keras.engine.spectra import istft as istft
 from tapec.keras.engine.spectra import rfft as rfft
 from tapec.keras.engine.spectra import stft as stft
 from tapec.tensor import Tensor
+
+#: The name by which Keras' own operations ask for it.
+_get_complex_tensor_from_tuple = complex_of
 
 rsqrt = of_floats(tapec.math.rsqrt)
 erf = of_floats(tapec.math.erf)
