@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Operation
+from tapec.ir.core import Operation, Value
 from tapec.ir.ops.contraction import MatMul
 from tapec.ir.ops.movement import Broadcast, Movement, Reshape, Reverse, Slice, Transpose
 from tapec.ir.ops.padding import Concat, Pad
@@ -156,15 +156,31 @@ def multiply_transposed(b: Builder, op: Operation) -> Replacement:
     operands, flags = list(op.operands), {}
     for i, flag in enumerate(("transpose_a", "transpose_b")):
         turned = op.attrs.get(flag, False)
-        inner = producer(operands[i], Transpose)
-        rank = operands[i].tensor.rank
-        swap = (*range(rank - 2), rank - 1, rank - 2)
-        if inner is not None and inner.attrs["permutation"] == swap:
-            (operands[i],) = inner.operands
+        straight = _rows_kept(b, op, operands[i])
+        if straight is not None:
+            operands[i] = straight
             turned = not turned
         if turned:
             flags[flag] = True
-    return b.matmul(*operands, **flags) if flags != op.parameters else None
+    same = flags == op.parameters and tuple(operands) == tuple(op.operands)
+    return None if same else b.matmul(*operands, **flags)
+
+
+def _rows_kept(b: Builder, op: Operation, matrix: Value) -> Value | None:
+    """The matrices before their last two axes changed places, if they are rows of memory as they were.
+
+    Other axes may have changed places, too: that copies rows, where columns would have to be picked together. A
+    product takes blocks of what is turned as it packs them.
+    """
+    inner = producer(matrix, Transpose)
+    rank = matrix.tensor.rank
+    if inner is None or rank < 2 or inner.attrs["permutation"][-2] != rank - 1:
+        return None
+    *outer, row, column = inner.attrs["permutation"]
+    if outer == sorted(outer) and column == rank - 2:
+        return inner.operands[0]
+    alone = all(user is op for user in matrix.users)
+    return b.transpose(*inner.operands, permutation=(*outer, column, row)) if alone else None
 
 
 RULES = (
@@ -187,7 +203,7 @@ RULES = (
     Rule("concat(x) -> x; empty parts go", Concat, concat_one),
     Rule("sum(x) -> x over no axes", Sum, sum_over_nothing),
     Rule(
-        "matmul(transpose(a), b) -> matmul(a, b, transpose_a); a flag that says nothing goes",
+        "matmul(transpose(a), b) -> matmul(a, b, transpose_a), rows kept; a flag that says nothing goes",
         MatMul,
         multiply_transposed,
     ),

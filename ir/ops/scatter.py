@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import AxesRead, Cotangents, Index, Kernel, Op, Sample, require_equal_dims, spread
 from tapec.ir.ops.index import gather_samples, gathered, numpy_index, refuse_outside
@@ -74,7 +75,7 @@ class ScatterAdd(Op):
         (out,) = outs
         indices, updates = operands
         zero = k.constant(0, updates.type.dtype)
-        k.loop(tuple(shape), lambda i: k.store(zero, out, i))
+        _each(k, shape, lambda i: lambda last: k.store(zero, out, (*i, last)))
 
         combine = k.or_ if updates.type.dtype.is_bool else k.add
 
@@ -127,14 +128,31 @@ def _each_update(
     batch_dims: int,
     body: Callable[[Index, Index], None],
 ) -> None:
-    """Run a body with the index of each update, and with where it goes."""
+    """Run a body with the index of each update, and with where it goes.
+
+    Where updates are rows, the elements of one go to neighbours and cannot meet: several at a time.
+    """
     own = indices.type.rank - batch_dims
 
-    def update(i: Index) -> None:
+    def place(i: Index) -> Index:
         at = indices[(*i[:batch_dims], *i[axis : axis + own])]
-        body(i, (*i[:axis], k.position(at, shape[axis]), *i[axis + own :]))
+        return (*i[:axis], k.position(at, shape[axis]), *i[axis + own :])
 
-    k.loop(updates.type.shape, update)
+    def row(i: Index) -> Callable[[DimLike], None]:
+        begin = place(i)
+        return lambda last: body((*i, last), (*begin, last))
+
+    space = updates.type.shape
+    if axis + own < len(space):
+        _each(k, space, row)
+    else:
+        k.loop(space, lambda i: body(i, place(i)))
+
+
+def _each(k: Kernel, space: Shape, row: Callable[[Index], Callable[[DimLike], None]]) -> None:
+    """Run what ``row`` gives for the other axes along the last, for several indices at a time."""
+    *outer, last = space
+    k.loop(tuple(outer), lambda i: k.along(last, row(i), vector=True))
 
 
 class IndexUpdate(Op):
