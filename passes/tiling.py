@@ -40,9 +40,10 @@ _BLOCK_COST = 1.1
 class Machine:
     """What the choice needs to know about a processor. The default is x86-64 with AVX-512.
 
-    ``masked`` says whether masked loads and stores are instructions; ``level1`` is how
-    many bytes stay in the first cache while others pass; ``ways`` how many lines of it may have the same address modulo
-    ``set_span``; ``level2`` the bytes of the second cache.
+    ``masked`` says whether masked loads and stores are instructions; ``level1`` is how many bytes stay in the first
+    cache while others pass; ``ways`` how many lines of it may have the same address modulo ``set_span``; ``level2`` the
+    bytes of the second cache: assumed, not asked for, since it decides how sums are cut, and a program that is built
+    ahead has the bits of the one that is compiled here.
     """
 
     registers: int = 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 import threading
@@ -292,11 +293,14 @@ def test_parallel_loops_give_the_same_bits(threads: int) -> None:
 
 
 def test_pool_serves_callers_at_once_and_one_by_one() -> None:
-    """Whoever finds the pool busy does the work alone."""
+    """Whoever finds the pool busy does the work alone, so that no more threads work than the callers and the pool's."""
     x = np.linspace(-1, 1, 64, dtype=np.float32)
     want = np.zeros_like(x)
     compile_module(parallel_module(0, 64))(x, want)
     executable = compile_module(parallel_module(0, 64), threads=3)
+    executable(x, np.zeros_like(x))
+    workers = pool.require().workers
+    before, most = len(os.listdir("/proc/self/task")), [0]
     wrong = []
 
     def call() -> None:
@@ -305,6 +309,7 @@ def test_pool_serves_callers_at_once_and_one_by_one() -> None:
             executable(x, got)
             if (got != want).any():
                 wrong.append(got)
+        most.append(len(os.listdir("/proc/self/task")))
 
     callers = [threading.Thread(target=call) for _ in range(3)]
     for caller in callers:
@@ -312,6 +317,8 @@ def test_pool_serves_callers_at_once_and_one_by_one() -> None:
     for caller in callers:
         caller.join()
     assert not wrong
+    assert pool.require().workers == workers
+    assert max(most) <= before + len(callers)
 
 
 def test_pool_ends_and_begins_again() -> None:
