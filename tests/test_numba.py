@@ -3,7 +3,8 @@
 Numba takes long to compile. Here are every scalar primitive for a dtype of each kind, and programs that have every
 operation of the loop level; what Python itself makes of the text is tested for all operations in `test_python_text`.
 As a program, ``python tests/test_numba.py``, this file takes the workloads of the benchmarks through their check steps,
-and compiles every sample of every operation, for every dtype; that takes some ten minutes.
+and compiles every sample of every operation, for every dtype; that takes a processor some ten minutes. Several can
+share the work: ``python tests/test_numba.py 1/4`` does the first quarter.
 """
 
 from __future__ import annotations
@@ -176,11 +177,12 @@ def test_a_workload_gives_its_reference(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 if __name__ == "__main__":
+    part, parts = map(int, (sys.argv[1:] or ["1/1"])[0].split("/"))
     sys.path.insert(0, str(BENCHMARKS))
     tapec.compile = partial(tapec.compile, engine="numba")  # type: ignore[assignment]
-    for workload in WORKLOADS:
+    for workload in list(WORKLOADS)[part - 1 :: parts]:
         print(workload, differences(workload) or "agrees", flush=True)
-    for each in tensor_ops():
+    for each in list(tensor_ops())[part - 1 :: parts]:
         for has, wants in sample_program(each).run(by_numba):
             assert_close(has, wants, ulps=16)
         print(each.name, "agrees", flush=True)
