@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Generator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -19,13 +21,22 @@ import pytest
 SEPARATOR = "  # "
 
 
-def expectations(path: Path) -> dict[str, str]:
+def entries(path: Path) -> dict[str, str]:
     """The tests of a list of expected failures, each with its reason."""
     if not path.exists():
         return {}
-    lines = path.read_text(encoding="utf-8").splitlines()
-    pairs = (line.partition(SEPARATOR) for line in lines if line and not line.startswith("#"))
-    return {test: reason.strip() for test, _, reason in pairs}
+    pairs = (line.split(SEPARATOR, 1) for line in path.read_text(encoding="utf-8").splitlines())
+    return {test: reason for test, reason in pairs}
+
+
+def expectations(path: Path) -> dict[str, str]:
+    """Those of them that count here: ``without MODULE: …`` does where that module is not installed."""
+    return {test: reason for test, reason in entries(path).items() if not _is_met(reason)}
+
+
+def _is_met(reason: str) -> bool:
+    condition = re.match(r"without (\w+):", reason)
+    return condition is not None and find_spec(condition[1]) is not None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -26,7 +26,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
-from keras_plugin import SEPARATOR, expectations
+from keras_plugin import SEPARATOR, entries
 
 HERE = Path(__file__).parent
 #: The areas, each with whether `.ci/run` takes it.
@@ -116,7 +116,7 @@ def _summary(found: dict[str, str]) -> str:
 
 def _enough(area: str, found: dict[str, str]) -> bool:
     """Whether tapec passes as much as it has to of what Keras' NumPy backend passes."""
-    beyond = expectations(_list("numpy", area))
+    beyond = entries(_list("numpy", area))
     theirs = [test for test in found if test not in beyond]
     ours = [test for test in theirs if found[test] == "passed"]
     print(f"     of what Keras' NumPy backend passes: {len(ours)} of {len(theirs)}", flush=True)
@@ -125,7 +125,7 @@ def _enough(area: str, found: dict[str, str]) -> bool:
 
 def _write(listed: Path, found: dict[str, str], whole: bool) -> None:
     """Write the tests that failed to the list; known reasons stay, new ones are to be written."""
-    reasons = expectations(listed)
+    reasons = entries(listed)
     if listed.parent.name == "numpy_backend":  # what it does not pass is of interest, not why
         said = {test: outcome for test, outcome in found.items() if outcome != "passed"}
     else:

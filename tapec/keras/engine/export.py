@@ -14,9 +14,7 @@ class SavedModelExportArchive:
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(
-            "`track` is not implemented in the tapec backend: a SavedModel needs TensorFlow; see `tapec build`"
-        )
+        raise _refusal("track")
 
     def add_endpoint(
         self, name: str, fn: Any, input_signature: Any = None, **kwargs: Any
@@ -26,9 +24,22 @@ class SavedModelExportArchive:
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(
-            "`add_endpoint` is not implemented in the tapec backend: a SavedModel needs TensorFlow; see `tapec build`"
-        )
+        raise _refusal("add_endpoint")
+
+    def track_and_add_endpoint(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse; this is what ``model.export`` calls.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise _refusal("export_saved_model")
+
+
+def _refusal(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"`{name}` only currently supports the tensorflow, jax and torch backends. A SavedModel needs TensorFlow; "
+        "`tapec build` makes objects for other machines."
+    )
 
 
 NumpyExportArchive = SavedModelExportArchive
