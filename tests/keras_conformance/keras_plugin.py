@@ -25,8 +25,8 @@ def entries(path: Path) -> dict[str, str]:
     """The tests of a list of expected failures, each with its reason."""
     if not path.exists():
         return {}
-    pairs = (line.split(SEPARATOR, 1) for line in path.read_text(encoding="utf-8").splitlines())
-    return {test: reason for test, reason in pairs}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {test: reason for test, _, reason in (line.partition(SEPARATOR) for line in lines)}
 
 
 def expectations(path: Path) -> dict[str, str]:
