@@ -314,6 +314,20 @@ def test_unknown_options_are_named(options: dict[str, str], said: str) -> None:
         built(classifier(), **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [((), "--shapes"), (("--shapes", "f32[2] f32[2]"), "2 arguments"), (("--emit", "hex"), "hex")],
+)
+def test_the_command_says_what_it_wants(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    script = tmp_path / "scale.py"
+    script.write_text("import tapec\n\n@tapec.compile\ndef twice(x):\n    return x * 2.0\n")
+    done = CliRunner().invoke(main, ["build", f"{script}:twice", *options])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
 def test_a_size_without_a_bound_is_refused() -> None:
     with pytest.raises(TapecError, match="has no bound"):
         built(classifier(batch="N"))

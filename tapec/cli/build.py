@@ -71,6 +71,11 @@ def build(
     listed = names.split(",")
     if len(shapes) not in (0, len(listed)):
         raise WrongTarget(f"--shapes: {len(listed)} functions, but {len(shapes)} texts")
+    unknown = [form for form in emit.split(",") if form not in FORMS]
+    if unknown:
+        raise click.BadParameter(
+            f"there is no {unknown[0]!r}, but {', '.join(FORMS)}", param_hint="--emit"
+        )
     with as_program(Path(file)):
         found = runpy.run_path(file, run_name="__main__")
         functions: dict[str, Any] = {

@@ -16,7 +16,7 @@ from tapec.compiled.function import CompiledFunction, compile
 from tapec.compiled.program import Program
 from tapec.compiled.scalars import HostNumber
 from tapec.compiler import lowered
-from tapec.errors import TypeError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.ir.evaluator import evaluate_module
@@ -57,6 +57,14 @@ class Modelling:
             function = compile(function)
         if not arguments and function.input_signature is None and function.programs:
             arguments = [Tensor(None, type) for type in function.programs[-1].pattern]
+        try:
+            inspect.signature(function.python_function).bind(*arguments)
+        except builtins.TypeError as error:
+            raise ValueError(
+                f"aot.build: {name} is built for {len(arguments)} arguments: {error}",
+                location=here(),
+                hint="tell the type of each argument: signature='f32[1,784] i32[1]' (--shapes on the command line)",
+            ) from None
         program = function.traced(*arguments)
         self._programs[name] = program
         self._functions[name] = function.python_function
