@@ -9,11 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from toolchains import need, run
 
 from tapec import aot
+from tapec.runtime.aot.building import Build
 
 #: What a step is given.
 Batch = tuple[np.ndarray, np.ndarray]
@@ -23,6 +25,20 @@ HERE = Path(__file__).with_name("emulated")
 BOARDS = Path(__file__).resolve().parents[1] / "examples" / "edge"
 _WORD = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?![0-9a-f])")
 _STRICT = ("-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-nostdlib")
+
+
+#: How a program begins that prints words.
+CALLING = """
+#include "net.h"
+void put(const char *text);
+static void put_word(uint32_t word) {
+    char text[10];
+    for (int i = 0; i < 8; i++) text[i] = "0123456789abcdef"[word >> (28 - 4 * i) & 15];
+    text[8] = '\\n';
+    text[9] = 0;
+    put(text);
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -35,10 +51,10 @@ class Machine:
     emulator: Sequence[str]
     library: Sequence[str] = ("-lgcc",)
 
-    def outputs(self, folder: Path, *, library: bool) -> list[int]:
-        """What main.c prints when it is linked with net.o of the folder and run."""
+    def outputs(self, folder: Path, *, library: bool, main: Path = HERE / "main.c") -> list[int]:
+        """What a main program prints when it is linked with net.o of the folder and run."""
         need(self.compiler, self.emulator[0])
-        sources = [self.start, HERE / "main.c", folder / "net.o"]
+        sources = [self.start, main, folder / "net.o"]
         options = [*_STRICT, *self.options, "-I", folder, "-o", folder / "program"]
         run(self.compiler, *sources, *options, *(self.library if library else ()))
         # Some emulators report on the standard error what a port sends, in lines of their own form.
@@ -142,6 +158,46 @@ def inputs_header(batches: Sequence[Batch], steps: int, painted: int) -> str:
         f"static const uint32_t inputs[BATCHES][{xs[0].size}] = {{\n{rows(xs)}\n}};\n"
         f"static const uint32_t labels[BATCHES][{ys[0].size}] = {{\n{rows(ys)}\n}};\n"
     )
+
+
+def calling(build: Build, arrays: Sequence[np.ndarray]) -> str:
+    """A program in C that calls a model's first function with arrays, and prints the words of what it gives."""
+    entry = build.model.entries[0]
+    lines, given = [CALLING], [f"(const void *)&{p.name}" for p in entry.inputs]
+    for p, array in zip(entry.inputs, arrays, strict=True):
+        data = np.ascontiguousarray(array).tobytes()
+        words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
+        held = ", ".join(map(hex, words))
+        lines.append(f"static const union {{ uint32_t words[{len(words)}]; int64_t most; }}")
+        lines.append(f"{p.name} = {{{{{held}}}}};")
+    printing = []
+    for p in entry.outputs:
+        count = -(-p.most * p.item.bytes // 4)
+        lines.append(f"static union {{ uint32_t words[{count}]; int64_t most; }} {p.name};")
+        given.append(f"(void *)&{p.name}")
+        printing.append(f"for (int i = 0; i < {count}; i++) put_word({p.name}.words[i]);")
+    if entry.arena_bytes:
+        lines.append("static NET_DECLARE_ARENA(arena);")
+        given.append("&arena")
+    lines.append(f"int main(void) {{\nif (net_{entry.name}({', '.join(given)})) return 1;")
+    return "\n".join([*lines, *printing, "return 0;\n}\n"])
+
+
+def called(machine: str, build: Build, arrays: Sequence[np.ndarray], folder: Path) -> list[Any]:
+    """What the function of a model called ``net`` gives on a machine; no argument is a number."""
+    for name, contents in build.files().items():
+        (folder / name).write_bytes(contents)
+    source = folder / "calling.c"
+    source.write_text(calling(build, arrays))
+    words = MACHINES[machine].outputs(folder, library=bool(build.symbols.missing), main=source)
+    found, at = [], 0
+    for p in build.model.entries[0].outputs:
+        count = -(-p.most * p.item.bytes // 4)
+        held = np.array(words[at : at + count], np.uint32).tobytes()
+        shape = p.type.static_shape
+        found.append(np.frombuffer(held, p.type.dtype.numpy, int(np.prod(shape))).reshape(shape))
+        at += count
+    return found
 
 
 def in_webassembly(

@@ -31,9 +31,9 @@ BARE = replace(
 )
 
 
-def model_of(module: Module) -> Model:
-    """A module as a model of one function, without state."""
-    loops = lowered(module, pipeline="ahead", unit=VectorUnit(0, False), compact=True)
+def model_of(module: Module, unit: VectorUnit = VectorUnit(0, False)) -> Model:
+    """A module as a model of one function, without state, for a machine with such vectors."""
+    loops = lowered(module, pipeline="ahead", unit=unit, compact=True)
     entry = loops.entry
     count = len(entry.args) - bool(entry.attrs.get("arena", 0))
     inputs = entry.attrs.get("inputs", count)

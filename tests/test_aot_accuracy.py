@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from portable_programs import BARE, portable
+from emulation import called
+from portable_programs import BARE, model_of, portable
 from programs_of_ops import Program
 from test_vectormath import CASES, TWO, WIDE, arguments, ulps
 
+from tapec.ir.core import Module
 from tapec.ir.op import OPS
+from tapec.runtime.aot.building import Build, Options
 from tapec.runtime.aot.targets import EDGE_TARGETS
 from tapec.runtime.cpu.vectormath import BOUNDS
 from tapec.runtime.cpu.vectors import VectorUnit
@@ -49,3 +53,25 @@ def test_errors(machine: str, dtype: Any) -> None:
     for got, wanted in (mod, floordiv):
         np.testing.assert_array_equal(got, wanted)
     np.testing.assert_allclose(*sines, rtol=4 * np.finfo(dtype).eps, atol=0)
+
+
+EMULATED = ["aarch64", "armv7hf", "riscv64gcv", "riscv32imc", "cortex-m55", "cortex-m0"]
+
+
+@pytest.mark.parametrize("machine", EMULATED)
+def test_errors_on_other_machines(tmp_path: Path, machine: str) -> None:
+    """Subnormal results among them, which some vector units would not give."""
+    target = EDGE_TARGETS[machine]
+    program, operands = Program(), {}
+    for name, (low, high, _) in CASES.items():
+        operands[name] = [arguments(low, high, np.float32, 1)[::400]]
+        if name in TWO:
+            operands[name].append(arguments(-50, 50, np.float32, 2)[::400])
+        program.add(OPS[name], operands[name], {})
+    program.builder.emit("return", *program.results)
+    model = model_of(Module([program.function]), target.vectors)
+    found = called(machine, Build(model, target, Options()), program.arrays, tmp_path)
+    for got, (name, given) in zip(found, operands.items(), strict=True):
+        with np.errstate(all="ignore"):
+            wanted = CASES[name][2](*(a.astype(WIDE) for a in given))
+        assert ulps(got, wanted, np.float32).max() <= BOUNDS[name][0] + MORE, name
