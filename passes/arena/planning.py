@@ -71,7 +71,7 @@ def _target(best: Plan, capacity: int | None, step: int, turn: int) -> int:
     """What to try next."""
     if capacity is not None:
         return capacity
-    share = (0, 1 / 2, 0, 1 / 4, 0, 3 / 4)[turn % 6]
+    share = (0, 1 / 2, 0, 1 / 4, 0, 3 / 4, 0, 15 / 16)[turn % 8]
     room = max(0, best.total - step - best.bound) // step
     return best.bound + int(room * share) * step
 
