@@ -168,8 +168,10 @@ def build(
     functions, signatures = _by_name(function, signature)
     title = c_name(name or next(iter(functions)))
     modelling = Modelling(title)
+    names: list[str] = []
     for key, of in functions.items():
-        modelling.add(c_name(key), of, arguments_of(signatures.get(key)))
+        names.append(c_name(key, names))
+        modelling.add(names[-1], of, arguments_of(signatures.get(key)))
     goal = optimize or ("size" if machine.small else "speed")
     model = modelling.for_target(machine, compact=goal == "size")
     if state == "extern" and model.state:

@@ -286,12 +286,18 @@ def test_a_check_of_the_program_is_a_number_in_the_header(tmp_path: Path) -> Non
     assert net["add"](state, np.array([1, 1, 1], np.float32)) == 4
 
 
-def test_what_no_other_machine_can_do_is_refused_and_leaves_no_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return tapec.py_function(lambda a: a, [x], tapec.float32) + 1.0",
+        "tapec.print(x); return x + 1.0",
+    ],
+)
+def test_what_no_other_machine_can_do_is_refused_and_leaves_no_files(
+    tmp_path: Path, line: str
+) -> None:
     script = tmp_path / "told.py"
-    script.write_text(
-        "import tapec\n\n@tapec.compile\ndef told(x):\n"
-        "    return tapec.py_function(lambda a: a, [x], tapec.float32) + 1.0\n"
-    )
+    script.write_text(f"import tapec\n\n@tapec.compile\ndef told(x):\n    {line}\n")
     command = ["build", f"{script}:told", "--shapes", "f32[3]", "-o", str(tmp_path / "out")]
     done = CliRunner().invoke(main, [*command, "--target", "cortex-m4f"])
     assert done.exit_code == 2
@@ -326,6 +332,20 @@ def test_the_command_says_what_it_wants(
     done = CliRunner().invoke(main, ["build", f"{script}:twice", *options])
     assert done.exit_code == 2
     assert said in done.output
+
+
+def test_functions_whose_names_are_alike_in_c_have_names_of_their_own() -> None:
+    functions = {"add one": lambda x: x + 1.0, "add-one": lambda x: x - 1.0}
+    files = aot.build(functions, dict.fromkeys(functions, "f32[2]"), name="net").files
+    assert set(symbols(files["net.o"]).defined) >= {"net_add_one", "net_add_one_2"}
+
+
+def test_what_a_function_takes_may_be_told_where_it_is_compiled() -> None:
+    @tapec.compile(input_signature=[tapec.TensorSpec([4, 3], tapec.float32)])
+    def twice(x: Any) -> Any:
+        return x * 2.0
+
+    assert b"[4][3]" in aot.build(twice, name="net").files["net.h"]
 
 
 def test_a_size_without_a_bound_is_refused() -> None:

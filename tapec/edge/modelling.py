@@ -19,8 +19,10 @@ from tapec.compiler import lowered
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
+from tapec.ir.errors import TargetError, underline
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.check import Check
+from tapec.ir.ops.host import Notify
 from tapec.ir.types import BufferType
 from tapec.passes.commit import checks_of
 from tapec.runtime.aot.interface import EntryPoint, Member, Model, Parameter, Slot, c_name, lay_out
@@ -57,14 +59,8 @@ class Modelling:
             function = compile(function)
         if not arguments and function.input_signature is None and function.programs:
             arguments = [Tensor(None, type) for type in function.programs[-1].pattern]
-        try:
-            inspect.signature(function.python_function).bind(*arguments)
-        except builtins.TypeError as error:
-            raise ValueError(
-                f"aot.build: {name} is built for {len(arguments)} arguments: {error}",
-                location=here(),
-                hint="tell the type of each argument: signature='f32[1,784] i32[1]' (--shapes on the command line)",
-            ) from None
+        if arguments or function.input_signature is None:
+            _hold_to(function.python_function, name, arguments)
         program = function.traced(*arguments)
         self._programs[name] = program
         self._functions[name] = function.python_function
@@ -82,6 +78,8 @@ class Modelling:
     def for_target(self, target: EdgeTarget, *, compact: bool) -> Model:
         """The model with its programs lowered for a target; ``compact``: little code counts most."""
         state = self._state()
+        for name, program in self._programs.items():
+            _refuse_python(name, program, target)
         entries = [
             self._entry(
                 name,
@@ -173,6 +171,41 @@ class Modelling:
         return EntryPoint(
             name, loops, tuple(taken), tuple(given_out), tuple(slots), _checks(program.module), where
         )  # fmt: skip
+
+
+def _hold_to(function: Any, name: str, arguments: Sequence[Any]) -> None:
+    """See that a function can be called with so many arguments.
+
+    Raises:
+        ValueError: it takes more, or fewer.
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except builtins.TypeError as error:
+        raise ValueError(
+            f"aot.build: {name} is built for {len(arguments)} arguments: {error}",
+            location=here(),
+            hint="tell the type of each argument: signature='f32[1,784] i32[1]' (--shapes on the command line)",
+        ) from None
+
+
+def _refuse_python(name: str, program: Program, target: EdgeTarget) -> None:
+    """Hold a program to what needs nobody outside: what it tells is lost where nobody listens.
+
+    Raises:
+        TargetError: it prints, or calls Python in another way.
+    """
+    for op in program.module.entry.walk():
+        if isinstance(op.defn, Notify):
+            what = op.attrs["what"] or op.name
+            text = (
+                f"{name} cannot be built for {target.name}: {what} calls Python, which is not there"
+            )
+            raise TargetError(
+                underline(op, text),
+                location=op.location,
+                hint="return what is to be printed, or take the call out of the function",
+            )
 
 
 def _captured(program: Program) -> list[Any]:
