@@ -20,18 +20,20 @@ from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget
 from tapec.runtime.cpu.entry import buffer_type
 from tapec.runtime.cpu.vectors import VectorUnit
 
+#: No vectors.
+SCALAR = VectorUnit(0, False)
 #: x86-64 as if floats had no instructions but the four rules of arithmetic, and neither had large integers.
 BARE = replace(
     EDGE_TARGETS["x86-64"],
     name="bare",
-    vectors=VectorUnit(0, False),
+    vectors=SCALAR,
     floats=frozenset(),
     rounds=False,
     half=False,
 )
 
 
-def model_of(module: Module, unit: VectorUnit = VectorUnit(0, False)) -> Model:
+def model_of(module: Module, unit: VectorUnit = SCALAR) -> Model:
     """A module as a model of one function, without state, for a machine with such vectors."""
     loops = lowered(module, pipeline="ahead", unit=unit, compact=True)
     entry = loops.entry

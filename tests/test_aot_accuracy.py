@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from emulation import called
-from portable_programs import BARE, model_of, portable
+from portable_programs import BARE, SCALAR, model_of, portable
 from programs_of_ops import Program
 from test_vectormath import CASES, TWO, WIDE, arguments, ulps
 
@@ -18,9 +18,7 @@ from tapec.ir.op import OPS
 from tapec.runtime.aot.building import Build, Options
 from tapec.runtime.aot.targets import EDGE_TARGETS
 from tapec.runtime.cpu.vectormath import BOUNDS
-from tapec.runtime.cpu.vectors import VectorUnit
 
-SCALAR = VectorUnit(0, False)
 MACHINES = {
     "c": EDGE_TARGETS["c"],
     "bare": BARE,
