@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from tapec.callbacks import replaying
 from tapec.compiler import compile_module, evaluated_module
@@ -188,3 +189,20 @@ class AlarmedProgram:
             return results, {}
         states = {argument: results[i] for i, argument in self.updates.items()}
         return [results[i] for i in self.own], states
+
+    def natively(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> Any:
+        """The results as Tensors, from Tensors and what the program captured; Variables get their new values.
+
+        NotImplemented where `__call__` has to see to it: nothing was updated.
+        """
+        assert self.call_boxed is not None
+        results = self.call_boxed(*inputs, *captures)
+        if results is NotImplemented:
+            return results
+        results = results if type(results) is list else [results]
+        if self._has_effects and results.pop().array:
+            return NotImplemented
+        first = len(inputs)
+        for i, argument in self.updates.items():
+            captures[argument - first].adopt(results[i]._array)  # it is eager
+        return [results[i] for i in self.own]

@@ -42,6 +42,10 @@ CASES: dict[str, Case] = {
     **{name: (getattr(np, name), (V, W)) for name in BINARY},
     **{f"special.{name}": (getattr(scipy.special, name), (V,)) for name in SPECIAL_UNARY},
     **{f"special.{name}": (getattr(scipy.special, name), (V, W)) for name in SPECIAL_BINARY},
+    "special.betainc": (
+        lambda x: scipy.special.betainc(2.0, 3.0, scipy.special.expit(x)),
+        (V,),
+    ),
     "arccosh": (np.arccosh, (V + 1,)),
     "array on the left": (lambda t: V * t - 2 * V / t + V**t, (W,)),
     "scalar on the left": (lambda t: np.float64(2) * t + np.float64(1) / t, (W,)),
@@ -109,6 +113,7 @@ CASES: dict[str, Case] = {
     "convolve to the same size": (lambda a, b: np.convolve(a, b, "same"), (V, W[:3])),
     "convolve where both are": (lambda a, b: np.convolve(a, b, "valid"), (W[:2], V)),
     "polyval": (np.polyval, (V, M)),
+    "polyval of numbers": (lambda x: np.polyval([1.0, 2.0, 3.0], x), (M,)),
     "trace": (lambda x: np.trace(x, offset=1), (M,)),
     "diagonal": (lambda x: np.diagonal(x, axis1=0, axis2=2), (T,)),
     "diag of a vector": (lambda x: np.diag(x, k=-1), (V,)),

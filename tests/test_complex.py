@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_ways import Wrap
 
 import tapec
 from tapec.ir.evaluator import evaluate_module
@@ -197,3 +198,30 @@ def test_what_is_inside_of_regions() -> None:
     assert not any(op.name == "conj" for op in module.walk())
     x = numbers(2)
     np.testing.assert_array_equal(evaluate_module(module, [x, np.array(1.0)])[0], x)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (4, 1), (2, 4, 2), (2, 3), (3, 0), (2, 2)])
+def test_complex_vectors_are_completed(shape: tuple[int, ...], wrap: Wrap) -> None:
+    x = numbers(*shape)
+    q, r = (y.numpy() for y in wrap(lambda x: tuple(tapec.linalg.qr(x, True)))(tapec.constant(x)))
+    s, u, v = (y.numpy() for y in wrap(lambda x: tapec.linalg.svd(x, True))(tapec.constant(x)))
+    assert (q.shape, r.shape) == tuple(part.shape for part in np.linalg.qr(x, "complete"))
+    np.testing.assert_allclose(q @ r, x, atol=1e-14)
+    k = s.shape[-1]
+    np.testing.assert_allclose(
+        (u[..., :k] * s[..., None, :]) @ np.swapaxes(v[..., :k], -1, -2).conj(), x, atol=1e-14
+    )
+    for vectors in (q, u, v):
+        unit = np.broadcast_to(np.eye(vectors.shape[-1]), (*shape[:-2], *vectors.shape[-1:] * 2))
+        np.testing.assert_allclose(np.swapaxes(vectors, -1, -2).conj() @ vectors, unit, atol=1e-14)
+
+
+def test_gradients_through_completed_complex_vectors() -> None:
+    """Of what does not depend on which columns complete the others: the projection on these."""
+    x, weights = numbers(3, 2), numbers(3, 3, seed=1)
+
+    def total(re: tapec.Tensor, im: tapec.Tensor) -> tapec.Tensor:
+        rest = tapec.linalg.qr(tapec.complex(re, im), True).q[:, 2:]
+        return tapec.math.real(tapec.reduce_sum(weights * (rest @ tapec.linalg.adjoint(rest))))
+
+    tapec.debugging.check_gradients(total, [x.real, x.imag], rtol=1e-6, atol=1e-8)

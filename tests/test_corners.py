@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tapec
+from tapec.recording import active_tapes
 
 FOLDER = Path(__file__).parent / "conformance" / "corners"
 sys.path.insert(0, str(FOLDER))
@@ -48,3 +49,4 @@ def test_as_tensorflow(subject: str) -> None:
         if not alike or found.get("error") != wanted.get("error"):
             wrong.append(f"{code}\n  TensorFlow: {wanted}\n  tapec:      {found}")
     assert not wrong, "\n".join(wrong)
+    assert not active_tapes()

@@ -27,6 +27,11 @@ def test_check_gradients_finds_a_wrong_one() -> None:
     with pytest.raises(InvalidArgumentError, match=r"d f\[1\] / d x\[1\]"):
         check_gradients(wrong, [tapec.constant([0.0, 2.0])])
     assert check_gradients(lambda x: x**3, [tapec.constant(2.0)]) < 0.1
+    for f in (lambda x: x, lambda x: tapec.complex(tapec.math.real(x), 0.0)):
+        with pytest.raises(TypeError, match="is complex"):
+            check_gradients(f, [tapec.constant(1j)])
+    with pytest.raises(TypeError, match="the result is complex"):
+        check_gradients(lambda x: tapec.complex(x, x), [tapec.constant(1.0)])
 
 
 def test_assertions() -> None:

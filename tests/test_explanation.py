@@ -59,6 +59,31 @@ def test_several_cuts() -> None:
     assert other.message in str(found)
 
 
+def test_cuts_before_elements_left_the_tape() -> None:
+    v = tapec.Variable([2.0, 3.0])
+    with tapec.GradientTape() as tape:
+        a = tapec.round(v)
+        b = tapec.stop_gradient(a * 2.0)
+        y = tapec.constant(b.numpy()) * 2.0
+    found = tape.explain(y, v)
+    assert "(one of 3 reasons)" in found.message
+    causes = [part.cause for part in (found, *found.further)]
+    assert causes == ["no derivative", "stop_gradient", "left the tape"]
+    lines = [part.location.line for part in (found, *found.further) if part.location is not None]
+    assert [line - lines[0] for line in lines] == [0, 1, 2]
+
+
+def test_an_argument_by_name_of_a_custom_gradient() -> None:
+    @tapec.custom_gradient
+    def scaled(x: Any, by: Any) -> Any:
+        return x * by, lambda upstream: upstream * by
+
+    v = tapec.Variable(2.0)
+    with tapec.GradientTape() as tape:
+        y = scaled(tapec.constant(1.0), by=v)
+    assert tape.explain(y, v).cause == "custom gradient"
+
+
 def test_what_a_function_stops_inside_is_not_blamed() -> None:
     v = tapec.Variable([1.0, 2.0])
     with tapec.GradientTape() as tape:

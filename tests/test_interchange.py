@@ -75,6 +75,9 @@ def test_what_carries_no_gradient_is_numpys() -> None:
         assert np.allclose(x, [1, 2])
         assert np.shape(x) == (2,)
         assert np.argmax(x) == 1
+        assert np.argsort(x).dtype == np.int64
+        assert np.all(x)
+        assert not np.any(x - x)
 
 
 @pytest.mark.parametrize(

@@ -253,26 +253,13 @@ class Program:
         return self._wrap(results if type(results) is list else [results])
 
     def _natively_looked_at(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
-        """The same by the program with an alarm; Variables get their new values here."""
-        outputs = self._held(lambda: self._looked_at(inputs, captures))
+        """The same by the program with an alarm, which lets others wait until Variables have their new values."""
+        inspected = self._inspected
+        assert inspected is not None
+        outputs = self._held(lambda: inspected.natively(inputs, captures))
         if outputs is NotImplemented:
             return outputs
         return outputs[0] if self._is_single else self._wrap(outputs)
-
-    def _looked_at(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
-        inspected = self._inspected
-        assert inspected is not None
-        assert inspected.call_boxed is not None
-        results = inspected.call_boxed(*inputs, *captures)
-        if results is NotImplemented:
-            return results
-        results = results if type(results) is list else [results]
-        if self._has_effects and results.pop().array:
-            return NotImplemented
-        first = len(inputs)
-        for i, argument in inspected.updates.items():
-            captures[argument - first].adopt(results[i]._array)  # it is eager
-        return [results[i] for i in inspected.own]
 
     def refusal(self, numbers: Sequence[Any]) -> list[Change]:
         """Why `admits` gives None."""

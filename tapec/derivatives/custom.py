@@ -187,11 +187,11 @@ def _call(
         )
     reads = [variable.read_value() for variable in variables]
     outputs, result_spec = flatten(result)
-    leaves = leaves[:count]
-    inputs = [*(v for v in leaves if isinstance(v, Tensor)), *reads]
+    leaves, named = leaves[:count], [v for v in leaves[count:] if isinstance(v, Tensor)]
+    inputs = [*(v for v in leaves if isinstance(v, Tensor)), *reads, *named]
 
     def pull(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
-        return _pull(grad_fn, leaves, variables, cotangents)
+        return [*_pull(grad_fn, leaves, variables, cotangents), *[None] * len(named)]
 
     code = getattr(grad_fn, "__code__", None)
     rule = None if code is None else Location(code.co_filename, code.co_firstlineno)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tapec import arguments
-from tapec.errors import InvalidArgumentError, NotImplementedError
+from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError
 from tapec.frames import here
 from tapec.recording import current_trace
 from tapec.tape import GradientTape
@@ -27,6 +27,9 @@ def compute_gradient(
 
     Returns:
         Two lists of ``[size of the result, size of the argument]``, one matrix for each argument.
+
+    Raises:
+        TypeError: an argument or the result is complex.
     """
     if current_trace() is not None:
         raise NotImplementedError(
@@ -36,17 +39,28 @@ def compute_gradient(
         )
     arguments.function(f, "f")
     delta = None if delta is None else arguments.number(delta, "delta")
-    tensors = [as_tensor(value) for value in arguments.items(x, "x")]
+    tensors = [_real(as_tensor(value), "an argument") for value in arguments.items(x, "x")]
     by_tape = [_jacobian(f, tensors, i) for i in range(len(tensors))]
     by_differences = [_differences(f, tensors, i, delta) for i in range(len(tensors))]
     return by_tape, by_differences
+
+
+def _real(tensor: Tensor, what: str) -> Tensor:
+    """A tensor of real numbers: a complex function has two derivatives by each part."""
+    if tensor.type.dtype.is_complex:
+        raise TypeError(
+            f"{what} is complex ({tensor.type})",
+            location=here(),
+            hint="let f take both parts, make tapec.complex(re, im) of them, and return tapec.math.real of what it has",
+        )
+    return tensor
 
 
 def _jacobian(f: Callable[..., Tensor], tensors: list[Tensor], which: int) -> Array:
     x = tensors[which]
     with GradientTape() as tape:
         tape.watch(x)
-        y = as_tensor(f(*tensors))
+        y = _real(as_tensor(f(*tensors)), "the result")
     found = tape.jacobian(y, x, unconnected_gradients="zero")
     rows: Array = found.array.reshape(y.array.size, x.array.size)
     return rows

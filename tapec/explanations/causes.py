@@ -56,7 +56,7 @@ _REMEDIES = {
     Cause.RESET: "call reset() before the operations whose gradient is wanted",
     Cause.OTHER_THREAD: "compute it in the thread that opened the tape",
     Cause.ASSIGNED: "use the Tensor that is assigned in the place of the Variable",
-    Cause.CUSTOM: "let the grad function return a gradient for this argument",
+    Cause.CUSTOM: "let the grad function return a gradient for this argument; by name it gets none",
     Cause.NO_RULE: "the operation gives no gradient to this operand; compute the value in another way",
 }
 

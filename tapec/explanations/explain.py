@@ -280,13 +280,15 @@ def _assigned(question: Question) -> list[Explanation]:
 def _departed(question: Question) -> list[Explanation]:
     """Elements were read by Python or NumPy, and the targets use something that came later from nowhere."""
     unknown = [id for id in question.ways.roots() if question.is_unknown(id)]
-    return _distinct(
-        [
-            _departure(question, event)
-            for event in question.trail.departures
-            if question.is_from_source(event.thing) and any(id > event.time for id in unknown)
-        ]
-    )
+    found = []
+    for event in question.trail.departures:
+        if question.is_from_source(event.thing) and any(id > event.time for id in unknown):
+            if isinstance(event.thing, int):
+                found += [
+                    _explained_cut(question, cut) for cut in question.cuts_before(event.thing)
+                ]
+            found.append(_departure(question, event))
+    return _distinct(found)
 
 
 def _departure(question: Question, event: Departure) -> Explanation:

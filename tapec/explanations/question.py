@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from tapec.explanations.causes import operation_name
-from tapec.explanations.connections import Connections, Remembered
+from tapec.explanations.connections import Connections, Cut, Remembered
 from tapec.explanations.names import Names, of_variable
 from tapec.explanations.trail import Value
 from tapec.frames import resolve
@@ -36,6 +36,7 @@ class Question:
         self, remembered: Remembered, names: Names, targets: Sequence[Value], source: Value
     ) -> None:
         """Gather what is known."""
+        self._remembered = remembered
         trail = self.trail = remembered.trail
         self.recording = remembered.recording
         self.targets = targets
@@ -119,6 +120,10 @@ class Question:
     def matters(self, ids: Sequence[int]) -> bool:
         """Whether the targets depend on one of the values."""
         return not self.ways.needed.isdisjoint(ids)
+
+    def cuts_before(self, id: int) -> list[Cut]:
+        """Where the ways from the source to some value end."""
+        return Connections(self._remembered, self.source_ids, [id]).cuts
 
     def is_from_source(self, thing: int | Variable) -> bool:
         """Whether a value depends on the source, or a Variable is it."""

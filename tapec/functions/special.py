@@ -38,7 +38,15 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arithmetic import (
     pow as power,
 )
-from tapec.functions.broadcasting import as_float, broadcast_pair, like, unary
+from tapec.functions.broadcasting import (
+    as_float,
+    broadcast,
+    broadcast_pair,
+    common_shape,
+    has_dtype,
+    like,
+    unary,
+)
 from tapec.functions.elementary import digamma, erf, erfc, exp, lgamma, log, log1p, sqrt
 from tapec.ir.ops.incomplete import LARGEST
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -387,9 +395,11 @@ def betainc(a: TensorLike, b: TensorLike, x: TensorLike, name: str | None = None
     That is the integral of ``t ** (a - 1) (1 - t) ** (b - 1)`` from 0 to ``x``, divided by the one
     to 1. The operands broadcast. The gradient flows to ``x`` alone, as in TensorFlow.
     """
-    a, b = broadcast_pair(a, b)
-    a, x = broadcast_pair(a, x)
-    b, x = broadcast_pair(b, x)
+    given = next((v for v in (x, a, b) if has_dtype(v)), x)
+    dtype = as_tensor(given).type.dtype
+    tensors = [like(v, dtype) for v in (a, b, x)]
+    shape = common_shape(*(t.type.shape for t in tensors))
+    a, b, x = (broadcast(t, shape) for t in tensors)
     result: Any = _betainc(a, b, x)
     return result  # type: ignore[no-any-return]
 

@@ -16,7 +16,7 @@ from tapec.functions.indexing import entries, getitem
 from tapec.functions.rearrangement import concat, expand_dims, reshape, transpose
 from tapec.interchange.statistics import flat, floats
 from tapec.interchange.ufuncs import trunc
-from tapec.ir.types import BOOL
+from tapec.ir.types import BOOL, I64
 from tapec.tensor import Tensor, as_tensor
 
 Function = Callable[..., Any]
@@ -249,7 +249,7 @@ def _sort(
 def _argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
-    return ordering.argsort(*flat(a, axis))
+    return arithmetic.cast(ordering.argsort(*flat(a, axis)), I64)
 
 
 def _clip(

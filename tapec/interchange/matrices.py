@@ -207,8 +207,7 @@ def _convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 
 def _polynomial(p: Any, x: Any) -> Tensor:
-    coefficients = as_tensor(p)
-    at = as_tensor(x)
+    coefficients, at = converted(p, x)
     value = multiply(at, 0)
     for i in range(len(coefficients)):
         value = arithmetic.add(multiply(value, at), coefficients[i])

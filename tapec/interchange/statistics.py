@@ -14,6 +14,7 @@ from tapec.functions.arrays import ones_like
 from tapec.functions.broadcasting import axis_of
 from tapec.functions.elementary import sqrt
 from tapec.functions.indexing import entries, getitem
+from tapec.ir.types import BOOL
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
 Function = Callable[..., Any]
@@ -271,8 +272,12 @@ STATISTICS: dict[Any, Function] = {
     np.quantile: _quantile,
     np.percentile: _percentile,
     np.ptp: _peak_to_peak,
-    np.any: lambda a, axis=None, *, keepdims=False: reductions.reduce_any(a, axis, keepdims),
-    np.all: lambda a, axis=None, *, keepdims=False: reductions.reduce_all(a, axis, keepdims),
+    np.any: lambda a, axis=None, *, keepdims=False: reductions.reduce_any(
+        cast(a, BOOL), axis, keepdims
+    ),
+    np.all: lambda a, axis=None, *, keepdims=False: reductions.reduce_all(
+        cast(a, BOOL), axis, keepdims
+    ),
     np.argmax: lambda a, axis=None: reductions.argmax(*flat(a, axis)),
     np.argmin: lambda a, axis=None: reductions.argmin(*flat(a, axis)),
     np.count_nonzero: lambda a, axis=None, *, keepdims=False: reductions.count_nonzero(

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tapec import arguments
-from tapec.errors import NotImplementedError
-from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     cast,
     multiply,
+    negative,
     sign,
     stop_gradient,
     subtract,
@@ -25,7 +24,7 @@ from tapec.functions.arrays import eye, ones_like
 from tapec.functions.broadcasting import like
 from tapec.functions.known import is_less
 from tapec.functions.matrices.doubled import doubled, halved
-from tapec.functions.matrices.factorization import adjoint, matrices, solve, transposed
+from tapec.functions.matrices.factorization import adjoint, matrices, solve
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import concat, expand_dims, part, reshape, stack
 from tapec.ir.types import F16, F32
@@ -48,9 +47,6 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
         full_matrices: whether ``q`` gets all its ``m`` columns, and ``r`` rows of zeros, if ``m > n``.
         name: not used.
 
-    Raises:
-        NotImplementedError: ``full_matrices`` of complex matrices of more rows than columns.
-
     Returns:
         ``q [..., m, k]`` and ``r [..., k, n]`` with ``k = min(m, n)``, or ``m`` if full. Both have
         derivatives of any order, also the columns that complete ``q``.
@@ -61,7 +57,8 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
         return QR(cast(halves.q, F16), cast(halves.r, F16))
     *lead, rows, columns = x.type.shape
     if x.type.dtype.is_complex:
-        return _complex_qr(x, full_matrices)
+        q, r = _complex_qr(x)
+        return _completed(x, q, r, _complex_complement(q)) if full_matrices else QR(q, r)
     if is_less(rows, columns):
         # The first columns make q; the others follow: r = qᵀ x.
         q, r, _ = apply("qr", part(x, len(lead) + 1, 0, rows))
@@ -70,19 +67,24 @@ def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) 
     q, r, reflected = apply("qr", x)
     if not full_matrices or rows == columns:
         return QR(q, r)
+    return _completed(x, q, r, _complement(q, reflected))
+
+
+def _completed(x: Tensor, q: Tensor, r: Tensor, more: Tensor) -> QR:
+    """The factors with all columns and rows."""
+    *lead, rows, columns = x.type.shape
+    if not is_less(columns, rows):
+        return QR(q, r)
     zeros = multiply(part(x, len(lead), columns, rows - columns), 0)
-    return QR(concat([q, _complement(q, reflected)], -1), concat([r, zeros], -2))
+    return QR(concat([q, more], -1), concat([r, zeros], -2))
 
 
-def _complex_qr(x: Tensor, full_matrices: bool) -> QR:
+def _complex_qr(x: Tensor) -> QR:
     """The factors of complex matrices, from those of real ones of twice the size.
 
     The columns there are pairs, ``w`` and ``i w``, and stay pairs when earlier ones are taken off. So the factors are
     doubled complex ones, but for the signs of the second columns; the signs of the first are LAPACK's.
     """
-    *_, rows, columns = x.type.shape
-    if full_matrices and isinstance(rows, int) and isinstance(columns, int) and rows > columns:
-        _refuse_completing("qr", "q", x)
     q, r = qr(doubled(x))
     lead, size = list(r.type.shape[:-2]), r.type.shape[-2]
     signs = sign(main_diagonal(part(r, len(lead) + 1, 0, size), lead, size))
@@ -91,16 +93,6 @@ def _complex_qr(x: Tensor, full_matrices: bool) -> QR:
     fixed = stack([ones_like(both), both], -1)
     turned = multiply(r, expand_dims(reshape(fixed, signs.type.shape), -1))
     return QR(halved(q), halved(turned))
-
-
-def _refuse_completing(name: str, vectors: str, x: Tensor) -> None:
-    """The completed columns come from reflections of reals."""
-    if x.type.dtype.is_complex:
-        raise NotImplementedError(
-            f"{name}: all columns of {vectors}, of complex matrices {x.shape}",
-            location=here(),
-            hint=f"leave full_matrices out, or take numpy.linalg.{name} outside of a tape",
-        )
 
 
 def _complement(q: Tensor, reflected: Tensor) -> Tensor:
@@ -113,13 +105,28 @@ def _complement(q: Tensor, reflected: Tensor) -> Tensor:
     Source: Ballard, Demmel, Grigori, Jacquelin, Nguyen and Solomonik, "Reconstructing Householder
     vectors from tall-skinny QR", 2014, section 3.
     """
-    *lead, rows, columns = q.type.shape
-    dtype = q.type.dtype
-    signs = where(reflected, 1, like(-1, dtype))
-    turned = multiply(q, expand_dims(signs, -2))
+    signs = where(reflected, 1, like(-1, q.type.dtype))
+    return _behind(multiply(q, expand_dims(signs, -2)))
+
+
+def _complex_complement(q: Tensor) -> Tensor:
+    """Columns that complete orthonormal ones.
+
+    These are turned first, so that their upper square is Hermitian and negative: then `_behind` solves a system whose
+    eigenvalues are between -2 and -1.
+    """
+    *lead, _, columns = q.type.shape
+    _, u, v = apply("svd", stop_gradient(part(q, len(lead), 0, columns)))
+    return _behind(matmul(q, negative(matmul(v, adjoint(u)))))
+
+
+def _behind(turned: Tensor) -> Tensor:
+    """The columns of ``1 - y t yᴴ`` behind the first ones, which are given."""
+    *lead, rows, columns = turned.type.shape
+    dtype = turned.type.dtype
     top = subtract(part(turned, len(lead), 0, columns), eye(columns, dtype=dtype))
     below = part(turned, len(lead), columns, rows - columns)
-    factor = solve(top, transposed(below), adjoint=True)
+    factor = solve(top, adjoint(below), adjoint=True)
     return concat(
         [matmul(top, factor), add(matmul(below, factor), eye(rows - columns, dtype=dtype))], -2
     )
@@ -165,9 +172,6 @@ def svd(
         ``s [..., k]``, real and descending; then ``u [..., m, k]`` and ``v [..., n, k]``. Of the largest
         elements of a column of ``v`` (of ``u`` if ``m < n``), the first is real and positive. Where
         singular values are equal, the gradient that comes through the vectors is 0.
-
-    Raises:
-        NotImplementedError: ``full_matrices`` of complex matrices that are not square.
     """
     x = matrices(tensor)
     rows, columns = x.type.shape[-2:]
@@ -176,9 +180,12 @@ def svd(
     if not arguments.flag(compute_uv, "compute_uv"):
         return s
     if full_matrices and rows != columns:
-        _refuse_completing("svd", "u and v", x)
-        q, _, reflected = apply("qr", u)  # q is u, but for signs
-        u = concat([u, _complement(q, reflected)], -1)
+        if x.type.dtype.is_complex:
+            more = _complex_complement(u)
+        else:
+            q, _, reflected = apply("qr", u)  # q is u, but for signs
+            more = _complement(q, reflected)
+        u = concat([u, more], -1)
     return (s, v, u) if wide else (s, u, v)
 
 
