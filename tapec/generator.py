@@ -62,7 +62,12 @@ class Generator:
 
         Raises:
             ValueError: neither is given, or both.
+            TypeError: ``copy_from`` is no Generator.
         """
+        if not isinstance(copy_from, Generator | None):
+            raise TypeError(
+                f"copy_from must be a Generator, got {type(copy_from).__name__}", location=here()
+            )
         if (copy_from is None) == (state is None):
             raise ValueError("expected either copy_from or state", location=here())
         with tracing(None):  # it outlives a function that makes it while it is compiled

@@ -88,6 +88,13 @@ def any_value(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
+        (lambda: tapec.random.Generator(any_value([1, 2])), TypeError, "must be a Generator"),
+        (lambda: tapec.unravel_index(["a"], [2]), errors.InvalidArgumentError, "expected integers"),
+        (
+            lambda: tapec.required_space_to_batch_paddings([2], [0]),
+            errors.InvalidArgumentError,
+            "must be positive",
+        ),
         (lambda: tapec.ones([10**6] * 3), errors.ResourceExhaustedError, "no memory for 4,000,"),
         (lambda: tapec.range(10**14), errors.ResourceExhaustedError, "no memory"),
         (lambda: tapec.zeros([-1]), errors.InvalidArgumentError, "is no shape"),

@@ -443,6 +443,8 @@ def unravel_index(indices: TensorLike, dims: Any, name: str | None = None) -> Te
         InvalidArgumentError: a position is outside.
     """
     rest, shape = as_tensor(indices), as_shape(dims)
+    if not rest.type.dtype.is_integer:
+        raise wrong_dtype(rest.type.dtype, "integers")
     refuse_outside(rest, prod(shape))
     require_inside(rest, prod(shape))
     found: list[Tensor] = []

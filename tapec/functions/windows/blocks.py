@@ -114,6 +114,8 @@ def required_space_to_batch_paddings(
             f"expected one size of blocks and one pair for each axis, got {len(sizes)} axes, {len(block)} sizes and "
             f"{len(base)} pairs"
         )
+    if any(b < 1 for b in block):
+        raise misfit(f"sizes of blocks must be positive, got {block}")
     more = [-(n + sum(p)) % b for n, b, p in zip(sizes, block, base, strict=True)]
     paddings = [[p[0], p[1] + extra] for p, extra in zip(base, more, strict=True)]
     return BlockPaddings(as_tensor(paddings, I32), as_tensor([[0, extra] for extra in more], I32))
