@@ -150,12 +150,12 @@ TEXTS = {"llvm": "cpu", "asm": "cpu", "c": "cpu", "numba": "numba", "cuda": "cud
 
 
 def native_text(module: Module, form: str) -> str:
-    """What a tensor-level module becomes: as one of `TEXTS`."""
+    """What a tensor-level module becomes: as one of `TEXTS`; ``lines`` is ``asm`` with the user's lines."""
     if form == "c":
         from tapec.runtime.aot.single import c_text  # rarely asked for
 
         return c_text(lowered(module, pipeline="ahead", unit=VectorUnit(0, False)))
-    target = TEXTS[form]
+    target = "cpu" if form == "lines" else TEXTS[form]
     return TARGETS[target].text(lowered_for(module, target), form)
 
 

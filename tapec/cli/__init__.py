@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
+_CLICK = os.path.dirname(click.__file__)
 _HELP = frozenset({"-h", "--help"})
 
 
@@ -106,6 +107,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except TapecError as error:
+            if error.location is not None and error.location.file.startswith(_CLICK):
+                error.location = None  # nobody's line: the types were given to a command
             click.echo(f"{type(error).__name__}: {error}", err=True)
             ctx.exit(2)
         except MemoryError as error:

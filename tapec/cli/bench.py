@@ -46,8 +46,8 @@ def bench(target: Target, seconds: float, as_json: bool) -> None:
     while not samples or time.perf_counter() < end:
         samples.append(_timed(lambda: program(*arrays))[0])
     times["steady call"] = statistics.median(samples)
-    # A program that was read from a file has no call that could be timed kernel by kernel.
-    kernels = None if target.function is None else profiled(target)
+    # Neither what was read from a file nor what has open sizes has a call that could be timed kernel by kernel.
+    kernels = profiled(target) if target.can_be_called else None
     if as_json:
         found = {"seconds": times, "calls": len(samples), "kernels": program.kernels}
         found |= {"arena bytes": program.arena_bytes}

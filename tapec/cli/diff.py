@@ -15,16 +15,17 @@ from tapec.ir.core import Module
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
+@click.option("--shapes", metavar="TYPES", help="The types of all arguments, for functions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def diff(context: click.Context, a: str, b: str, as_json: bool) -> None:
+def diff(context: click.Context, a: str, b: str, shapes: str | None, as_json: bool) -> None:
     """Show what changed between two programs, by value.
 
     A and B are .tir files or FILE:FUNCTION, each with @PASS behind it for the program after the last run of that
     pass: train.py:step@adjoint, or train.py:step@input as it was traced. Values that compute the same have one name,
     wherever they stand. Ends with 1 if the programs differ.
     """
-    found = differences(_stage(a), _stage(b), (a, b))
+    found = differences(_stage(a, shapes), _stage(b, shapes), (a, b))
     if as_json:
         shown = {"removed": found.removed, "added": found.added, "shared": found.shared}
         click.echo(json.dumps(shown, indent=1))
@@ -35,6 +36,6 @@ def diff(context: click.Context, a: str, b: str, as_json: bool) -> None:
     context.exit(1 if found else 0)
 
 
-def _stage(text: str) -> Module:
+def _stage(text: str, shapes: str | None) -> Module:
     where, at, after = text.rpartition("@")
-    return after_pass(find_target(where if at else text).module, after if at else None)
+    return after_pass(find_target(where if at else text, shapes).module, after if at else None)

@@ -15,7 +15,7 @@ import click
 from tapec import debugging
 from tapec.cli.target import as_program, find_target
 from tapec.compiled.retraces import Retrace
-from tapec.errors import InvalidArgumentError
+from tapec.errors import InvalidArgumentError, TapecError
 from tapec.explanations.explanation import Explanation
 from tapec.recording import missing_listeners
 
@@ -52,7 +52,7 @@ def why(context: click.Context, where: str, args: Sequence[str], as_json: bool) 
         if Path(where).is_file():
             _run(Path(where), args)
         else:
-            find_target(where)
+            find_target(where, args=args)
     told = list(dict.fromkeys(found))
     if as_json:
         click.echo(json.dumps([_explanation_json(e) for e in told], indent=1))
@@ -127,28 +127,36 @@ class _Heard(logging.Handler):
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @_script
-def retrace(file: Path, args: Sequence[str], as_json: bool) -> None:
-    """Run the script FILE and list why its compiled functions were traced again, and what that took."""
+@click.pass_context
+def retrace(context: click.Context, file: Path, args: Sequence[str], as_json: bool) -> None:
+    """Run the script FILE and list why its compiled functions were traced again, and what that took.
+
+    If the script raises an error, what was traced until then is listed, and the command ends with 2.
+    """
     logger, heard = logging.getLogger("tapec.compile"), _Heard()
-    level = logger.level
+    level, failed = logger.level, False
     logger.addHandler(heard)
     logger.setLevel(logging.INFO)
     try:
         _run(file, args)
-    except Exception as error:
-        # What was traced until then is worth telling all the same.
+    except click.ClickException as error:
+        error.show()
+        failed = True
+    except TapecError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
+        failed = True
     finally:
         logger.removeHandler(heard)
         logger.setLevel(level)
     if as_json:
         click.echo(json.dumps([_retrace_json(r) for r in heard.found], indent=1))
-        return
-    for found in heard.found:
-        click.echo(f"{found}\n")
-    total = sum(r.milliseconds for r in heard.found)
-    count = len(heard.found)
-    click.echo(f"{count} retrace{'s' if count != 1 else ''}, {total:.0f} ms")
+    else:
+        for found in heard.found:
+            click.echo(f"{found}\n")
+        total = sum(r.milliseconds for r in heard.found)
+        count = len(heard.found)
+        click.echo(f"{count} retrace{'s' if count != 1 else ''}, {total:.0f} ms")
+    context.exit(2 if failed else 0)
 
 
 def _retrace_json(found: Retrace) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import runpy
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +19,7 @@ from tapec.cli.programs import WrongTarget, read
 from tapec.compiler import lowered
 from tapec.ir.core import Function, Module
 from tapec.ir.dims import symbol
+from tapec.ir.errors import TapecError
 from tapec.ir.type_text import TypeTextError, parse_type
 from tapec.ir.types import TensorType
 from tapec.ir.verifier import verify
@@ -55,6 +58,13 @@ class Target:
         """The name of the program."""
         return self.module.entry.name
 
+    @property
+    def can_be_called(self) -> bool:
+        """Whether there is a function, and a call of it or sizes for one."""
+        positional, named = self.given
+        known = all(t.is_static for t in (*positional, *named.values()))
+        return self.function is not None and (self.caught is not None or known)
+
     def arrays(self, seed: int = 0) -> list[Any]:
         """Arrays for the arguments of the program: those of the call that was caught, else random ones."""
         if self.caught is None:
@@ -79,10 +89,21 @@ class Target:
 
 
 def target_argument(command: Command) -> Command:
-    """Take ``FILE:FUNCTION`` or ``FILE.tir``, and ``--shapes``, ``--arg``; the command gets a `Target`."""
+    """Take ``FILE:FUNCTION [ARGS]`` or ``FILE.tir``, and ``--shapes``, ``--arg``, ``--run``; a `Target` is given on."""
 
-    def find(where: str, shapes: str | None, arg: Sequence[str], **options: Any) -> Any:
-        return command(find_target(where, shapes, arg), **options)
+    def find(
+        where: str,
+        args: Sequence[str],
+        shapes: str | None,
+        arg: Sequence[str],
+        run: bool,
+        **options: Any,
+    ) -> Any:
+        if run and (shapes or arg):
+            raise WrongTarget(
+                "--run takes the types of the call that it catches: leave --shapes and --arg out"
+            )
+        return command(find_target(where, shapes, arg, args), **options)
 
     find.__name__, find.__doc__ = command.__name__, command.__doc__
     # click keeps the options of decorators further in on the function.
@@ -98,10 +119,18 @@ def target_argument(command: Command) -> Command:
         metavar="TYPES",
         help="The types of all arguments, 'f32[32,784] i32[32]'; letters are sizes left open.",
     )(find)
+    find = click.option(
+        "--run",
+        is_flag=True,
+        help="Run FILE until it calls the function: what is done if no types are given.",
+    )(find)
+    find = click.argument("args", nargs=-1, metavar="[-- ARGS...]")(find)
     return click.argument("where", metavar="FILE:FUNCTION")(find)
 
 
-def find_target(where: str, shapes: str | None = None, arg: Sequence[str] = ()) -> Target:
+def find_target(
+    where: str, shapes: str | None = None, arg: Sequence[str] = (), args: Sequence[str] = ()
+) -> Target:
     """The program of a compiled function, or of a file.
 
     Args:
@@ -109,6 +138,7 @@ def find_target(where: str, shapes: str | None = None, arg: Sequence[str] = ()) 
             function.
         shapes: the types of all arguments, in order.
         arg: types of arguments by name.
+        args: what the file is called with, as a program.
 
     Raises:
         WrongTarget: there is none; or no call says for which types.
@@ -125,10 +155,11 @@ def find_target(where: str, shapes: str | None = None, arg: Sequence[str] = ()) 
     positional = [type_of(text) for text in (shapes or "").split()]
     named = dict(map(_named, arg))
     if not positional and not named:
-        return _called(Path(file), name)
-    with as_program(Path(file)):
+        return _called(Path(file), name, args)
+    with as_program(Path(file), *args):
         function = function_of(runpy.run_path(file, run_name=Path(file).stem), name, file)
         specs = {key: Tensor(None, type) for key, type in named.items()}
+        _refuse_misfits(function, name, positional, named)
         module = function.trace(*(Tensor(None, type) for type in positional), **specs)
         return Target(module, Path(file), function, given=(positional, named))
 
@@ -142,7 +173,19 @@ class _Caught(BaseException):
     """Ends a user's program; not an Exception, which it might catch."""
 
 
-def _called(file: Path, name: str) -> Target:
+def _refuse_misfits(
+    function: Any, name: str, positional: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Say which arguments a function has, if types were given for others."""
+    python = function.python_function
+    signature = inspect.signature(python)
+    try:
+        signature.bind(*positional, **named)
+    except TypeError as error:
+        raise WrongTarget(f"{name} takes {signature}: {error}") from None
+
+
+def _called(file: Path, name: str, args: Sequence[str] = ()) -> Target:
     """The program of the first call that running the file makes, else for the function's own signature."""
     found: list[Target] = []
 
@@ -157,12 +200,15 @@ def _called(file: Path, name: str) -> Target:
     program_listeners.append(hear)
     names: dict[str, Any] = {}
     try:
-        with as_program(file):
+        with as_program(file, *args):
             names = runpy.run_path(str(file), run_name="__main__")
     except _Caught:
         return found[0]
     except SystemExit as end:
-        raise WrongTarget(f"{file} ended before it called {name}: exit code {end.code}") from end
+        hint = "" if args else "; what it is to be called with follows FILE:FUNCTION, behind --"
+        raise WrongTarget(
+            f"{file} ended before it called {name}: exit code {end.code}{hint}"
+        ) from end
     finally:
         program_listeners.remove(hear)
     function = function_of(names, name, str(file))
@@ -177,15 +223,33 @@ def _called(file: Path, name: str) -> Target:
 
 @contextlib.contextmanager
 def as_program(file: Path, *args: str) -> Iterator[None]:
-    """Let a file be run as by ``python FILE``: its own arguments, its folder first on the path."""
+    """Let a file be run as by ``python FILE``: its own arguments, its folder first on the path.
+
+    Raises:
+        WrongTarget: it raises an error of Python's, which is shown from its first line on; those of ours pass.
+    """
     argv, path = sys.argv, list(sys.path)
     sys.argv = [str(file), *args]
     sys.path.insert(0, str(file.resolve().parent))
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
+    except (TapecError, click.ClickException, MemoryError):
+        raise
+    except Exception as error:
+        raise WrongTarget(f"{file} raises {_shown(error, file)}") from error
     finally:
         sys.argv, sys.path[:] = argv, path
+
+
+def _shown(error: Exception, file: Path) -> str:
+    """An error of a user's program in a line, and below it the way there, from the file on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((i for i, f in enumerate(frames) if Path(f.filename) == file), len(frames))
+    what = "".join(traceback.format_exception_only(error)).strip()
+    way = "".join(traceback.format_list(frames[own:])).rstrip()
+    last = what.splitlines()[-1]
+    return "\n".join(filter(None, [last, way, what if what != last else ""]))
 
 
 def function_of(names: dict[str, Any], name: str, file: str) -> Any:

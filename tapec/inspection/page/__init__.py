@@ -168,15 +168,23 @@ def _shown(file: str, numbers: set[int]) -> Iterator[list[Any]]:
 
 
 def _memory(memory: ProgramMemory, stages: Sequence[Snapshot]) -> dict[str, Any]:
-    """The arena as rectangles: of buffers whose places are known, under the names of their values."""
+    """The arena as rectangles: of buffers whose places are known, under the names of their values.
+
+    An arena whose size only a call tells is as large as the places that are known.
+    """
     lines = next((stage.lines for stage in stages if stage.stage == "plan"), ())
     values = {p: v for line in lines for p, v in zip(line.defines, line.values, strict=True)}
+    known = [
+        (b, b.offset, b.bytes)
+        for b in memory.buffers
+        if isinstance(b.bytes, int) and isinstance(b.offset, int)
+    ]
+    most = max((offset + size for _, offset, size in known), default=0)
     return {
-        "arena": memory.arena,
-        "bound": memory.lower_bound,
+        "arena": memory.arena if isinstance(memory.arena, int) else most,
+        "bound": memory.lower_bound if isinstance(memory.lower_bound, int) else most,
         "buffers": [
-            [values.get(b.name, b.name), b.bytes, b.offset, b.first, b.last, b.type, b.made_by]
-            for b in memory.buffers
-            if isinstance(b.bytes, int) and isinstance(b.offset, int)
+            [values.get(b.name, b.name), size, offset, b.first, b.last, b.type, b.made_by]
+            for b, offset, size in known
         ],
     }
