@@ -125,6 +125,75 @@ def test_a_pass_that_there_is_not(file: Path) -> None:
     assert "has no pass 'nonsense'" in result.stderr
 
 
+# ---- what a file does
+
+SCRIPTS = {
+    "x = 1 / 0\n": "file.py raises ZeroDivisionError: division by zero",
+    "def f(:\n": "file.py raises SyntaxError: invalid syntax",
+    "import nowhere\n": "file.py raises ModuleNotFoundError: No module named 'nowhere'",
+    "raise SystemExit(3)\n": "ended before it called f: exit code 3; what it is to be called with follows",
+}
+
+
+@pytest.mark.parametrize("options", [[], ["--shapes=f32[3]"]], ids=["run", "types"])
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_a_file_that_fails(tmp_path: Path, text: str, options: list[str]) -> None:
+    """Its own error in a line, then the way there from its first line on, not through ours."""
+    path = tmp_path / "file.py"
+    path.write_text(text)
+    result = tapec("ir", f"{path}:f", *options)
+    assert result.exit_code in (2, 3)
+    if "Exit" not in text:
+        assert SCRIPTS[text] in result.stderr
+        assert "cli" not in result.stderr
+    elif not options:
+        assert SCRIPTS[text] in result.stderr
+
+
+def test_a_file_gets_its_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    path.write_text(
+        "import argparse, tapec\np = argparse.ArgumentParser()\np.add_argument('--size', type=int, required=True)\n"
+        "size = p.parse_args().size\n@tapec.compile\ndef f(x): return x * 2.0\nf(tapec.ones([size]))\n"
+    )
+    for command in ("ir", "flops", "mem", "verify", "why"):
+        works(command, f"{path}:f", "--", "--size", "5")
+    assert "(%x: f32[5])" in works("ir", f"{path}:f", "--run", "--", "--size=5")
+    assert "--size" in tapec("ir", f"{path}:f").stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--arg=y=f32[2]"], "step takes (x): missing a required argument: 'x'"),
+        (["--shapes=f32[2] f32[2]"], "step takes (x): too many positional arguments"),
+        (["--run", "--shapes=f32[2]"], "--run takes the types of the call"),
+    ],
+)
+def test_types_of_other_arguments(file: Path, options: list[str], says: str) -> None:
+    assert says in refused("ir", f"{file}:step", *options)
+
+
+def test_nobody_wrote_the_line_of_a_command(file: Path) -> None:
+    """An error about given types is at no line of the user's, nor at one of those that read them."""
+    result = tapec("ir", f"{file}:declared", "--shapes=f32[3,4]")
+    assert result.exit_code == 2
+    assert "click" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["html", "verify", "flops", "mem", "ir"])
+def test_sizes_that_are_open(file: Path, tmp_path: Path, command: str) -> None:
+    output = ["-o", str(tmp_path / "page.html")] if command == "html" else []
+    works(command, f"{file}:Trainer.other", "--shapes=f32[N,5]", *output)
+
+
+def test_differences_of_a_function_that_nobody_calls(file: Path) -> None:
+    where = f"{file}:Trainer.other"
+    text = works("diff", f"{where}@input", f"{where}@canonicalize", "--shapes=f32[3]", code=1)
+    assert "-  %v1 = broadcast %v0" in text
+    assert "the programs are the same" in works("diff", where, where, "--shapes=f32[3]")
+
+
 # ---- ir
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import click
 import numpy as np
 
+from tapec import config
 from tapec.cli.programs import WrongTarget, hold_to_memory, program_argument, read
-from tapec.compiler import compile_module
+from tapec.compiler import lowered
 from tapec.errors import TapecError, ValueError
 from tapec.inspection.results import distance, native_results
 from tapec.ir.core import Function, Module
@@ -97,9 +98,9 @@ def _differences(module: Module, arrays: Sequence[Any]) -> list[str]:
 
 
 def _compiled(module: Module, arrays: Sequence[Any]) -> list[Any]:
-    """The results of the program as native code."""
-    loops = module.entry.is_loop_level
-    return native_results(compile_loops(module) if loops else compile_module(module), arrays)
+    """The results of the program as native code, compiled anew."""
+    loops = module if module.entry.is_loop_level else lowered(module)
+    return native_results(compile_loops(loops, threads=config.threads(), apart=True), arrays)
 
 
 def _load(source: Path, entry: Function) -> list[Any]:
