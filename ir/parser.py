@@ -25,6 +25,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -80,17 +81,25 @@ def read_module(path: Path) -> Module:
     """The module in a file; large constants come from the side file that its first line names.
 
     Raises:
-        ParseError: the text is no program, or its side file is missing.
+        ParseError: the text is no program, or its side file is missing or holds no arrays.
     """
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ParseError(f"{path} is no text: byte {error.start} is not UTF-8") from None
     version = _VERSION.match(text)
     constants: dict[str, Any] = {}
     if version is not None and version["side"]:
         side = path.parent / version["side"]
-        if not side.exists():
-            raise ParseError(f"{path} keeps its large constants in {side}, which is missing")
-        with np.load(side) as archive:
-            constants = dict(archive)
+        try:
+            with np.load(side) as archive:
+                constants = dict(archive)
+        except FileNotFoundError:
+            raise ParseError(
+                f"{path} keeps its large constants in {side}, which is missing"
+            ) from None
+        except (OSError, EOFError, TypeError, ValueError, BadZipFile) as error:
+            raise ParseError(f"{path} keeps its large constants in {side}: {error}") from None
     return parse_module(text, name=str(path), constants=constants)
 
 

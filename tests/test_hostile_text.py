@@ -169,3 +169,34 @@ def test_text_runs_no_python(tmp_path: Path) -> None:
         for command in ("opt", "run", "verify"):
             CliRunner().invoke(main, [command, str(path)])
     assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff\xfe\x00", b"func @f() {\x80", b'// tapec-ir 1, constants in "f.tir"\nfunc @f() {\n}\n',
+     b'// tapec-ir 1, constants in "nowhere.npz"\n', b'// tapec-ir 1, constants in "/"\n', b""],
+    ids=["binary", "latin", "no-archive", "missing", "folder", "empty"],
+)  # fmt: skip
+def test_files_that_are_no_programs(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "f.tir"
+    path.write_bytes(data)
+    for argv in (["opt"], ["run"], ["ir"], ["reduce", "--test", "false"], ["diff", str(path)]):
+        result = CliRunner().invoke(main, [*argv, str(path)])
+        assert result.exit_code == 2, (argv, result.exception)
+        assert "Error: " in result.stderr
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "f.tir"
+    path.write_text(HEAD + "  %0 = neg %x : f32[4]\n  return %0\n}\n")
+    place = str(path / "below")  # a file has nothing below it
+    for argv in (
+        ["html", str(path), "-o", place],
+        ["mem", str(path), "--svg", place],
+        ["run", str(path), "--output", place],
+        ["opt", str(path), "--passes=cse", "--dump", place],
+        ["reduce", str(path), "--test", "false", "-o", place],
+    ):
+        result = CliRunner().invoke(main, argv)
+        assert result.exit_code == 2, (argv, result.exception)
+        assert place in result.stderr

@@ -111,8 +111,12 @@ class Commands(click.Group):
                 error.location = None  # nobody's line: the types were given to a command
             click.echo(f"{type(error).__name__}: {error}", err=True)
             ctx.exit(2)
-        except MemoryError as error:
-            click.echo(f"MemoryError: {error}", err=True)
+        except (
+            MemoryError,
+            OSError,
+            UnicodeError,
+        ) as error:  # files that cannot be written, above all
+            click.echo(f"{type(error).__name__}: {error}", err=True)
             ctx.exit(2)
 
 

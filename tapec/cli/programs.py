@@ -63,7 +63,10 @@ def print_options(command: Command) -> Command:
 def read(file: Path) -> Module:
     """Read a program from a file or the standard input."""
     if str(file) == "-":
-        return parse_module(sys.stdin.read(), name="<stdin>")
+        try:
+            return parse_module(sys.stdin.read(), name="<stdin>")
+        except UnicodeDecodeError as error:
+            raise WrongTarget(f"<stdin> is no text: {error.reason}") from None
     return read_module(file)
 
 
