@@ -6,12 +6,19 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from tapec import config
 from tapec.compiled.cost import arithmetic
 from tapec.compiler import lowered
+from tapec.inspection.results import distance, native_results
 from tapec.ir.core import Module, Operation, clone_module
 from tapec.ir.ops.regions import RegionOp
+from tapec.ir.parser import parse_module
+from tapec.ir.printer import print_module
 from tapec.passes.observers import Check
 from tapec.recording import program_listeners
+from tapec.runtime import Executable, compile_module
 
 #: How many programs of one run are looked at, and up to how many operations on numbers, and turns of a loop, they are
 #: evaluated after each pass.
@@ -21,20 +28,28 @@ _MOST, _WORK, _TURNS = 6, 10**8, 20
 @contextlib.contextmanager
 def dumps_held() -> Iterator[None]:
     """Hold the dumps of the first programs that compiled functions make in the block, one for each name."""
-    found: dict[str, Module] = {}
+    found: dict[str, tuple[Module, Executable, list[Any]]] = {}
 
     def hear(function: Any, call: Any, program: Any) -> None:
         if len(found) < _MOST and function.name not in found:
-            found[function.name] = clone_module(program.module)
+            arrays = [np.array(a) for a in program.arrays(call.tensors)]
+            found[function.name] = clone_module(program.module), program.executable, arrays
 
     program_listeners.append(hear)
     try:
         yield
     finally:
         program_listeners.remove(hear)
-    for module in found.values():
-        # Loops are read back; evaluating them, scalar by scalar, is for small programs (test_lowering.py).
-        lowered(module, observers=[Check(1)])
+    for module, executable, arrays in found.values():
+        # Loops are read back, and run as native code; evaluating them, scalar by scalar, is for small programs
+        # (test_lowering.py).
+        loops = lowered(module, observers=[Check(1)])
+        if executable.native:
+            read = parse_module(print_module(loops, full_constants=True))
+            again = compile_module(read, threads=config.threads(), apart=True)
+            expected = native_results(executable, arrays)
+            for i, (a, b) in enumerate(zip(expected, native_results(again, arrays), strict=True)):
+                assert distance(i, np.asarray(a), np.asarray(b)) == 0
         if all(map(_is_light, module.walk())):
             lowered(module, "plan", observers=[Check(2)])
 
