@@ -146,7 +146,8 @@ def build(
         signature: what it takes: a text such as ``"f32[N<=32,784] i32[N]"``, or a list of `tapec.TensorSpec`, tensors,
             and Python values (which become constants). For several functions, one for each, by name. May be left
             out of functions that have an ``input_signature``, or were called.
-        target: a name of `targets`, or a triple of LLVM's.
+        target: a name of `targets`, or a triple of LLVM's; ``cuda-sm_80``, ``cuda-sm_90``, … make PTX, machine code
+            and a header for the driver's API, whatever ``emit`` says.
         name: what all C names begin with; the function's own if None.
         emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``safetensors``,
             ``asm``.
@@ -164,8 +165,10 @@ def build(
         ValueError: an option is unknown, or a size has no bound.
     """
     forms = _forms(emit, state, optimize)
-    machine = _machine(target, forms)
     functions, signatures = _by_name(function, signature)
+    if target.startswith(_DEVICE):
+        return _for_device(functions, signatures, target, name)
+    machine = _machine(target, forms)
     title = c_name(name or next(iter(functions)))
     modelling = Modelling(title)
     names: list[str] = []
@@ -182,6 +185,33 @@ def build(
     options = Options(forms, goal, checked, state == "embed", vectors)
     made = Build(model, machine, options)
     return _built(made, modelling.variables)
+
+
+#: How the names of devices begin: ``cuda-sm_90``.
+_DEVICE = "cuda-"
+
+
+def _for_device(
+    functions: Mapping[str, Any], signatures: Mapping[str, Any], target: str, name: str | None
+) -> Built:
+    """Build for a CUDA device."""
+    from tapec.runtime.cuda.ahead import files  # needs numba-cuda
+
+    modelling = Modelling(c_name(name or next(iter(functions))))
+    for key, of in functions.items():
+        modelling.add(c_name(key), of, arguments_of(signatures.get(key)))
+    model = modelling.for_device()
+    machine = EdgeTarget(target, "nvptx64-nvidia-cuda", target.removeprefix(_DEVICE))
+    return Built(
+        model.name,
+        machine,
+        files(model, machine.cpu),
+        model.arena_bytes,
+        model.state_bytes,
+        {},
+        model.state,
+        modelling.variables,
+    )
 
 
 def _built(made: Build, variables: Mapping[str, Variable]) -> Built:

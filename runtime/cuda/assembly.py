@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -16,8 +16,13 @@ from tapec.ir.errors import TargetError
 from tapec.runtime.cuda.text import Text
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+#: What numba.cuda has for exceptions, which these kernels do not raise.
+_ENVIRONMENT = re.compile(r"^\.common \.global .*NumbaEnv.*\n", re.MULTILINE)
+_HEAD = re.compile(r"(?s).*?\.address_size 64\n")
 _LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 _COMMENT = re.compile(r"\s+# .+:\d+")
+#: How the memory is declared that a block shares.
+_POOL = ".b8 tapec_shared["
 _numbers = count()
 _pretending = RLock()
 #: What a user installs for this target.
@@ -64,13 +69,14 @@ class Assembly:
 class Compiler:
     """Compiles the kernels of a text."""
 
-    def __init__(self, text: Text, architecture: str = "sm_80") -> None:
-        """For an architecture from ``sm_80`` on.
+    def __init__(self, text: Text, architecture: str = "sm_80", prefix: str = "") -> None:
+        """For an architecture from ``sm_80`` on; names in the code begin with a prefix.
 
         Raises:
             TargetError: numba-cuda is not installed, or there is no such architecture.
         """
         self.text = text
+        self.prefix = prefix
         self.architecture = architecture
         found = re.fullmatch(r"sm_(\d+)(\d)", architecture)
         if found is None or int(found[1]) < 8:
@@ -106,11 +112,24 @@ class Compiler:
             raise TargetError(f"numba.cuda does not take @{name}: {reason}") from error
         entry = _ENTRY.search(ptx)
         assert entry is not None
-        return Assembly(name, entry[1], ptx, self.architecture)
+        plain = _ENVIRONMENT.sub("", ptx).replace(entry[1], f"{self.prefix}{text.name}")
+        return Assembly(name, f"{self.prefix}{text.name}", plain, self.architecture)
 
     def all(self) -> dict[str, Assembly]:
         """Every kernel."""
         return {name: self.kernel(name) for name in self.text.kernels}
+
+
+def joined(parts: Sequence[Assembly]) -> Assembly:
+    """Several kernels as one module of PTX."""
+    first = parts[0]
+    head = _HEAD.match(first.ptx)
+    assert head is not None
+    bodies = [_HEAD.sub("", part.ptx, count=1) for part in parts]
+    shared = next((line for b in bodies for line in b.splitlines() if _POOL in line), "")
+    plain = ["\n".join(line for line in b.splitlines() if _POOL not in line) for b in bodies]
+    text = "\n".join([head[0], shared, *plain, ""])
+    return Assembly(first.kernel, first.entry, text, first.architecture)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ class Text:
     Attributes:
         module: with the entry, which says what the host does.
         kernels: by name: those that are launched alone, and those that are several.
+        launched: the kernel that some launches are, by the names that these have, with "+" between.
         functions: what kernels call, each after what it calls.
         parts: kernels as parts of larger ones, in which threads may wait for each other.
         tables: constants, by number: in memory as kernels read them.
@@ -35,6 +36,7 @@ class Text:
 
     module: Module
     kernels: Mapping[str, KernelText]
+    launched: Mapping[str, KernelText]
     functions: Mapping[str, str]
     parts: Mapping[str, str]
     tables: tuple[Any, ...] = field(repr=False)
@@ -46,11 +48,11 @@ class Text:
 
     def kernel_of(self, launches: Sequence[Operation]) -> KernelText:
         """The kernel that some launches are."""
-        return self.kernels[_name_of(launches)]
+        return self.launched[_name_of(launches)]
 
 
 def _name_of(launches: Sequence[Operation]) -> str:
-    return "_and_".join(op.attrs["kernel"] for op in launches)
+    return "+".join(op.attrs["kernel"] for op in launches)
 
 
 def write_text(module: Module) -> Text:
@@ -62,11 +64,13 @@ def write_text(module: Module) -> Text:
     writer = _Writer(module)
     for launches in _launches(module.entry.block):
         name = _name_of(launches)
-        if name not in writer.kernels:
-            writer.kernels[name] = writer.kernel(launches)
-    lines = [line for k in writer.kernels.values() for line in k.body]
+        if name not in writer.launched:
+            writer.launched[name] = writer.kernel(launches)
+    kernels = {kernel.name: kernel for kernel in writer.launched.values()}
+    lines = [line for k in kernels.values() for line in k.body]
     functions = _functions("\n".join([*lines, *writer.parts.values()]), set(writer.parts))
-    return Text(module, writer.kernels, functions, writer.parts, tuple(writer.tables.values()))
+    tables = tuple(writer.tables.values())
+    return Text(module, kernels, writer.launched, functions, writer.parts, tables)
 
 
 def _launches(block: Block) -> Iterator[list[Operation]]:
@@ -86,7 +90,7 @@ class _Writer:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.tables: dict[str, Any] = {}
-        self.kernels: dict[str, KernelText] = {}
+        self.launched: dict[str, KernelText] = {}
         self.parts: dict[str, str] = {}
         self._written: dict[tuple[str, int], KernelText] = {}
         self._joined = 0

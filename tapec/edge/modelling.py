@@ -6,7 +6,7 @@ import ast
 import builtins
 import inspect
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tapec.compiled.concrete import BoundFunction
 from tapec.compiled.function import CompiledFunction, compile
 from tapec.compiled.program import Program
 from tapec.compiled.scalars import HostNumber
-from tapec.compiler import lowered
+from tapec.compiler import lowered, lowered_for
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Module
@@ -77,16 +77,20 @@ class Modelling:
 
     def for_target(self, target: EdgeTarget, *, compact: bool) -> Model:
         """The model with its programs lowered for a target; ``compact``: little code counts most."""
-        state = self._state()
         for name, program in self._programs.items():
             _refuse_python(name, program, target)
+        return self._model(
+            lambda m: lowered(m, pipeline="ahead", unit=target.vectors, compact=compact)
+        )
+
+    def for_device(self) -> Model:
+        """The model with its programs dealt out to the threads of a CUDA device."""
+        return self._model(lambda m: lowered_for(m, "cuda"))
+
+    def _model(self, lower: Callable[[Module], Module]) -> Model:
+        state = self._state()
         entries = [
-            self._entry(
-                name,
-                program,
-                lowered(program.module, pipeline="ahead", unit=target.vectors, compact=compact),
-                state,
-            )
+            self._entry(name, program, lower(program.module), state)
             for name, program in self._programs.items()
         ]
         return Model(self.name, tuple(entries), state)
