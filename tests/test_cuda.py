@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +11,17 @@ import pytest
 from programs_of_ops import assert_close, sample_program
 from sampling import tensor_ops
 
+from tapec.compiled import program
+from tapec.compiler import lowered_for
 from tapec.ir.core import Module
 from tapec.ir.op import Op
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cpu.vectormath import BOUNDS
 from tapec.runtime.cuda import primitives
+from tapec.runtime.cuda.launches import listing, recorded
 from tapec.runtime.cuda.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.program import simulated
+from tapec.runtime.cuda.text import write_text
 
 #: Two warps, so that threads of a block have to wait for each other.
 SPREAD = parse_pipeline(
@@ -61,3 +67,31 @@ def test_every_function_has_a_text_of_primitives(stem: str, bits: int) -> None:
             expected: Any = np.asarray(wanted(np.longdouble(x))).astype(kind)
             found = names[name](x)
         assert abs(found - expected) <= (BOUNDS[stem][bits == 64] + 1) * np.spacing(abs(expected))
+
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.parametrize(("name", "most"), [("mlp_train", 12), ("transformer_train", 60)])
+def test_steps_take_few_launches(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Module] = []
+
+    def keep(module: Module, **options: object) -> None:
+        found.append(module)
+        raise Traced
+
+    monkeypatch.setattr(program, "compile_module", keep)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    data = runpy.run_path(str(BENCHMARKS / "workloads" / f"{name}.py"))["make_data"]()
+    built = runpy.run_path(str(BENCHMARKS / "tapec_workloads" / f"{name}.py"))
+    with pytest.raises(Traced):
+        built["build_tapec"](data, 1).step()
+    text = write_text(lowered_for(found[0], "cuda"))
+    launches = recorded(text)
+    assert launches is not None
+    assert len(launches) <= most
+    assert listing(text).startswith(f"# {len(launches)} launches, an arena of ")
+
+
+class Traced(Exception):
+    """A program was traced, and nothing more is wanted of it."""
