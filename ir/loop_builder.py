@@ -61,6 +61,16 @@ class LoopBuilder(LoopValues):
         self._mutable.add(buffer)
         return buffer
 
+    def shared(self, type: BufferType) -> Value:
+        """Scratch that a block of threads shares."""
+        (buffer,) = self.effect(OPS["alloc"], type=type, shared=True)
+        self._mutable.add(buffer)
+        return buffer
+
+    def thread(self, threads: int) -> Dim:
+        """The number of this thread among so many of its block."""
+        return self._bind("t", self.pure(OPS["thread"]), 0, 0, threads - 1)
+
     def view(self, buffer: Value, type: BufferType, row: DimLike) -> Value:
         """Part number ``row`` of a buffer that is made of parts of this type."""
         attrs = {"type": type, "stride": type.tensor.bytes}
@@ -167,16 +177,18 @@ class LoopBuilder(LoopValues):
         rest: bool = False,
         parallel: bool = False,
         unroll: int = 1,
+        over: str = "",
     ) -> tuple[Value, ...]:
         """Run a body for ``low <= i < high``, carrying values along; return the last ones.
 
         The body gets the index and the carried values, and returns the next. ``lanes`` vectorises: the index then
         stands for that many neighbours, or with ``rest`` for those that are left. A loop that runs once is no loop.
+        ``over``: see `tapec.ir.ops.loop.For`.
         """
         distance = high - low
         if isinstance(distance, int) and distance <= 0:
             return tuple(init)
-        if isinstance(low, int) and isinstance(high, int) and high <= low + step:
+        if isinstance(low, int) and isinstance(high, int) and high <= low + step and not over:
             return self._once(low, high, body, init, lanes)
         block = Block([_INDEX, *(v.type for v in init)])
         first = self.index(low), self.index(high)
@@ -195,6 +207,8 @@ class LoopBuilder(LoopValues):
             attrs["parallel"] = True
         if unroll != 1:
             attrs["unroll"] = unroll
+        if over:
+            attrs["over"] = over
         types = [v.type for v in init]
         region = Region([block])
         op = Operation(OPS["for"], [*first, *init], types, attrs, [region], self.location)

@@ -13,6 +13,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.blocked import Blocked
+from tapec.passes.device.tile import Tile
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
 from tapec.passes.products import Fetch, Form, Write, each, over, vectors
@@ -208,4 +209,4 @@ class Dot(Form):
         return sums[:size]
 
 
-_FORMS = {"plain": Plain, "dot": Dot, "outer": Outer}
+_FORMS = {"plain": Plain, "dot": Dot, "outer": Outer, "tile": Tile}

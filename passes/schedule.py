@@ -14,6 +14,7 @@ from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType
 from tapec.passes import tiling
+from tapec.passes.device.tile import choose_tile
 from tapec.passes.tiling import size
 
 
@@ -21,12 +22,14 @@ from tapec.passes.tiling import size
 class Options:
     """The target: bytes of a vector register (0: none), and whether its loads and stores can be masked.
 
-    ``compact``: little code counts more than speed, so no loop does several things in turns.
+    ``compact``: little code counts more than speed, so no loop does several things in turns. ``device``: blocks of
+    threads make products, by tiles.
     """
 
     vector_bytes: int = 64
     masked: bool = True
     compact: bool = False
+    device: bool = False
 
 
 #: Scalar operations in a kernel from which on waking another thread pays.
@@ -66,6 +69,8 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
     contraction = core.defn.contraction(left, right, **core.parameters)
     if 0 in contraction.space:
         return tiling.Tiling()  # loops that do not turn, in the simplest form
+    if options.device:
+        return choose_tile(tiling.describe(contraction, left, right))
     if options.compact:
         return tiling.Tiling(lanes=_lanes([left.dtype], options))
     return tiling.choose(

@@ -212,7 +212,8 @@ def _text(pipeline: str, unit: VectorUnit | None = None, compact: bool = False) 
     """A pipeline for this machine, or for one with other vectors."""
     unit = unit or TARGETS["cpu"].vectors()
     options = f"vector-bytes={unit.bytes},masked={str(unit.masked).lower()}"
-    options = f"schedule{{{options}{',compact=true' * compact}}}"
+    more = ",compact=true" * compact + ",device=true" * (pipeline == "device")
+    options = f"schedule{{{options}{more}}}"
     text = PIPELINES[pipeline].replace("schedule", options)
     return text.replace("plan,", "plan, poison,") if config.poison() else text
 

@@ -11,6 +11,7 @@ import pytest
 from programs_of_ops import assert_close, sample_program
 from sampling import tensor_ops
 
+import tapec
 from tapec.compiled import program
 from tapec.compiler import lowered_for
 from tapec.ir.core import Module
@@ -95,3 +96,31 @@ def test_steps_take_few_launches(name: str, most: int, monkeypatch: pytest.Monke
 
 class Traced(Exception):
     """A program was traced, and nothing more is wanted of it."""
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(40, 33, 35), (64, 16, 33)])
+def test_products_by_tiles(m: int, k: int, n: int) -> None:
+    """Also where tiles do not come out even."""
+    rng = np.random.default_rng(m)
+    a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((m, k), (k, n), (n,)))
+
+    @tapec.compile(target="cuda", engine="simulator")
+    def layer(a: Any, b: Any, c: Any) -> Any:
+        return tapec.nn.relu(tapec.matmul(a, b) + c)
+
+    assert "4608 bytes shared" in layer.lower(a, b, c).text("cuda")
+    np.testing.assert_array_equal(layer(a, b, c).numpy(), np.maximum(a @ b + c, 0))
+
+
+def test_convolutions_by_tiles() -> None:
+    """The rows of all pictures are rows of one product."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-2, 3, (2, 5, 5, 8)).astype(np.float32)
+    w = rng.integers(-2, 3, (3, 3, 8, 16)).astype(np.float32)
+
+    def convolve(x: Any, w: Any) -> Any:
+        return tapec.nn.conv2d(x, w, 1, "SAME")
+
+    on_device = tapec.compile(convolve, target="cuda", engine="simulator")
+    assert "bytes shared" in on_device.lower(x, w).text("cuda")
+    np.testing.assert_array_equal(on_device(x, w).numpy(), convolve(x, w).numpy())

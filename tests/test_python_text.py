@@ -109,7 +109,13 @@ def test_names_of_python_are_no_names_of_values() -> None:
 def test_every_operation_of_the_loop_level_has_text() -> None:
     """Those of vectors, of many threads, and those around kernels of users apart."""
     vectors = {loop.LoadAt, loop.Splat, loop.Lanes, loop.ReduceLanes, loop.Shuffle}
-    left_out = vectors | {CallForeign, ForeignScalar, device.Barrier, device.ReduceThreads}
+    left_out = vectors | {
+        CallForeign,
+        ForeignScalar,
+        device.Barrier,
+        device.ReduceThreads,
+        device.Thread,
+    }
     own = [defn for defn in OPS.values() if defn.levels == {"loop"} and not defn.terminator]
     assert len(own) > 10
     assert {type(defn) for defn in own} - set(RULES) <= left_out

@@ -11,7 +11,7 @@ from typing import Any
 
 from tapec.ir.errors import DTypeError
 from tapec.ir.ops.loop import LoopOp
-from tapec.ir.types import TensorType, Type
+from tapec.ir.types import INDEX, TensorType, Type
 
 
 class Barrier(LoopOp):
@@ -47,3 +47,13 @@ class ReduceThreads(LoopOp):
         ):
             raise DTypeError(f"reduce_threads: cannot {combine} {kind}")
         return kind
+
+
+class Thread(LoopOp):
+    """The number of this thread in its block: a value of which each thread has its own."""
+
+    name = "thread"
+
+    def infer(self, *types: Any) -> TensorType:
+        """An index."""
+        return TensorType(INDEX)

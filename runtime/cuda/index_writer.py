@@ -8,7 +8,7 @@ from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Atom, DimLike, Symbol, bounds
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS
-from tapec.ir.ops import compare, loop, source
+from tapec.ir.ops import compare, device, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, I32, INDEX, BufferType, DType
 from tapec.runtime.cuda import primitives, spelling
@@ -62,6 +62,8 @@ class IndexWriter(FunctionWriter):
         if isinstance(op.defn, source.Constant):
             low = bounds(op.attrs["value"])[0]
             return low is None or low < 0
+        if isinstance(op.defn, device.Thread):
+            return False
         if isinstance(op.defn, loop.While):
             return self.is_negative(op.operands[0])
         if op.name in ("add", "mul", "floordiv", "mod", "min"):

@@ -26,7 +26,12 @@ _LONGEST = 70
 _UNROLLED = 16
 #: Threads that run in step.
 WARP = 32
-_RULES = {**RULES, device.Barrier: "barrier", device.ReduceThreads: "reduce_threads"}
+_RULES = {
+    **RULES,
+    device.Barrier: "barrier",
+    device.ReduceThreads: "reduce_threads",
+    device.Thread: "thread",
+}
 
 
 class KernelWriter(IndexWriter):
@@ -312,6 +317,10 @@ class KernelWriter(IndexWriter):
         self.inside(f"while {name} < {limit}:", body)
 
     # ---- threads together
+
+    def thread(self, op: Operation) -> None:
+        """The number of this thread."""
+        self.assign(op.result, f"{self.unsigned}(thread())", "t")
 
     def barrier(self, op: Operation) -> None:
         """Wait."""
