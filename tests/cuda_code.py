@@ -1,0 +1,96 @@
+"""Kernels of every operation as numba.cuda and the assembler take them, with no device.
+
+    pip install -e '.[dev,cuda-test]' && pytest tests/cuda_code.py
+
+It needs numba-cuda, which the other tests do not, and NumPy before 2.5: so it has a process, and under CI an
+environment, of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from programs_of_ops import Program
+from sampling import arrays, retyped, tensor_ops
+
+import tapec
+from tapec.compiler import lowered_for
+from tapec.ir.core import Module
+from tapec.ir.op import Op
+from tapec.ir.types import F32
+from tapec.runtime.cuda import primitives
+from tapec.runtime.cuda.assembly import Assembly, Compiler
+from tapec.runtime.cuda.intrinsics import DEVICE
+from tapec.runtime.cuda.text import write_text
+
+#: The oldest one, and the one that most know.
+ARCHITECTURES = ("sm_80", "sm_90")
+_DOUBLE = re.compile(r"\.f64\b")
+
+
+def assembled(module: Module, architecture: str) -> dict[str, tuple[Assembly, str]]:
+    """Every kernel, with what the assembler says of it."""
+    compiler = Compiler(write_text(module), architecture)
+    return {name: (one, one.cubin()[1]) for name, one in compiler.all().items()}
+
+
+def test_devices_have_every_primitive() -> None:
+    assert set(DEVICE) == primitives.NAMES
+
+
+@pytest.mark.parametrize("defn", tensor_ops(), ids=lambda defn: defn.name)
+def test_samples_in_single_precision(defn: Op) -> None:
+    """One architecture, no doubles where there are none, nothing spilled."""
+    program = Program()
+    for sample in defn.samples():
+        variant = retyped(defn, sample, F32)
+        if variant is not None:
+            program.add(defn, arrays(variant), variant.attrs)
+    program.builder.emit("return", *program.results)
+    module = lowered_for(Module([program.function]), "cuda")
+    double = "f64" in write_text(module).source()
+    for name, (one, log) in assembled(module, ARCHITECTURES[0]).items():
+        assert double or not _DOUBLE.search(one.ptx), f"@{name} computes in double precision"
+        assert "0 bytes spill stores, 0 bytes spill loads" in log, name
+
+
+def layer(x: Any, w: Any, b: Any) -> Any:
+    return tapec.nn.softmax(tapec.nn.relu(tapec.matmul(x, w) + b))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_products_keep_their_sums_in_registers(architecture: str) -> None:
+    specs = [tapec.TensorSpec(s) for s in ([2048, 256], [256, 512], [512])]
+    module = lowered_for(tapec.compile(layer).trace(*specs), "cuda")
+    text = write_text(module)
+    (product,) = [n for n, k in text.kernels.items() if k.threads == 256 and k.shared > 8000]
+    one, log = assembled(module, architecture)[product]
+    assert one.ptx.count("fma.rn.f32") >= 16
+    assert "ld.local" not in one.ptx
+    assert "st.local" not in one.ptx
+    assert "0 bytes stack frame" in log
+    # Stores to shared memory that the compiler drops would be few: two copies, each at least once.
+    assert one.ptx.count("st.shared") >= 2
+
+
+def test_ptx_has_lines_of_the_program() -> None:
+    specs = [tapec.TensorSpec(s) for s in ([8, 4], [4, 3], [3])]
+    ptx = tapec.compile(layer).lower(*specs).text("ptx")
+    assert "// " in ptx
+    assert "cuda_code.py:" in ptx
+
+
+def test_builds_for_devices() -> None:
+    w = tapec.Variable(np.ones((4, 3), np.float32))
+
+    def step(x: Any) -> Any:
+        w.assign_sub(0.1 * tapec.matmul(x, x, transpose_a=True) @ w)
+        return tapec.reduce_sum(w)
+
+    for architecture in ARCHITECTURES:
+        built = tapec.aot.build(step, "f32[8,4]", target=f"cuda-{architecture}")
+        assert built.files["step.cubin"][:4] == b"\x7fELF"
+        assert f".target {architecture}".encode() in built.files["step.ptx"]
