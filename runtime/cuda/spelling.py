@@ -65,7 +65,8 @@ def memory(dtype: DType) -> str:
     """The dtype of elements in memory."""
     if dtype.is_bool:
         return "u8"
-    return "u16" if is_small_float(dtype) else dtype.code
+    # Complex numbers are pairs of reals; buffers of them are whole only where they are empty.
+    return "u16" if is_small_float(dtype) else dtype.real_dtype.code
 
 
 def number(value: Any, dtype: DType) -> str:
