@@ -40,7 +40,10 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import optimizers as optimizers
     from tapec import random as random
     from tapec import signal as signal
+    from tapec import summary as summary
     from tapec import train as train
+    from tapec.checkpoints.saving import load as load
+    from tapec.checkpoints.saving import save as save
     from tapec.compiled.function import compile as compile
     from tapec.compiled.retraces import RetraceWarning as RetraceWarning
     from tapec.control.branches import case as case
@@ -123,6 +126,7 @@ _TABLE = {
     "functions.assertions": "Assert assert_equal assert_greater assert_less assert_rank",
     "functions.bits": "bitcast",
     "functions.clipping": "clip_by_global_norm clip_by_norm",
+    "checkpoints.saving": "load save",
     "compiled.function": "compile function=compile",
     "compiled.retraces": "RetraceWarning",
     "control.branches": "case cond group no_op switch_case tuple=tuple_of",
@@ -193,6 +197,7 @@ _NAMESPACES = (
     "optimizers",
     "random",
     "signal",
+    "summary",
     "train",
 )
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from tapec.checkpoints.safetensors import read as load_state
+from tapec.checkpoints.safetensors import to_bytes
+from tapec.checkpoints.safetensors import write as save_state
 from tapec.edge.modelling import Modelling
 from tapec.edge.signatures import arguments_of
-from tapec.edge.state_file import read as load_state
-from tapec.edge.state_file import to_bytes
-from tapec.edge.state_file import write as save_state
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.runtime.aot.building import FORMS, Build, Options

@@ -63,6 +63,7 @@ HEAVY = {
     "keras": ["tapec/keras"],
     "click": ["tapec/cli"],
     "matplotlib": ["tapec/inspection/memory_map.py"],  # a picture as PNG, if it is installed
+    "tensorboardX": ["tapec/summary.py"],  # writes files of events, if it is installed
     "rich": ["tapec/explanations/report.py", "tapec/tables.py"],  # tables of its console
 }
 LIGHT = {"numpy", "ml_dtypes", "tapec"}

@@ -1,0 +1,1 @@
+"""Files of arrays: the values of Variables, kept and brought back."""
