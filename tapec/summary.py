@@ -18,7 +18,6 @@ import builtins
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,14 +133,14 @@ def create_file_writer(
         ImportError: tensorboardX is not installed.
     """
     try:
-        library = import_module("tensorboardX")
+        from tensorboardX import SummaryWriter as Events  # an extra, and slow to import
     except builtins.ImportError:
         raise ImportError(
             "tapec.summary writes with tensorboardX, which is not installed",
             location=here(),
             hint="pip install 'tapec[tensorboard]'",
         ) from None
-    events = library.SummaryWriter(
+    events = Events(
         str(logdir),
         max_queue=10 if max_queue is None else arguments.integer(max_queue, "max_queue"),
         flush_secs=120

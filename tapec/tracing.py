@@ -27,7 +27,7 @@ from tapec.ir.op import Op, require_at_least
 from tapec.ir.ops.regions import emitted
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.open_size import GuessedShape, SizeRead, guessing
-from tapec.recording import active_tapes, bystanders, overhear
+from tapec.recording import active_tapes, bystanders, heard, next_id, overhear
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
 from tapec.tensor_shape import TensorShape, shape_of
 from tapec.texts import refuse_texts
@@ -344,6 +344,11 @@ class Trace:
         """Give a Variable its next value."""
         self.state(variable)  # the argument that receives it
         self.states[id(variable)] = self.value_of(value)
+
+    def end(self) -> None:
+        """Let nothing of it be used any more; see `tapec.recording.heard`."""
+        self.has_ended = True
+        heard[0] = next_id()
 
     def finish(self, outputs: Sequence[Tensor]) -> None:
         """End the program: it returns the outputs, then the new values of Variables that changed."""

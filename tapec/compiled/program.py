@@ -31,7 +31,7 @@ from tapec.ir.core import Module, clone_function
 from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError
 from tapec.ir.substitution import substitute_symbols, unify
-from tapec.recording import active_tapes, heard, inspectors, next_id, tracing
+from tapec.recording import active_tapes, inspectors, tracing
 from tapec.runtime.residence import AWAY, at_home
 from tapec.structure import flatten, sized, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array
@@ -100,7 +100,7 @@ class Program:
             self._leaves = [kept_result(leaf, trace) for leaf in leaves]
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
         self.state = witness.guard(trace)
-        _end(trace)
+        trace.end()
         self.created_variables = trace.created_variables
         self.guards = tuple(trace.function.guards)
         self.guard_places = trace.guard_places
@@ -450,9 +450,3 @@ def _captured_array(captured: Any, is_updated: bool) -> Array:
     if isinstance(captured, Tensor):
         return captured.array
     return captured if captured.dtype.isnative else as_array(captured)
-
-
-def _end(trace: Trace) -> None:
-    """Let no tensor of a trace be used any more; see `heard`."""
-    trace.has_ended = True
-    heard[0] = next_id()
