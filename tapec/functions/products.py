@@ -21,7 +21,7 @@ from tapec.functions.broadcasting import (
     misfit,
     shape_text,
 )
-from tapec.functions.rearrangement import expand_dims, reshape, squeeze, transpose
+from tapec.functions.rearrangement import expand_dims, pad, part, reshape, squeeze, transpose
 from tapec.functions.reductions import reduce_sum
 from tapec.ir.dims import Dim, DimLike
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -237,8 +237,14 @@ def _diagonal(x: Tensor, term: str) -> tuple[Tensor, str]:
 
 
 def main_diagonal(x: Tensor, lead: Sequence[DimLike], n: DimLike) -> Tensor:
-    """Of ``[..., n, n]``: every (n + 1)-th element of a matrix written in one row."""
+    """Of ``[..., n, n]``: every (n + 1)-th element of a matrix written in one row.
+
+    Where only a call will know n, which no stride can be, those are the first of rows of n + 1, with n more at the end.
+    """
     flat = reshape(x, (*lead, n * n))
+    if isinstance(n, Dim):
+        rows = reshape(pad(flat, [*[(0, 0)] * len(lead), (0, n)]), (*lead, n, n + 1))
+        return reshape(part(rows, len(lead) + 1, 0, 1), (*lead, n))
     result: Tensor = apply(
         "slice",
         flat,

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.functions import arithmetic, indexing, rearrangement, reductions
-from tapec.functions import scattering as _scattering
 from tapec.functions.arithmetic import cast
 from tapec.functions.arithmetic import where as _where
+from tapec.functions.arrays import full
 from tapec.functions.broadcasting import (
     axes_of,
     broadcast,
@@ -25,7 +25,7 @@ from tapec.functions.broadcasting import (
 )
 from tapec.functions.indexing import entries
 from tapec.functions.rearrangement import reshape, transpose
-from tapec.ir.types import BOOL, I32, I64, U8
+from tapec.ir.types import I32, I64, U8
 from tapec.numpy.promotion import of_dtype, pair, promoted, truth
 from tapec.numpy.shaping import flat
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
@@ -117,32 +117,30 @@ def searchsorted(
 
 
 def _found(row: Tensor, values: Tensor, side: str) -> Tensor:
-    """For each value, how many entries of a sorted row come before it, found by halving; NaN is greatest."""
+    """For each value, how many entries of a sorted row come before it; NaN is greatest.
+
+    By halving, where the size of the row is known, else by counting.
+    """
     extent = row.type.shape[0]
-    shape = values.type.shape
-    zero = arithmetic.multiply(cast(where_known(values), I64), 0)
-    low, high = zero, arithmetic.add(zero, as_tensor(extent, I64) if isinstance(extent, int) else 0)
+
+    def comes_before(entry: Tensor) -> Tensor:
+        if side == "left":
+            return _before(entry, values)
+        return arithmetic.logical_not(_before(values, entry))
+
     if not isinstance(extent, int):
-        return _scattering.searchsorted(row, values, side, I64)
-    if extent == 0:
-        return broadcast(low, shape)
+        wide = rearrangement.expand_dims(row, -1)
+        return reductions.reduce_sum(cast(comes_before(wide), I64), 0)
+    low = full(0, I64, values.type.shape)
+    high = full(extent, I64, values.type.shape)
     for _ in range(extent.bit_length()):
         middle = arithmetic.floordiv(arithmetic.add(low, high), 2)
-        entry = entries(row, arithmetic.minimum(middle, extent - 1), 0)
-        before = (
-            _before(entry, values)
-            if side == "left"
-            else arithmetic.logical_not(_before(values, entry))
-        )
-        moves = arithmetic.logical_and(arithmetic.less(low, high), before)
-        stays = arithmetic.logical_and(arithmetic.less(low, high), arithmetic.logical_not(before))
+        before = comes_before(entries(row, arithmetic.minimum(middle, extent - 1), 0))
+        is_open = arithmetic.less(low, high)
+        moves = arithmetic.logical_and(is_open, before)
+        stays = arithmetic.logical_and(is_open, arithmetic.logical_not(before))
         low, high = _where(moves, arithmetic.add(middle, 1), low), _where(stays, middle, high)
     return low
-
-
-def where_known(x: Tensor) -> Tensor:
-    """Ones of a shape, as bools."""
-    return cast(arithmetic.equal(x, x), BOOL)
 
 
 def _before(x: Tensor, y: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 from tapec.functions import arithmetic, reductions
 from tapec.functions.arithmetic import cast, where
 from tapec.functions.arrays import full, ones_like
-from tapec.functions.broadcasting import axes_of, axis_of, misfit
+from tapec.functions.broadcasting import axes_of, axis_of, may_equal, misfit
 from tapec.functions.elementary import sqrt
 from tapec.functions.known import dim_tensor
 from tapec.functions.rearrangement import broadcast_to, concat, reshape
@@ -174,7 +174,7 @@ def allclose(
 def array_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether two tensors have one shape and equal elements."""
     x, y = promoted(x1, x2)
-    if x.type.rank != y.type.rank or x.type.shape != y.type.shape:
+    if not may_equal(x.type.shape, y.type.shape):
         return as_tensor(False)
     return all(elementwise.equal(x, y))
 
