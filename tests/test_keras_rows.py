@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,11 @@ OTHERWISE = {
 }
 
 
+def uncounted(value: str | None) -> str:
+    """A value without the numbers that Keras gives optimizers, which go by how many there were before."""
+    return re.sub(r"adam_\d+/", "adam/", str(value))
+
+
 @pytest.mark.filterwarnings("default", "ignore::ResourceWarning")
 @pytest.mark.parametrize("row", ROWS)
 def test_row(row: str) -> None:
@@ -64,4 +70,4 @@ def test_row(row: str) -> None:
         assert found.get(part) != wanted.get(part)
         return
     assert found.get("error") == wanted.get("error"), found.get("message")
-    assert found.get("value") == wanted.get("value")
+    assert uncounted(found.get("value")) == uncounted(wanted.get("value"))
