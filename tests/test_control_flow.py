@@ -239,3 +239,21 @@ def outcome(call: Any) -> str:
 @pytest.mark.parametrize("number", range(len(ANYTHING)))
 def test_whatever_comes_only_our_errors_go(number: int) -> None:
     assert "refused" in [outcome(call) for call in uses(ANYTHING[number])]
+
+
+@pytest.mark.parametrize("options", [{}, {"jit": False}, {"dims": {"x": ("N", 2)}}, None])
+@pytest.mark.parametrize("arguments", [{"size": 5}, {"size": 0, "dynamic_size": True}])
+def test_an_array_is_as_long_as_what_it_takes_apart(arguments: Any, options: Any) -> None:
+    """Also where only the run knows how long that is."""
+
+    def run(x: Any) -> Any:
+        rows = tapec.TensorArray(tapec.float32, clear_after_read=False, **arguments).unstack(x)
+        return rows.size(), rows.stack(), rows.read(1) * 2
+
+    f = run if options is None else tapec.compile(run, **options)
+    for count in (3, 4):
+        x = np.arange(2.0 * count, dtype=np.float32).reshape(count, 2)
+        size, whole, second = f(tapec.constant(x))
+        assert int(size) == count
+        assert whole.numpy().tolist() == x.tolist()
+        assert second.numpy().tolist() == [4, 6]

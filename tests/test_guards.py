@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import sys
 import timeit
 from pathlib import Path
@@ -268,3 +270,31 @@ def test_a_function_without_state_is_called_without_a_guard() -> None:
     f(tapec.constant(1.0))
     (program,) = f.programs
     assert program.is_unconditional
+
+
+def test_a_closure_is_found_though_it_is_frozen() -> None:
+    """Nothing that is followed leads to the function, and Python's search leaves out what `gc.freeze` was told of."""
+
+    def made() -> tuple[Any, Any]:
+        factor = 2.0
+
+        def scaled(x: Any) -> Any:
+            return x * factor
+
+        def change(value: float) -> None:
+            nonlocal factor
+            factor = value
+
+        return scaled, change
+
+    scaled, change = made()
+    hidden = itertools.cycle([scaled])
+    f = tapec.compile(lambda x: next(hidden)(x))
+    gc.freeze()
+    try:
+        assert float(f(tapec.constant(1.0))) == 2
+        change(3.0)
+        assert float(f(tapec.constant(1.0))) == 3
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

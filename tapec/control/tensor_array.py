@@ -354,22 +354,26 @@ class TensorArray:
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """The array with the entries of a Tensor along its leading axis as elements.
 
+        How many there are is the array's size from now on.
+
         Raises:
             ValueError: these are more than there is place for.
         """
         cells, whole = self._current(), as_tensor(value, self._dtype)
-        if not isinstance(cells.size, int) and whole.type.shape[:1] == (cells.size,):
+        if whole.type.rank and not isinstance(count := whole.type.shape[0], int):
             self._fitted(whole[0])
-            return self._with(_Stack(cells.size, whole))
+            return self._with(_Stack(count, whole))
         rows = unstack(whole)
         if is_behind(len(rows) - 1, cells.size) and not self._dynamic:
             raise ValueError(
                 f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {cells.size}",
                 location=here(),
             )
-        if isinstance(cells, _Stack) and len(rows) == cells.size:
+        if isinstance(cells, _Rows):
+            del cells.rows[len(rows) :]
+        elif rows and not self._is_ahead and not is_behind(len(rows) - 1, cells.size):
             self._fitted(rows[0])
-            return self._with(_Stack(cells.size, whole))
+            return self._with(_Stack(len(rows), whole))
         return self._filled(range(len(rows)), rows)
 
     def scatter(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import operator
 import threading
 from collections.abc import Mapping, Sequence, Set
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tapec.compiled.guards.ownership import is_users_class
@@ -36,6 +37,18 @@ def function_behind(thing: Any) -> Any:
             break
         thing = inner
     return thing
+
+
+def functions_with(code: CodeType) -> list[FunctionType]:
+    """All functions that have this code."""
+    frozen = gc.get_freeze_count() > 0  # by `gc.freeze`: Python would not find these
+    if frozen:
+        gc.unfreeze()
+    found = [thing for thing in gc.get_referrers(code) if isinstance(thing, FunctionType)]
+    if frozen:
+        gc.collect()
+        gc.freeze()
+    return found
 
 
 def words_of(thing: operator.attrgetter[Any] | operator.methodcaller) -> set[str]:

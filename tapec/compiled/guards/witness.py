@@ -9,7 +9,6 @@ trace makes are in reach of none of these; what only code of installed packages 
 from __future__ import annotations
 
 import functools
-import gc
 import operator
 import sys
 import weakref
@@ -30,6 +29,7 @@ from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.objects import (
     function_behind,
+    functions_with,
     has_attributes,
     holds_traced,
     inherited_by,
@@ -148,9 +148,8 @@ class Witness:
             self._visit(config.environment(), "os.environ")
         closed = any(name != "__class__" for name in reads.names["cell"])
         if closed and id(code) not in self._functions:
-            for referrer in gc.get_referrers(code):
-                if isinstance(referrer, FunctionType):
-                    self._visit(referrer, referrer.__qualname__)
+            for function in functions_with(code):
+                self._visit(function, function.__qualname__)
         for function, path in self._functions.get(id(code), ()):
             self._watch_function(function, path)
         self._add_names(reads)
