@@ -332,3 +332,28 @@ def test_the_warning_names_the_users_line() -> None:
     with pytest.warns(UserWarning, match="Gradients do not exist") as caught:
         SGD(0.1).apply_gradients([(tapec.constant(1.0), v), (None, w)])
     assert caught[0].filename == __file__
+
+
+def test_slots_take_no_second_trace() -> None:
+    """They are there for the next call as if `build` had made them, also where a branch is the first to need them."""
+    w, v = tapec.Variable([1.0, 2.0]), tapec.Variable(3.0)
+    optimizer, runs = tapec.optimizers.Adam(0.1), []
+
+    @tapec.compile
+    def step(x: tapec.Tensor) -> tapec.Tensor:
+        runs.append(x)
+        with tapec.GradientTape() as tape:
+            loss = tapec.reduce_sum(w * w) * v
+        gradients = tape.gradient(loss, [w, v])
+        if x > 0.0:
+            optimizer.apply_gradients(zip(gradients, [w, v], strict=True))
+        else:
+            optimizer.apply_gradients([(gradients[0], w)])
+        return loss
+
+    losses = [float(step(tapec.constant(x))) for x in (1.0, -1.0, 1.0)]
+    assert len(runs) == 1
+    assert losses[0] == 15
+    assert losses == sorted(losses, reverse=True)
+    assert int(optimizer.iterations) == 3
+    assert len(optimizer.variables) == 6
