@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from tapec.compiled.comparison import Description, describe_call
@@ -24,6 +23,10 @@ class Call:
         spec: how `tapec.structure.unflatten` makes them of the leaves.
         form: equal for calls of equal ``spec`` that have their names and keys in one order.
         has_kwargs: whether there are any by name, so that leaves make a list and a dict, not a list.
+        key: equal for calls that programs may be shared by.
+        tensors: the leaves that are inputs of the program.
+        numbers: those that are Python's numbers.
+        objects: those that programs for this call may hang on; see `tapec.compiled.shelves`.
     """
 
     def __init__(
@@ -38,33 +41,24 @@ class Call:
         found, self.spec = flatten(structure, parts=True)
         self.leaves = [as_input(leaf) for leaf in found]
         self.form = self.spec, parameters.order(kwargs), key_orders([*args, *kwargs.values()])
+        self.tensors = [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
+        self.numbers = [leaf for leaf in self.leaves if is_number(leaf)]
+        self.objects = objects_among(self.leaves)
+        # None of these is a `cached_property`: that has a lock, which a fork would leave to nobody (Python 3.11).
+        self.key = self._key()
+        self._description: Description | None = None
 
-    @cached_property
-    def key(self) -> Any:
-        """Equal for calls that programs may be shared by."""
+    def _key(self) -> Any:
         learn([self.args, self.kwargs], self.leaves)
         key = Quick().key(self._parameters, self.args, self.kwargs)
         return (self.form, tuple(map(leaf_key, self.leaves))) if key is None else key
 
-    @cached_property
-    def objects(self) -> list[Any]:
-        """What programs for this call may hang on; see `tapec.compiled.shelves`."""
-        return objects_among(self.leaves)
-
-    @cached_property
-    def tensors(self) -> list[Tensor]:
-        """The inputs of the program."""
-        return [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
-
-    @cached_property
-    def numbers(self) -> list[Any]:
-        """The numbers, in order."""
-        return [leaf for leaf in self.leaves if is_number(leaf)]
-
-    @cached_property
+    @property
     def description(self) -> Description:
         """The arguments, for comparison with those of other calls."""
-        return describe_call(self._parameters, self.args, self.kwargs)
+        if self._description is None:
+            self._description = describe_call(self._parameters, self.args, self.kwargs)
+        return self._description
 
     @property
     def described_numbers(self) -> list[tuple[str, Any, bool]]:
