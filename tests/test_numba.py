@@ -132,6 +132,12 @@ def test_a_program_serves_all_sizes_and_says_what_it_is_for() -> None:
         total(np.ones([9, 3]))
 
 
+def test_a_table_is_larger_than_the_text_shows() -> None:
+    table = np.arange(40.0) ** 2
+    step = tapec.compile(lambda i: tapec.gather(tapec.constant(table), i), engine="numba")
+    assert step(np.array([39, 3], np.int32)).numpy().tolist() == [1521.0, 9.0]
+
+
 def test_what_it_calls_and_checks() -> None:
     seen: list[float] = []
 

@@ -31,7 +31,9 @@ def functions_of(text: PythonText, name: str) -> dict[str, Any]:
     names: dict[str, Any] = {"np": np, "invoke": invoke, "__name__": "tapec.runtime.python_text"}
     names |= {imported: getattr(primitives, imported) for imported in text.imports}
     exec(compile(source, file, "exec"), names)
-    return names | dict(text.tables)
+    # In the functions' own namespace: the text shows no more than the beginning of a large table.
+    names.update(text.tables)
+    return names
 
 
 def executable(
