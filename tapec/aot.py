@@ -146,11 +146,9 @@ def build(
         signature: what it takes: a text such as ``"f32[N<=32,784] i32[N]"``, or a list of `tapec.TensorSpec`, tensors,
             and Python values (which become constants). For several functions, one for each, by name. May be left
             out of functions that have an ``input_signature``, or were called.
-        target: a name of `targets`, or a triple of LLVM's; ``cuda-sm_80``, ``cuda-sm_90``, … make PTX, machine code
-            and a header for the driver's API, whatever ``emit`` says.
+        target: a name of `targets`, or a triple of LLVM's; ``cuda-sm_80`` and the like: see ``docs/cuda.md``.
         name: what all C names begin with; the function's own if None.
-        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``safetensors``,
-            ``asm``.
+        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``safetensors``, ``asm``.
         state: ``embed`` puts the Variables' present values into the object; ``extern`` leaves them to
             the caller, and makes files of them.
         checked: whether functions look at what they are called with, and return errors.
