@@ -4,18 +4,22 @@ Launching takes a device longer than many a kernel runs: the update of a bias, s
 another reads or writes may run at once; launches that bear the same number ``group``, next to each other, are one. Each
 kernel is put into the first group behind all that it has to wait for, so a step takes about as many launches as its
 longest chain of kernels has links.
+
+A block of such a launch has as many threads as the widest kernel asks for. Loops over threads are right for any
+number; what computes with the number of a thread (`tapec.passes.device.tile`) is not, and is joined only with kernels
+of as many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
-from tapec.ir.ops import loop, source
+from tapec.ir.ops import device, loop, source
 from tapec.ir.types import BufferType
 from tapec.passes.device.independence import read_and_written, root_of
 
@@ -46,15 +50,31 @@ class _Part:
         return self.low < other.high and other.low < self.high
 
 
+@dataclass(frozen=True)
+class _Kernel:
+    """Whether it is known how many blocks a kernel takes; of how many threads; whether others would do as well."""
+
+    known: bool
+    threads: int
+    any_threads: bool
+
+    @classmethod
+    def of(cls, function: Function) -> _Kernel:
+        """What a kernel's attributes and operations say."""
+        any_threads = not any(isinstance(op.defn, device.Thread) for op in function.walk())
+        known = isinstance(function.attrs.get("turns"), int)
+        return cls(known, function.attrs.get("threads", 0), any_threads)
+
+
 def run(module: Module, options: Options) -> bool:
     """Join what the entry launches, in each of its blocks."""
     written = {f.name: _written(f) for f in module.functions.values() if f.kind == "kernel"}
     numbers = count()
-    fixed = {f.name: isinstance(f.attrs.get("turns"), int) for f in module.functions.values()}
+    kernels = {f.name: _Kernel.of(f) for f in module.functions.values() if f.kind == "kernel"}
     changed = False
     for block in _blocks(module.entry):
         for run_of in _runs(block):
-            changed |= _join(block, run_of, written, fixed, options, numbers)
+            changed |= _join(block, run_of, written, kernels, options, numbers)
     return changed
 
 
@@ -85,8 +105,8 @@ def _runs(block: Block) -> list[list[Operation]]:
 def _join(
     block: Block,
     launches: Sequence[Operation],
-    written: Any,
-    fixed: Any,
+    written: Mapping[str, set[int]],
+    kernels: Mapping[str, _Kernel],
     options: Options,
     numbers: Any,
 ) -> bool:
@@ -98,7 +118,7 @@ def _join(
         waits = [level[j] for j in range(i) if _meet(parts[i], parts[j])]
         first = max(waits, default=-1) + 1
         place = next(
-            (n for n in range(first, len(groups)) if _fits(groups[n], op, fixed, options)),
+            (n for n in range(first, len(groups)) if _fits([*groups[n], op], kernels, options)),
             len(groups),
         )
         if place == len(groups):
@@ -119,11 +139,15 @@ def _meet(some: Sequence[_Part], others: Sequence[_Part]) -> bool:
     return any(one.meets(other) for one in some for other in others)
 
 
-def _fits(group: Sequence[Operation], op: Operation, fixed: Any, options: Options) -> bool:
-    """Whether a launch may join a group: how many blocks each takes has to be known."""
-    known = all(fixed[other.attrs["kernel"]] for other in (*group, op))
-    buffers = sum(len(other.operands) for other in (*group, op))
-    return known and len(group) < options.kernels and buffers <= options.buffers
+def _fits(group: Sequence[Operation], kernels: Mapping[str, _Kernel], options: Options) -> bool:
+    """Whether launches may be one: how many blocks each takes has to be known."""
+    members = [kernels[op.attrs["kernel"]] for op in group]
+    threads = max((one.threads for one in members), default=0)
+    return (
+        all(one.known and (one.any_threads or one.threads == threads) for one in members)
+        and len(group) <= options.kernels
+        and sum(len(op.operands) for op in group) <= options.buffers
+    )
 
 
 def _reorder(

@@ -19,6 +19,7 @@ from tapec.ir.op import Op
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cpu.vectormath import BOUNDS
 from tapec.runtime.cuda import primitives
+from tapec.runtime.cuda.kernel_text import BLOCKS
 from tapec.runtime.cuda.launches import listing, recorded
 from tapec.runtime.cuda.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.program import simulated
@@ -124,3 +125,30 @@ def test_convolutions_by_tiles() -> None:
     on_device = tapec.compile(convolve, target="cuda", engine="simulator")
     assert "bytes shared" in on_device.lower(x, w).text("cuda")
     np.testing.assert_array_equal(on_device(x, w).numpy(), convolve(x, w).numpy())
+
+
+def test_what_computes_with_threads_is_joined_with_its_like() -> None:
+    """A tile has 64 threads, the sums over long rows have 256: one launch would be wrong for one of them."""
+    rng = np.random.default_rng(1)
+    shapes = ((40, 33), (33, 35), (2, 600))
+    a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in shapes)
+
+    @tapec.compile(target="cuda", engine="simulator")
+    def both(a: Any, b: Any, c: Any) -> Any:
+        return tapec.matmul(a, b), tapec.reduce_sum(c, axis=1)
+
+    product, sums = both(a, b, c)
+    np.testing.assert_array_equal(product.numpy(), a @ b)
+    np.testing.assert_array_equal(sums.numpy(), c.sum(axis=1))
+
+
+def test_joined_kernels_take_all_their_blocks() -> None:
+    """Also if these are more than a device runs at once."""
+    specs = [tapec.TensorSpec([n, 100]) for n in (1600, 1500)]
+    module = tapec.compile(lambda x, y: (tapec.exp(x), tapec.tanh(y))).trace(*specs)
+    launches = recorded(write_text(lowered_for(module, "cuda")))
+    assert launches is not None
+    (one,) = launches
+    assert one.kernel.is_whole
+    assert one.blocks == one.kernel.turns
+    assert one.blocks > BLOCKS

@@ -50,8 +50,10 @@ class KernelText:
 
     @property
     def blocks(self) -> int:
-        """How many blocks it takes, if that is known, at most `BLOCKS`."""
+        """How many blocks it takes, if that is known: at most `BLOCKS`, unless it takes no fewer."""
         assert isinstance(self.turns, int)
+        if self.is_whole:
+            return self.turns
         blocks = self.turns if self.over == "blocks" else -(-self.turns // self.threads)
         return max(1, min(blocks, BLOCKS))
 
