@@ -5,6 +5,7 @@ The table itself is in `tapec.passes`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -111,7 +112,7 @@ def check(
                 raise PassError(f"ORDER speaks of {name!r}, which is no pass")
     corrected(list(passes), passes, order)
     for pipeline, text in pipelines.items():
-        names = [name.strip() for name in text.split(",")]
+        names = re.findall(r"([\w-]+)(?:\{.*?\})?(?:,\s*|$)", text)  # options are the pass's own
         for name in names:
             if name not in passes:
                 raise PassError(f"the pipeline {pipeline!r} has {name!r}, which is no pass")
