@@ -7,7 +7,7 @@ import site
 import sys
 from functools import cache, lru_cache
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapec.ir.location import Location
 
@@ -51,6 +51,13 @@ def origin(skipped: int = 1) -> Origin | None:
         outermost = code
         frame = frame.f_back
     return None
+
+
+def shown_as(name: str, method: Any) -> Any:
+    """A method made by a function, under the name that explanations and reports are to show for it."""
+    method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"Tensor.{name}")
+    method.__name__ = name
+    return method
 
 
 def nearest(skipped: int) -> Origin | None:

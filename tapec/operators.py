@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.absent_attributes import missing_attribute
 from tapec.errors import ValueError
-from tapec.frames import here
+from tapec.frames import here, shown_as
 from tapec.functions import arithmetic, indexing, products
 from tapec.functions.broadcasting import binary, unary
 from tapec.functions.rearrangement import transpose
@@ -261,7 +261,7 @@ def defer_to(*kinds: type) -> None:
     """
     for name in _BINARY:
         usual = getattr(Tensor, name)
-        setattr(Tensor, name, _deferring(usual, kinds))
+        setattr(Tensor, name, shown_as(name, _deferring(usual, kinds)))
 
 
 def _deferring(usual: Any, kinds: tuple[type, ...]) -> Any:

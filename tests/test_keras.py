@@ -364,3 +364,10 @@ def test_digits() -> None:
     train, test = order[:1400], order[1400:]
     model.fit(x[train], labels[train], batch_size=32, epochs=16, verbose=0)
     assert model.evaluate(x[test], labels[test], verbose=0)[1] >= 0.985
+
+
+def test_operators_keep_their_names_beside_keras() -> None:
+    v = tapec.Variable([1.0, 2.0])
+    with tapec.GradientTape() as tape:
+        tapec.tanh(v) * v
+    assert "derivative of mul" in str(tape.memory())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
+from tapec.frames import shown_as
 from tapec.functions import arithmetic
 from tapec.numpy import bits, elementwise, inquiry, ordering, products, reductions, shaping
 from tapec.numpy.places import getitem, setitem
@@ -87,12 +88,12 @@ def experimental_enable_numpy_behavior() -> None:
     """
     for kind in (Tensor, Variable):
         for name, function in _BINARY.items():
-            setattr(kind, f"__{name}__", _named(f"__{name}__", _operator(function)))
-            setattr(kind, f"__r{name}__", _named(f"__r{name}__", _reflected(function)))
+            setattr(kind, f"__{name}__", shown_as(f"__{name}__", _operator(function)))
+            setattr(kind, f"__r{name}__", shown_as(f"__r{name}__", _reflected(function)))
         for name, function in _COMPARISONS.items():
-            setattr(kind, f"__{name}__", _named(f"__{name}__", _operator(function)))
+            setattr(kind, f"__{name}__", shown_as(f"__{name}__", _operator(function)))
         for name, function in _METHODS.items():
-            setattr(kind, name, _named(name, _method(function)))
+            setattr(kind, name, shown_as(name, _method(function)))
         for name, method in _others().items():
             setattr(kind, name, method)
     for name, method in {"__getitem__": getitem, "__setitem__": setitem}.items():
@@ -105,13 +106,6 @@ def _operator(function: Function) -> Function:
 
 def _reflected(function: Function) -> Function:
     return lambda self, other: function(other, self) if _is_operand(other) else NotImplemented
-
-
-def _named(name: str, method: Any) -> Function:
-    """A method under the name that explanations and reports show for it."""
-    method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"Tensor.{name}")
-    method.__name__ = name
-    return cast(Function, method)
 
 
 def _is_operand(value: Any) -> bool:
