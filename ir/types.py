@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tapec.ir.dims import DimLike, Symbol, substitute, symbols
+from tapec.ir.lazy import lazy
 
 Kind = Literal["float", "int", "uint", "bool", "complex", "index", "string"]
 
@@ -215,7 +215,7 @@ class TensorType:
         """Number of axes."""
         return len(self.shape)
 
-    @cached_property
+    @lazy
     def size(self) -> DimLike:
         """Number of elements."""
         return prod(self.shape)
@@ -257,7 +257,7 @@ class TensorType:
         """The same dtype, another shape."""
         return TensorType(self.dtype, shape)
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         return hash((self.dtype.code, self.shape))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from tapec.ir.errors import TargetError
+from tapec.ir.lazy import lazy
 from tapec.runtime.aot.archive import archive
 from tapec.runtime.aot.c_source import CSource
 from tapec.runtime.aot.elf import Symbols, symbols
@@ -72,13 +72,13 @@ class Build:
     target: EdgeTarget
     options: Options = field(default_factory=Options)
 
-    @cached_property
+    @lazy
     def goal(self) -> str:
         """As for `tapec.runtime.aot.objects.emit`."""
         wanted = self.options.optimize
         return "jit" if wanted == "speed" and self.target.hosted else wanted
 
-    @cached_property
+    @lazy
     def selftest(self) -> Selftest | None:
         """The test of the model, if there are vectors."""
         vectors = self.options.vectors
@@ -86,7 +86,7 @@ class Build:
             return None
         return Selftest(self.model, vectors, checked=self.options.checked)
 
-    @cached_property
+    @lazy
     def text(self) -> str:
         """LLVM's text."""
         writer = ObjectWriter(
@@ -94,12 +94,12 @@ class Build:
         )
         return writer.write(embed=self.options.embed, selftest=self.selftest)
 
-    @cached_property
+    @lazy
     def object(self) -> Emitted:
         """The object."""
         return emit(self.text, self.target, name=self.model.name, optimize=self.goal)
 
-    @cached_property
+    @lazy
     def symbols(self) -> Symbols:
         """What it defines and lacks.
 
@@ -116,7 +116,7 @@ class Build:
             )
         return found
 
-    @cached_property
+    @lazy
     def stack(self) -> dict[str, int]:
         """Bytes of stack of a call, by function."""
         depths = deepest(self.object.text, self.object.frames, self.target)

@@ -6,7 +6,6 @@ import keyword
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, Symbol, substitute, symbols
 from tapec.ir.errors import TargetError
+from tapec.ir.lazy import lazy
 from tapec.ir.types import DType, TensorType
 from tapec.runtime.symbols import symbols_of
 
@@ -110,7 +110,7 @@ class EntryPoint:
     checks: tuple[str, ...] = ()
     where: str = ""
 
-    @cached_property
+    @lazy
     def sizes(self) -> tuple[Symbol, ...]:
         """Sizes that a call tells, each with a bound."""
         known = {
@@ -120,17 +120,17 @@ class EntryPoint:
         }
         return tuple(known[name] for name in symbols_of(self.module.entry))
 
-    @cached_property
+    @lazy
     def arena_bytes(self) -> int:
         """Scratch memory of a call."""
         return most(self.module.entry.attrs.get("arena", 0))
 
-    @cached_property
+    @lazy
     def reads_state(self) -> bool:
         """Whether it takes the state."""
         return any(slot.kind == "state" for slot in self.slots)
 
-    @cached_property
+    @lazy
     def written(self) -> frozenset[int]:
         """The members of the state that it writes."""
         return frozenset(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tapec.ir.lazy import lazy
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.runtime.aot import selftest_parts as parts
 from tapec.runtime.aot.declarations import arguments, c_type
@@ -78,7 +78,7 @@ class Selftest:
             self.places.append(places)
             self.bytes = max(self.bytes, at)
 
-    @cached_property
+    @lazy
     def rows(self) -> list[Rows]:
         """What is compared after each function."""
         return [self._compared(k) for k in range(len(self.model.entries))]

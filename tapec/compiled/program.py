@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
 from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError
+from tapec.ir.lazy import lazy
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
 from tapec.runtime.residence import AWAY, at_home
@@ -406,7 +406,7 @@ class Program:
         leaves = [next(tensors) if isinstance(v, TracedTensor) else v for v in self._leaves]
         return unflatten(self._spec, leaves)
 
-    @cached_property
+    @lazy
     def result_specs(self) -> Any:
         """What a call returns, with a `tapec.TensorSpec` in the place of each tensor."""
         types = iter(self._output_types)
@@ -416,7 +416,7 @@ class Program:
         ]
         return unflatten(self._spec, leaves)
 
-    @cached_property
+    @lazy
     def _callee(self) -> Callee:
         function = clone_function(self.module.entry)
         substitute_symbols(function, self.sizes)
