@@ -6,6 +6,7 @@ notices a difference (`tapec.compiled.comparison` for arguments, guards for stat
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from enum import StrEnum
@@ -177,10 +178,11 @@ class Retrace(NamedTuple):
 
 def announce(retraces: Sequence[Retrace]) -> None:
     """Log the latest retrace of a function; warn, once, of a function that has too many."""
-    import logging  # slow to import: programs that are not traced again do without it
-
     latest = retraces[-1]
-    logging.getLogger("tapec.compile").info("%s", latest)
+    # Without the module nobody listens to what is not a warning. It is slow to import, and imported while another
+    # thread forks, it would release a lock there that it never took.
+    if (logging := sys.modules.get("logging")) is not None:
+        logging.getLogger("tapec.compile").info("%s", latest)
     if len(retraces) == PATIENCE + 1:
         total = sum(r.milliseconds for r in retraces)
         reasons = dict.fromkeys(str(change) for r in retraces for change in r.changes[:1])
