@@ -28,8 +28,9 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.types import DType
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cuda.launches import Host, Launch, Memory
-from tapec.runtime.cuda.primitives import DTYPES, TWINS
+from tapec.runtime.cuda.primitives import TWINS
 from tapec.runtime.cuda.text import Text, write_text
+from tapec.runtime.python_text.primitives import DTYPES
 from tapec.runtime.python_text.program import Arrays
 
 #: What checks indices is in front of these; two warps, because more threads take long.

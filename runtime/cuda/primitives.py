@@ -35,25 +35,12 @@ import numpy as np
 
 from tapec.runtime.python_text import primitives as text
 
-#: NumPy's dtypes by the names that texts have.
-DTYPES: Mapping[str, Any] = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "u8": np.uint8,
-    "u16": np.uint16,
-    "u32": np.uint32,
-    "u64": np.uint64,
-}
 #: What threads do together: in a text they stand alone in a statement or an assignment.
-COLLECTIVE = frozenset({"barrier", *(f"shuffle_xor_{t}" for t in DTYPES)})
+COLLECTIVE = frozenset({"barrier", *(f"shuffle_xor_{t}" for t in text.DTYPES)})
 #: Families whose twins the simulator has.
 _OF_THREADS = ("thread", "block_index", "block_count")
 _OF_MEMORY = tuple(
-    f"{stem}_{t}" for stem in ("shared", "local", "part", "load4", "store4") for t in DTYPES
+    f"{stem}_{t}" for stem in ("shared", "local", "part", "load4", "store4") for t in text.DTYPES
 )
 
 _C = ctypes.CDLL(None)
@@ -67,7 +54,7 @@ _FLOAT_BITS: Mapping[str, tuple[Any, Any]] = {
 
 
 def _converter(code: str) -> Callable[[Any], Any]:
-    to = DTYPES[code]
+    to = text.DTYPES[code]
     if code[0] == "f":
         return to  # type: ignore[no-any-return]
     bits = int(code[1:])
@@ -103,7 +90,7 @@ def _mulhi(a: Any, b: Any) -> Any:
 
 
 def _twins() -> dict[str, Callable[..., Any]]:
-    found: dict[str, Any] = {code: _converter(code) for code in DTYPES}
+    found: dict[str, Any] = {code: _converter(code) for code in text.DTYPES}
     for code in ("f32", "f64"):
         found |= {f"{name}_{code}": getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil")}
         found |= {f"abs_{code}": np.abs, f"copysign_{code}": np.copysign}
@@ -112,7 +99,7 @@ def _twins() -> dict[str, Callable[..., Any]]:
     found["fma_f32"] = lambda x, y, z: np.float32(_fmaf(x, y, z))
     found["fma_f64"] = lambda x, y, z: np.float64(_fma(x, y, z))
     found |= {"max_f32": np.maximum, "min_f32": np.minimum, "mulhi_u64": _mulhi}
-    found |= {f"sdiv_i{n}": _sdiv(DTYPES[f"i{n}"]) for n in (8, 16, 32, 64)}
+    found |= {f"sdiv_i{n}": _sdiv(text.DTYPES[f"i{n}"]) for n in (8, 16, 32, 64)}
     for code in ("f16", "bf16"):
         found[code] = getattr(text, code)
         found |= {f"{code}_{form}": getattr(text, f"{code}_{form}") for form in ("value", "bits")}

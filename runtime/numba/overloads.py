@@ -7,33 +7,19 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 from numba.extending import overload
 
 from tapec.runtime.python_text import primitives
-
-_CONVERTERS = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "u8": np.uint8,
-    "u16": np.uint16,
-    "u32": np.uint32,
-    "u64": np.uint64,
-}
 
 
 @functools.cache
 def register() -> None:
     """Tell Numba, once."""
-    for name, to in _CONVERTERS.items():
+    for name, to in primitives.DTYPES.items():
         _use(getattr(primitives, name), _conversion(to))
     for name, function in vars(primitives).items():
         private = name.startswith("_") and name != "_on_grid"
-        if isinstance(function, FunctionType) and not private and name not in _CONVERTERS:
+        if isinstance(function, FunctionType) and not private and name not in primitives.DTYPES:
             _use(function, function)
 
 

@@ -45,6 +45,20 @@ f32, f64 = _converter("f32"), _converter("f64")
 i8, i16, i32, i64 = (_converter(f"i{bits}") for bits in (8, 16, 32, 64))
 u8, u16, u32, u64 = (_converter(f"u{bits}") for bits in (8, 16, 32, 64))
 
+#: NumPy's dtypes by the names that texts have.
+DTYPES: dict[str, Any] = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+}
+
 
 # ---- arithmetic
 
