@@ -3,153 +3,139 @@
     python everything.py --python jax=JAX_VENV/bin/python --python torch=TORCH_VENV/bin/python \
         --python tensorflow=TF_VENV/bin/python --python pytensor=PYTENSOR_VENV/bin/python
 
-Every peer of a framework that is named takes part, and tapec, under this interpreter. In turn: the machine's limits
-(needs gcc); each workload with each number of threads (`run.py`); what the cost model says of each (`explain.py`).
-It takes about a minute for each workload and number of threads; the machine should have nothing else to do. A
-workload that fails is reported and does not end the others. ``--quick`` is for trying the command itself;
-``--write-only`` writes the page from the results that are there.
+tapec takes part under this interpreter, and of each framework that is named those peers which `contenders.json` has for
+a workload: JAX, with whose first call and memory tapec's are compared, and who took no more than twice the time of the
+fastest peer in a run with all of them (``--survey`` is that run, and writes the file; ``--all-peers`` lets all take part).
+
+In turn: the machine's limits (needs gcc); each workload with each number of threads (`run.py`); what the cost model
+says of each (`explain.py`). Each piece is a process of its own with a time limit. What fails is a line of the page and
+not the end; ``--resume`` does what a run that was broken off has left, and what failed. With ``--minutes`` no piece
+starts later, and what is left is named. Nothing else should run meanwhile: with five rounds it takes a quarter of an hour.
+``--quick`` is for trying the command itself; ``--write-only`` writes the page from the results that are there.
 """
 import argparse
+import collections
 import contextlib
-import io
 import json
-import math
 import os
 import pathlib
-import platform
+import signal
 import subprocess
 import sys
+import time
 
 import explain
+import page
 import report
 from worker import PEERS, ROOT
 
 SIZES = (16, 64, 128, 512, 1024)
-EAGER = ("eager_mlp", "eager_lstm")
-VERSIONS = {"jax": "jax", "torch": "torch", "tensorflow": "tensorflow", "pytensor": "pytensor", "tinygrad": "tinygrad"}
+CONTENDERS = pathlib.Path(ROOT) / "contenders.json"
+WITHIN = 2.0
+
+# label: tells pieces apart; command: argument list; seconds: its time limit; out: the file that its output goes to
+Piece = collections.namedtuple("Piece", "label command seconds out", defaults=[None])
 
 
 def workloads():
     """All of them, products in several sizes."""
     names = [name for name in explain.workloads() if name != "matmul_relu"]
-    return [*names, *(f"matmul_relu:{n}" for n in SIZES), *EAGER]
+    return [*names, *(f"matmul_relu:{n}" for n in SIZES), *page.EAGER]
 
 
-def peers_of(name, given):
-    """Those that have an implementation of a workload."""
-    frameworks = {item.partition("=")[0] for item in given}
+def peers_of(name, args):
+    """Those that are timed for a workload, tapec last."""
+    frameworks = {item.partition("=")[0] for item in args.python}
     wanted = [p for p, (framework, _, _) in PEERS.items() if framework in frameworks or p in frameworks]
-    is_eager = name.startswith(EAGER)
-    return [*(p for p in wanted if (p == "tf-eager") == is_eager and p != "tapec"), "tapec"]
+    wanted = [p for p in wanted if (p == "tf-eager") == name.startswith(page.EAGER) and p != "tapec"]
+    if not (args.all_peers or args.survey or name.startswith(page.EAGER)) and CONTENDERS.exists():
+        contenders = json.loads(CONTENDERS.read_text()).get(name, wanted)
+        wanted = [p for p in wanted if p in contenders]
+    return [*wanted, *([] if args.survey else ["tapec"])]
+
+
+def pieces(args, folder):
+    """What there is to do, in order."""
+    limits, results, explained = (str(folder / name) for name in ("limits.json", "results.jsonl", "explain.jsonl"))
+    yield Piece("limits", script("limits.py"), 300, limits)
+    threads = [int(n) for n in args.threads.split(",")]
+    rounds = ["--rounds", "2", "--seconds", "0.1"] if args.quick or args.survey else ["--rounds", str(args.rounds)]
+    for name in args.workload or workloads():
+        for n in [1] if name.startswith(page.EAGER) else threads:
+            command = script("run.py", "--workload", name, "--threads", str(n), "--keep-going", "--json", results)
+            command += ["--peers", ",".join(peers_of(name, args)), "--limit", str(args.limit), *rounds]
+            command += ["--tapec-workloads", os.path.join(ROOT, "tapec_workloads"), "--python", f"tapec={sys.executable}"]
+            command += [part for item in args.python for part in ("--python", item)]
+            yield Piece(f"{name}, {n} thread{'s' * (n > 1)}", command, 4 * args.limit)
+    for n in [] if args.survey else threads:
+        for name in [w for w in args.workload or explain.workloads() if not w.startswith(page.EAGER)]:
+            command = script("explain.py", "--threads", str(n), "--kernels", "3", "--limits", limits)
+            command += ["--workload", name, "--json", explained]
+            yield Piece(f"cost model of {name}, {n} thread{'s' * (n > 1)}", command, args.limit)
+
+
+def script(name, *arguments):
+    """A command that runs a script beside this one."""
+    return [sys.executable, os.path.join(ROOT, name), *arguments]
+
+
+def perform(piece):
+    """Run a piece in a session of its own; why it failed, or None."""
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(open(piece.out, "w")) if piece.out else None
+        process = subprocess.Popen(piece.command, stdout=out, start_new_session=True)
+        try:
+            code = process.wait(piece.seconds)
+        except BaseException as error:  # an interrupt ends it, too
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return f"longer than {piece.seconds:.0f} seconds"
+    # run.py ends with 1 where a check failed: the tables show that.
+    return None if code == 0 or (code == 1 and "run.py" in piece.command[1]) else f"ended with {code}"
 
 
 def run(args, folder):
-    """Measure; what was measured before is forgotten."""
-    results = folder / "results.jsonl"
-    results.unlink(missing_ok=True)
-    with open(folder / "limits.json", "w") as out:
-        subprocess.run([sys.executable, os.path.join(ROOT, "limits.py")], stdout=out, check=True)
-    for name in args.workload or workloads():
-        command = [sys.executable, os.path.join(ROOT, "run.py"), "--workload", name, "--threads", args.threads]
-        command += ["--peers", ",".join(peers_of(name, args.python)), "--keep-going", "--json", str(results)]
-        command += ["--tapec-workloads", os.path.join(ROOT, "tapec_workloads")]
-        command += ["--python", f"tapec={sys.executable}"]
-        command += [part for item in args.python for part in ("--python", item)]
-        command += ["--rounds", "2", "--seconds", "0.1"] if args.quick else ["--rounds", str(args.rounds)]
-        subprocess.run(command, check=False)
-    for threads in args.threads.split(","):
-        compiled = [n for n in args.workload or explain.workloads() if not n.startswith(EAGER)]
-        command = [sys.executable, os.path.join(ROOT, "explain.py"), "--threads", threads, "--kernels", "3"]
-        command += ["--limits", str(folder / "limits.json"), "--workload", ",".join(compiled)]
-        with open(folder / f"explain-{threads}.md", "w") as out:
-            subprocess.run(command, stdout=out, check=False)
+    """Do what there is to do; what was measured before is forgotten, unless it is to be resumed."""
+    done, lost = folder / "done.json", folder / "lost.json"
+    if not args.resume:
+        for name in ("results.jsonl", "explain.jsonl", "done.json", "lost.json"):
+            (folder / name).unlink(missing_ok=True)
+    finished = json.loads(done.read_text()) if done.exists() else []
+    failed = {}
+    start = time.monotonic()
+    for piece in pieces(args, folder):
+        if piece.label in finished:
+            continue
+        spent = time.monotonic() - start
+        if args.minutes and spent > 60 * args.minutes:
+            failed[piece.label] = "not begun: the time was over"
+        else:
+            print(f"[{spent:5.0f} s] {piece.label}", file=sys.stderr, flush=True)
+            why = perform(piece)
+            if why is None:
+                finished.append(piece.label)
+            else:
+                failed[piece.label] = why
+                print(f"  FAILED: {why}", file=sys.stderr)
+        done.write_text(json.dumps(finished))
+        lost.write_text(json.dumps(failed))
+    print(f"[{time.monotonic() - start:5.0f} s] the end", file=sys.stderr)
 
 
-def machine(given):
-    """What the numbers depend on, as a list."""
-    model = "unknown"
-    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    yield f"{model}, {os.cpu_count()} logical processors ({threads_per_core()} a core)"
-    with contextlib.suppress(OSError, ValueError):
-        yield f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
-    yield f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
-    for item in given:
-        framework, _, python = item.partition("=")
-        if framework in VERSIONS:
-            # A module may come from a distribution of another name: tensorflow-cpu.
-            named = f"m.packages_distributions()['{VERSIONS[framework]}'][0]"
-            code = f"import importlib.metadata as m; print(m.version({named}))"
-            found = subprocess.run([python, "-c", code], capture_output=True, text=True)
-            yield f"{framework} {found.stdout.strip() or 'not found'}"
-
-
-def threads_per_core():
-    """How many logical processors share what computes."""
-    with contextlib.suppress(OSError):
-        path = pathlib.Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
-        text = path.read_text().strip()
-        parts = [part.split("-") for part in text.split(",")]
-        return sum(int(part[-1]) - int(part[0]) + 1 for part in parts)
-    return "unknown"
-
-
-def against_peers(rows, checks, limits):
-    """One line for each workload and number of threads; then geometric means."""
-    print("| workload | threads | tapec | best peer | ratio | floor | tapec / floor | first call, of JAX's | memory, of JAX's |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    ratios = {}
-    for workload, by_threads in rows.items():
-        for threads, peers in sorted(by_threads.items()):
-            own, others = peers.get("tapec"), {p: r for p, r in peers.items() if p != "tapec" and checks[workload, threads, p]}
-            if own is None:
-                continue
-            best = min(others, key=lambda p: others[p]["median_s"], default=None)
-            ratio = own["median_s"] / others[best]["median_s"] if best else math.nan
-            if best and not workload.startswith(EAGER):
-                ratios.setdefault(threads, []).append(ratio)
-            floor = report.floor_seconds(workload, threads, limits)
-            mark = "" if checks[workload, threads, "tapec"] else " **FAILED**"
-            cells = [workload, str(threads), report.text(own["median_s"]) + mark]
-            cells += [f"{best} {report.text(others[best]['median_s'])}", f"**{ratio:.2f}**"] if best else ["", ""]
-            cells += [report.text(floor[3]), f"{own['median_s'] / floor[3]:.2f}"] if floor and floor[3] else ["", ""]
-            cells += [of_jax(own, peers, "first_call_s"), of_jax(own, peers, "peak_rss_delta")]
-            print(f"| {' | '.join(cells)} |")
-    for threads, found in sorted(ratios.items()):
-        mean = math.exp(sum(map(math.log, found)) / len(found))
-        print(f"\nGeometric mean of the ratios with {threads} thread{'s' * (threads > 1)}: **{mean:.2f}** "
-              f"({sum(r > 1 for r in found)} of {len(found)} above 1).")
-
-
-def of_jax(own, peers, what):
-    other = peers.get("jax")
-    return f"{own[what] / other[what]:.2f}" if other and other[what] else ""
-
-
-def page(args, folder):
-    """The whole page as text."""
-    with open(folder / "limits.json") as f:
-        limits = json.load(f)
+def write_contenders(folder):
+    """Keep who may be the fastest, by the least time of each with one thread or more."""
     rows, checks = report.read([folder / "results.jsonl"])
-    order = {name: i for i, name in enumerate(workloads())}
-    rows = dict(sorted(rows.items(), key=lambda item: order.get(item[0], len(order))))
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        print("# Results\n\nWritten by `everything.py`; `README.md` says what is measured, and how.\n\n## The machine\n")
-        print("\n".join(f"* {line}" for line in machine(args.python)))
-        print("\n| measured by `limits.c` | " + " | ".join(k for k in limits if not k.startswith("vdp")) + " |")
-        print("|---" * (1 + sum(not k.startswith("vdp") for k in limits)) + "|")
-        print("| | " + " | ".join(str(v) for k, v in limits.items() if not k.startswith("vdp")) + " |")
-        print("\n## tapec beside the best of its peers\n")
-        against_peers(rows, checks, limits)
-        for threads in args.threads.split(","):
-            path = folder / f"explain-{threads}.md"
-            if path.exists():
-                print("\n" + path.read_text().replace("\n### ", "\n#### ").rstrip())
-        print("\n## Every peer")
-        for name, by_threads in rows.items():
-            report.workload_table(name, by_threads, checks)
-    return out.getvalue()
+    found = json.loads(CONTENDERS.read_text()) if CONTENDERS.exists() else {}
+    for name, by_threads in rows.items():
+        peers = {"jax"}
+        for threads, row in by_threads.items():
+            good = {p: r["min_s"] for p, r in row.items() if checks[name, threads, p]}
+            peers |= {p for p, least in good.items() if least <= WITHIN * min(good.values())}
+        found[name] = sorted(peers)
+    CONTENDERS.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"wrote {CONTENDERS}")
 
 
 def main():
@@ -160,13 +146,20 @@ def main():
     parser.add_argument("--workload", type=lambda text: text.split(","), help="only these")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(ROOT) / "results")
     parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path(ROOT) / "RESULTS.md")
+    parser.add_argument("--limit", type=float, default=120, help="seconds that a peer may take for its first steps")
+    parser.add_argument("--minutes", type=float, help="begin nothing after so many")
+    parser.add_argument("--resume", action="store_true", help="keep what an earlier run measured")
+    parser.add_argument("--all-peers", action="store_true", help="not only those that may be the fastest")
+    parser.add_argument("--survey", action="store_true", help="find those that may be the fastest")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write-only", action="store_true")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     if not args.write_only:
         run(args, args.folder)
-    args.page.write_text(page(args, args.folder))
+    if args.survey:
+        return write_contenders(args.folder)
+    page.write(args.page, args.folder, args.python, workloads())
     print(f"wrote {args.page}")
 
 

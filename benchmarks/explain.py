@@ -52,25 +52,60 @@ def text(seconds):
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def row(name, profile, step):
-    """A row of the summary."""
-    kernels = sum(k.seconds for k in profile.kernels)
-    ratio = profile.seconds / profile.expected if profile.expected else float("nan")
-    seconds = (step, profile.seconds, kernels, profile.expected or 0)
-    cells = [name, *map(text, seconds), f"{ratio:.2f}"]
-    return f"| {' | '.join(cells)} |"
+def record(name, threads, limits, kernels):
+    """What is kept of one workload: times in seconds, and the cells of the kernels that lose most."""
+    from tapec.compiled.expectation import Limits
+
+    plain, step = profiled(name, threads)
+    profile = plain.against(Limits.of(limits))
+    return {
+        "workload": name,
+        "threads": threads,
+        "step": step,
+        "program": profile.seconds,
+        "kernels": sum(k.seconds for k in profile.kernels),
+        "expected": profile.expected,
+        "losers": losers(profile, kernels),
+    }
 
 
 def losers(profile, count):
-    """The kernels that take longest beyond what is expected."""
-    print("\n| kernel | takes | expected | Gflop/s | GB/s | operations | line |")
-    print("|---|---|---|---|---|---|---|")
+    """The cells of the kernels that take longest beyond what is expected."""
+    found = []
     for k in sorted(profile.kernels, key=lambda k: k.expected - k.seconds)[:count]:
         line = "" if k.location is None else f"`{k.location.text.replace('|', chr(92) + '|')}`"
-        rates = f"{k.flops_per_second / 1e9:.1f} | {k.bytes_per_second / 1e9:.1f}"
-        print(
-            f"| {k.number} | {text(k.seconds)} | {text(k.expected)} | {rates} | {k.cost.work} | {line} |"
+        rates = (f"{k.flops_per_second / 1e9:.1f}", f"{k.bytes_per_second / 1e9:.1f}")
+        found.append(
+            [str(k.number), text(k.seconds), text(k.expected), *rates, k.cost.work, line]
         )
+    return found
+
+
+def table(head, rows):
+    """Print a table."""
+    for cells in (head, ["---"] * len(head), *rows):
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def tables(records):
+    """Print what was found, by the number of threads."""
+    for threads in sorted({r["threads"] for r in records}):
+        own = [r for r in records if r["threads"] == threads]
+        print(f"\n## Cost model, {threads} thread{'s' * (threads > 1)}\n")
+        head = ("workload", "step", "program", "kernels", "expected", "program / expected")
+        table(head, [row(r) for r in own])
+        for r in own:
+            if r["losers"]:
+                print(f"\n#### {r['workload']}\n")
+                head = ("kernel", "takes", "expected", "Gflop/s", "GB/s", "operations", "line")
+                table(head, r["losers"])
+
+
+def row(r):
+    """A row of the summary."""
+    ratio = r["program"] / r["expected"] if r["expected"] else float("nan")
+    seconds = (r["step"], r["program"], r["kernels"], r["expected"] or 0)
+    return [r["workload"], *map(text, seconds), f"{ratio:.2f}"]
 
 
 def main():
@@ -81,26 +116,21 @@ def main():
     parser.add_argument("--workload", help="names, separated by commas; all if none are given")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kernels", type=int, default=0, help="list so many kernels of each")
+    parser.add_argument("--json", metavar="FILE", help="append a line for each; print nothing")
     args = parser.parse_args()
     os.environ["TAPEC_NUM_THREADS"] = str(args.threads)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     with open(args.limits) as f:
         limits = json.load(f)
-    from tapec.compiled.expectation import Limits
-
-    print(f"## Cost model, {args.threads} thread{'s' * (args.threads > 1)}\n")
-    print(
-        "| workload | step | program | kernels | expected | program / expected |\n|---|---|---|---|---|---|"
-    )
-    found = {}
+    found = []
     for name in args.workload.split(",") if args.workload else workloads():
-        profile, step = profiled(name, args.threads)
-        found[name] = profile.against(Limits.of(limits))
-        print(row(name, found[name], step), flush=True)
-    for name, profile in found.items() if args.kernels else ():
-        print(f"\n### {name}")
-        losers(profile, args.kernels)
+        found.append(record(name, args.threads, limits, args.kernels))
+        if args.json:
+            with open(args.json, "a") as f:
+                f.write(json.dumps(found[-1]) + "\n")
+    if not args.json:
+        tables(found)
 
 
 if __name__ == "__main__":

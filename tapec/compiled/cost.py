@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tapec.ir import scalar
+from tapec.compiled.recurrence import depth, depths_of_turns, waits
 from tapec.ir.core import Block, Module, Operation, Value
 from tapec.ir.dims import DimLike, substitute
 from tapec.ir.location import Location
@@ -43,7 +43,9 @@ class KernelCost:
         products: the flops of contractions among ``flops``, which are done two at a time.
         is_double: whether most of what it writes is float64.
         is_parallel: whether several threads may run it.
-        depth: how many elementwise operations wait for each other, one by one.
+        depth: how many elementwise operations wait for each other, one by one; in a loop, of those that wait for the
+            turn before.
+        instructions: how many operations are done for an element: elementwise ones, without what becomes part of one.
         memory: the buffers that it reads and writes, each with its bytes; equal names are the same memory.
     """
 
@@ -58,7 +60,8 @@ class KernelCost:
     products: DimLike = 0
     is_double: bool = False
     is_parallel: bool = False
-    depth: int = 0
+    depth: float = 0
+    instructions: int = 0
     memory: tuple[tuple[Hashable, DimLike], ...] = ()
 
     def at(self, sizes: Mapping[str, DimLike]) -> KernelCost:
@@ -151,23 +154,27 @@ class Cost:
 
 def cost_of(module: Module) -> Cost:
     """What a program of kernels costs."""
-    kernels = _kernels(module.entry.block, 1)
-    return Cost(tuple(_cost(i, op, runs) for i, (op, runs) in enumerate(kernels)))
+    kernels = _kernels(module.entry.block, 1, {})
+    return Cost(tuple(_cost(i, *kernel) for i, kernel in enumerate(kernels)))
 
 
-def _kernels(block: Block, runs: DimLike | None) -> Iterator[tuple[Operation, DimLike | None]]:
-    """The kernels of a block and of the regions in it, with how often they run."""
+def _kernels(
+    block: Block, runs: DimLike | None, depths: Mapping[Operation, float]
+) -> Iterator[tuple[Operation, DimLike | None, float]]:
+    """The kernels of a block and of the regions in it, with how often they run, and their `KernelCost.depth`."""
     for op in block.ops:
         if isinstance(op.defn, KernelOp):
-            yield op, runs
+            yield op, runs, depths[op] if op in depths else depth(op.regions[0].block)
         elif isinstance(op.defn, RegionOp):
             turns = op.defn.turns(op)
             inside = None if turns is None or runs is None else runs * turns
-            for region in op.regions:
-                yield from _kernels(region.block, inside)
+            for body in op.defn.bodies(op):
+                yield from _kernels(
+                    body.block, inside, depths_of_turns(body) if body.updates else {}
+                )
 
 
-def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
+def _cost(number: int, kernel: Operation, runs: DimLike | None, depth: float) -> KernelCost:
     flops: DimLike = 0
     transcendentals: DimLike = 0
     products: DimLike = 0
@@ -195,32 +202,10 @@ def _cost(number: int, kernel: Operation, runs: DimLike | None) -> KernelCost:
         products,
         any(r.tensor.dtype.code == "f64" for r in kernel.results),
         bool(kernel.attrs.get("parallel")),
-        _depth(kernel.regions[0].block),
+        depth,
+        sum(map(waits, kernel.regions[0].block.ops[:-1])),
         tuple((_memory(v), v.tensor.bytes) for v in (*kernel.operands, *kernel.results)),
     )
-
-
-def _depth(block: Block) -> int:
-    """The longest way through the elementwise operations of a kernel."""
-    depths: dict[Value, int] = {}
-    for op in block.ops[:-1]:
-        deepest = max((depths.get(v, 0) for v in op.operands), default=0) + _waits(op)
-        depths.update(dict.fromkeys(op.results, deepest))
-    return max(depths.values(), default=0)
-
-
-def _waits(op: Operation) -> bool:
-    """Whether who needs the result of an operation waits for an instruction of its own: products go into sums."""
-    if not (isinstance(op.defn, Elementwise) and op.results[0].tensor.dtype.is_floating):
-        return False
-    if _is(op, scalar.MUL):
-        return not all(_is(u, scalar.ADD, scalar.SUB, scalar.NEG) for u in op.result.users)
-    return not _is(op, scalar.NEG)
-
-
-def _is(op: Operation, *records: scalar.Scalar) -> bool:
-    """Whether an operation is one of these primitives."""
-    return any(getattr(op.defn, "scalar", None) is record for record in records)
 
 
 def _memory(value: Value) -> Hashable:

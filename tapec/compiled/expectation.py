@@ -4,13 +4,16 @@ Nothing is fitted to a program. A kernel computes, moves data and waits at the s
 three:
 
 * arithmetic: products of contractions at the peak of fused multiply-adds, which do two operations; other operations one
-  at a time, at half of that; functions of many instructions by the measured time of one.
+  at a time, at half of that, but each at least as long as one on single numbers; functions of many instructions by the
+  measured time of one.
 * memory: each operand and result once, at the bandwidth measured for as many bytes as were touched since it was
   touched last (its reuse distance; Mattson et al., "Evaluation techniques for storage hierarchies", 1970), counted over
   a second pass of the program, as steps follow upon each other.
-* waiting: elementwise operations that need each other's results, each with the measured latency of one.
+* waiting: elementwise operations that need each other's results, each with the measured latency of one; in a loop
+  those that need results of the turn before (`tapec.compiled.recurrence`).
 
-What no kernel says is not in it: starting a kernel, calling a program, elements that are computed twice.
+A kernel of several threads takes what it takes to begin and to end them, too, and a call what one of Python takes that
+makes an array. What no kernel says is not in it: starting a kernel, elements that are computed twice.
 """
 
 from __future__ import annotations
@@ -35,12 +38,18 @@ class Limits:
         bandwidth: for each number of threads, pairs of bytes in use by one thread and bytes per second of all.
         function: seconds for a value of a function of many instructions, float32, on one thread.
         latency: seconds until the result of an operation can be used.
+        issue: seconds of an operation on single numbers that waits for nothing.
+        fork: seconds until threads have begun and ended nothing, for each number of them.
+        call: seconds of a call from Python that makes one small array.
     """
 
     flops: Mapping[int, tuple[float, float]]
     bandwidth: Mapping[int, tuple[tuple[float, float], ...]]
     function: float
     latency: float
+    issue: float
+    fork: Mapping[int, float]
+    call: float
 
     @classmethod
     def read(cls, path: str | Path) -> Limits:
@@ -68,6 +77,9 @@ class Limits:
             bandwidth,
             1e-9 * measured["tanh_ns"],
             1e-9 * measured["fma_latency_ns"],
+            1e-9 * measured["fma_scalar_ns"],
+            {n: 1e-9 * measured.get(f"fork_join_ns_{n}", 0.0) for n in threads},
+            1e-9 * measured["call_ns"],
         )
 
     def threads(self, wanted: int) -> int:
@@ -96,6 +108,7 @@ def expected_seconds(kernels: Sequence[KernelCost], limits: Limits, threads: int
             _traffic(kernel, limits, own, distance),
             kernel.depth * limits.latency,
         )
+        + limits.fork[own]
         for kernel, distance in zip(kernels, distances, strict=True)
         for own in [limits.threads(threads if kernel.is_parallel else 1)]
     ]
@@ -105,7 +118,8 @@ def _arithmetic(kernel: KernelCost, limits: Limits, threads: int) -> float:
     peak = limits.flops[threads][kernel.is_double]
     products, others = float(str(kernel.products)), float(str(kernel.flops - kernel.products))
     values = float(str(kernel.transcendentals)) * (2 if kernel.is_double else 1)
-    return products / peak + others / (peak / 2) + values * limits.function / threads
+    plain = max(others / (peak / 2), kernel.instructions * limits.issue)
+    return products / peak + plain + values * limits.function / threads
 
 
 def _traffic(kernel: KernelCost, limits: Limits, threads: int, distances: Sequence[float]) -> float:

@@ -92,6 +92,7 @@ class Profile:
         calls: how many were timed.
         threads: that ran it.
         kernels: in the order in which they run.
+        call: seconds of a call without any, if `against` was asked.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Profile:
     calls: int
     threads: int
     kernels: tuple[KernelTime, ...]
+    call: float = 0.0
 
     @property
     def rest(self) -> float:
@@ -107,9 +109,9 @@ class Profile:
 
     @property
     def expected(self) -> float | None:
-        """Seconds that `against` expects of all kernels, if it was asked."""
+        """Seconds that `against` expects of a call, if it was asked: of all kernels, and of the call itself."""
         found = [k.expected for k in self.kernels if k.expected is not None]
-        return sum(found) if found else None
+        return sum(found, self.call) if found else None
 
     def against(self, limits: Limits | str | Path) -> Profile:
         """The same with what each kernel should take by its arithmetic and bytes; see `tapec.compiled.expectation`.
@@ -122,7 +124,7 @@ class Profile:
         kernels = [
             k._replace(expected=one * k.runs) for k, one in zip(self.kernels, seconds, strict=True)
         ]
-        return replace(self, kernels=tuple(kernels))
+        return replace(self, kernels=tuple(kernels), call=known.call)
 
     def _table(self) -> Table:
         modelled = ["expected"] if any(k.expected is not None for k in self.kernels) else []
@@ -143,11 +145,7 @@ class Profile:
             )
         )
         threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        model = (
-            ""
-            if self.expected is None
-            else f"; kernels are expected to take {_time(self.expected)}"
-        )
+        model = "" if self.expected is None else f"; it is expected to take {_time(self.expected)}"
         caption = (
             f"{_time(self.seconds)} a call, the quicker half of {self.calls}, with {threads}{model}"
         )
