@@ -148,12 +148,33 @@ def sign(b: Arithmetic, z: Pair) -> Pair:
 
 
 def exp(b: Arithmetic, z: Pair) -> Pair:
-    """``e ** z``; a real ``z`` gives a real result, even if that is infinite."""
-    size = b.exp(z.re)
-    zero = b.full_like(0, size)
-    vanishes = b.eq(z.re, b.full_like(-inf, size))
-    power = Pair(b.mul(size, b.cos(z.im)), b.mul_no_nan(size, b.sin(z.im)))
-    return where(b, vanishes, Pair(zero, zero), power)
+    """``e ** z``; a real ``z`` gives a real result, even if that is infinite.
+
+    An infinite ``z`` without a direction gives infinity or 0, by its real part.
+    """
+    size, wave = b.exp(z.re), b.cos(z.im)
+    lost = b.and_(b.eq(b.abs(z.re), b.full_like(inf, size)), b.is_nan(wave))
+    nothing = b.and_(lost, b.lt(z.re, b.full_like(0, size)))
+    re = b.where(lost, size, b.mul(size, wave))
+    im = b.where(b.is_nan(wave), wave, _product(b, size, b.sin(z.im)))
+    return Pair(re, b.where(nothing, size, im))
+
+
+def _product(b: Arithmetic, x: Value, y: Value) -> Value:
+    """``x y``, and where one is 0 a zero of the product's sign, even beside infinity or NaN."""
+    zero, one = b.full_like(0, x), b.full_like(1, x)
+    flat = b.or_(b.eq(x, zero), b.eq(y, zero))
+    # Beside a zero, only the sign of the other matters.
+    x, y = (b.where(b.and_(flat, b.not_(b.le(b.abs(v), one))), _direction(b, v), v) for v in (x, y))
+    result: Value = b.mul(x, y)
+    return result
+
+
+def _direction(b: Arithmetic, x: Value) -> Value:
+    """-1 for a negative number, 1 for another and for NaN."""
+    one = b.full_like(1, x)
+    result: Value = b.where(b.lt(x, b.full_like(0, x)), b.neg(one), one)
+    return result
 
 
 def expm1(b: Arithmetic, z: Pair) -> Pair:
@@ -167,18 +188,22 @@ def expm1(b: Arithmetic, z: Pair) -> Pair:
 
 def sin(b: Arithmetic, z: Pair) -> Pair:
     """The sine."""
-    return Pair(
-        b.mul_no_nan(b.cosh(z.im), b.sin(z.re)),
-        b.mul(b.cos(z.re), b.sinh(z.im)),
-    )
+    wave, size = b.cos(z.re), b.sinh(z.im)
+    return Pair(_product(b, b.cosh(z.im), b.sin(z.re)), _undirected(b, z.im, size, wave))
 
 
 def cos(b: Arithmetic, z: Pair) -> Pair:
     """The cosine."""
-    return Pair(
-        b.mul(b.cos(z.re), b.cosh(z.im)),
-        b.neg(b.mul_no_nan(b.sinh(z.im), b.sin(z.re))),
-    )
+    wave, size = b.cos(z.re), b.cosh(z.im)
+    im = b.neg(_product(b, b.sinh(z.im), b.sin(z.re)))
+    return Pair(_undirected(b, z.im, size, wave), im)
+
+
+def _undirected(b: Arithmetic, height: Value, size: Value, wave: Value) -> Value:
+    """``size wave``; where ``height`` is infinite and there is no direction, infinity."""
+    lost = b.and_(b.eq(b.abs(height), b.full_like(inf, height)), b.is_nan(wave))
+    result: Value = b.where(lost, size, _product(b, size, wave))
+    return result
 
 
 def sinh(b: Arithmetic, z: Pair) -> Pair:
@@ -194,6 +219,7 @@ def cosh(b: Arithmetic, z: Pair) -> Pair:
 def tanh(b: Arithmetic, z: Pair) -> Pair:
     """The hyperbolic tangent; where the sine squared would overflow, its limit."""
     tangent, sine = b.tan(z.im), b.sinh(z.re)
+    lost = b.is_nan(tangent)
     one = b.full_like(1, tangent)
     growth = b.add(one, b.mul(tangent, tangent))
     whole = b.add(one, b.mul(growth, b.mul(sine, sine)))
@@ -202,7 +228,14 @@ def tanh(b: Arithmetic, z: Pair) -> Pair:
     far = b.gt(b.abs(z.re), b.full_like(20, z.re))
     decay = b.exp(b.mul(b.full_like(-2, z.re), b.abs(z.re)))
     rest = b.mul(b.mul(b.full_like(4, decay), b.mul(b.sin(z.im), b.cos(z.im))), decay)
-    return Pair(b.where(far, b.sign(z.re), re), b.where(far, rest, b.div(tangent, whole)))
+    re = b.where(b.and_(far, b.not_(lost)), b.sign(z.re), re)
+    im = b.where(far, rest, b.div(tangent, whole))
+    # A direction is needed where the real part is finite and not 0 only.
+    zero = b.full_like(0, z.re)
+    endless = b.eq(b.abs(z.re), b.full_like(inf, z.re))
+    re = b.where(endless, b.sign(z.re), b.where(b.eq(z.re, zero), z.re, re))
+    im = b.where(b.and_(endless, lost), zero, b.where(b.eq(z.im, zero), z.im, im))
+    return Pair(re, im)
 
 
 def tan(b: Arithmetic, z: Pair) -> Pair:
@@ -303,16 +336,18 @@ def asin(b: Arithmetic, z: Pair) -> Pair:
     """The inverse of the sine, cut outside of [-1, 1]."""
     below, above = sqrt(b, _one_minus(b, z)), sqrt(b, _one_plus(b, z))
     height = b.where(_is_endless(b, z), b.abs(z.im), mul(b, below, above).re)
-    return Pair(b.atan2(z.re, height), b.asinh(mul(b, conj(b, below), above).im))
+    re = b.where(b.eq(z.re, b.full_like(0, z.re)), z.re, b.atan2(z.re, height))
+    return Pair(re, _far(b, z, b.asinh(mul(b, conj(b, below), above).im)))
 
 
 def acos(b: Arithmetic, z: Pair) -> Pair:
     """The inverse of the cosine, cut outside of [-1, 1]."""
     below, above = sqrt(b, _one_minus(b, z)), sqrt(b, _one_plus(b, z))
     half = Pair(above.re, below.re)
+    angle = _double_angle(b, half, Pair(z.re, b.abs(z.im)))
     return Pair(
-        _double_angle(b, half, Pair(z.re, b.abs(z.im))),
-        b.asinh(mul(b, conj(b, above), below).im),
+        _right_angle(b, z, angle),
+        _far(b, z, b.asinh(mul(b, conj(b, above), below).im)),
     )
 
 
@@ -321,7 +356,22 @@ def acosh(b: Arithmetic, z: Pair) -> Pair:
     one = b.full_like(1, z.re)
     below, above = sqrt(b, Pair(b.sub(z.re, one), z.im)), sqrt(b, _one_plus(b, z))
     half = Pair(above.re, below.im)
-    return Pair(b.asinh(mul(b, conj(b, below), above).re), _double_angle(b, half, z))
+    size = _far(b, z, b.asinh(mul(b, conj(b, below), above).re))
+    return Pair(size, _right_angle(b, z, _double_angle(b, half, z)))
+
+
+def _far(b: Arithmetic, z: Pair, size: Value) -> Value:
+    """``size``, and infinity where ``z`` is infinite without a direction."""
+    lost = b.and_(_is_endless(b, z), b.is_nan(size))
+    result: Value = b.where(lost, b.full_like(inf, size), size)
+    return result
+
+
+def _right_angle(b: Arithmetic, z: Pair, angle: Value) -> Value:
+    """``angle``, which is a right one on the imaginary axis, however far along."""
+    lost = b.and_(b.eq(z.re, b.full_like(0, angle)), b.is_nan(z.im))
+    result: Value = b.where(lost, b.full_like(pi / 2, angle), angle)
+    return result
 
 
 def _double_angle(b: Arithmetic, half: Pair, whole: Pair) -> Value:
@@ -351,8 +401,11 @@ def atanh(b: Arithmetic, z: Pair) -> Pair:
     ends = (_log_absolute(b, Pair(end, z.im)) for end in (b.add(one, x), below))
     beside = b.mul(b.full_like(0.5, x), b.sub(*ends))
     endless = _is_endless(b, z)
-    re = b.where(endless, b.full_like(0, x), b.where(near, beside, far))
-    im = b.where(endless, b.full_like(pi / 2, x), b.mul(b.full_like(0.5, x), b.abs(angle)))
+    re = b.where(
+        b.or_(endless, b.eq(x, b.full_like(0, x))), b.full_like(0, x), b.where(near, beside, far)
+    )
+    quarter = b.where(b.is_nan(z.im), z.im, b.full_like(pi / 2, x))
+    im = b.where(endless, quarter, b.mul(b.full_like(0.5, x), b.abs(angle)))
     return Pair(
         b.where(_is_negative(b, z.re), b.neg(re), re), b.where(_is_negative(b, z.im), b.neg(im), im)
     )

@@ -74,6 +74,22 @@ def _bits(name: str) -> dict[str, str]:
     return dict.fromkeys(("int", "uint", "bool", "index"), f"{name} {{t}} {{0}}, {{1}}")
 
 
+def _sign(x: Any) -> Any:
+    """NumPy's, but that a complex number with a NaN in it has no direction."""
+    y = np.sign(x)
+    return (
+        np.where(np.isnan(x), x.dtype.type(complex(np.nan, np.nan)), y) if np.iscomplexobj(x) else y
+    )
+
+
+def _expm1(x: Any) -> Any:
+    """NumPy's, but infinities as C's cexp has them, which NumPy's loses among NaN."""
+    y = np.expm1(x)
+    if np.iscomplexobj(x) and not np.isfinite(x).all():
+        return np.where(np.isfinite(x), y, np.exp(x) - 1)
+    return y
+
+
 def _math(
     name: str, numpy: Callable[..., Any], on_pairs: Callable[..., Any] | None = None
 ) -> Scalar:
@@ -189,7 +205,7 @@ ABS = Scalar(
 SIGN = Scalar(
     "sign",
     1,
-    np.sign,
+    _sign,
     _call("tapec.sign", 1, "float", "int"),
     "sign({0})",
     pairs=pairs.sign,
@@ -220,7 +236,7 @@ MIN = Scalar(
 SQRT = Scalar("sqrt", 1, np.sqrt, _call("llvm.sqrt"), "sqrt({0})", pairs=pairs.sqrt)
 RSQRT = _math("rsqrt", _rsqrt, pairs.rsqrt)
 EXP = _math("exp", np.exp, pairs.exp)
-EXPM1 = _math("expm1", np.expm1, pairs.expm1)
+EXPM1 = _math("expm1", _expm1, pairs.expm1)
 LOG = _math("log", np.log, pairs.log)
 LOG1P = _math("log1p", np.log1p, pairs.log1p)
 SIN = _math("sin", np.sin, pairs.sin)

@@ -190,6 +190,8 @@ def test_special_values(name: str, dtype: str) -> None:
 def test_special_values_of_complex_numbers(name: str) -> None:
     with np.errstate(all="ignore"):
         x = (POINTS[:, None] + 1j * POINTS[None, :]).ravel()
+        if name in ("expm1", "sign"):  # of infinities, the standard has other values than NumPy
+            x = x[np.isfinite(x)]
         wanted = getattr(np, name)(x)
     alike(getattr(xp, name)(tapec.constant(x)).numpy(), wanted, exact=False)
 
