@@ -17,7 +17,8 @@ class Script(NamedTuple):
     names: str
 
 
-_MODEL = """
+#: A class with state of many kinds, and one object of it.
+MODEL = """
 class Model:
     rate = 2.0
     def __init__(self):
@@ -46,33 +47,29 @@ SCRIPTS: dict[str, Script] = {
         "set(5.0)",
         "k",
     ),
-    "attribute": Script(_MODEL, "model.apply(x)", "model.scale = 4.0", "model.scale"),
+    "attribute": Script(MODEL, "model.apply(x)", "model.scale = 4.0", "model.scale"),
     "nested attribute": Script(
-        _MODEL, "x + model.inner.bias", "model.inner.bias = 4.0", "model.inner.bias"
+        MODEL, "x + model.inner.bias", "model.inner.bias = 4.0", "model.inner.bias"
     ),
     "attribute read by a method": Script(
-        _MODEL, "model.inner(x)", "model.inner.bias = 4.0", "model.inner.bias"
+        MODEL, "model.inner(x)", "model.inner.bias = 4.0", "model.inner.bias"
     ),
     "object replaced": Script(
-        _MODEL, "model.inner(x)", "model.inner = Inner(); model.inner.bias = 3.0", "model.inner"
+        MODEL, "model.inner(x)", "model.inner = Inner(); model.inner.bias = 3.0", "model.inner"
     ),
-    "class attribute": Script(_MODEL, "x * model.rate", "Model.rate = 4.0", "model.rate"),
-    "class attribute hidden": Script(_MODEL, "x * model.rate", "model.rate = 4.0", "model.rate"),
-    "attribute by name": Script(
-        _MODEL, "x * getattr(model, 'scale')", "model.scale = 4.0", "scale"
-    ),
+    "class attribute": Script(MODEL, "x * model.rate", "Model.rate = 4.0", "model.rate"),
+    "class attribute hidden": Script(MODEL, "x * model.rate", "model.rate = 4.0", "model.rate"),
+    "attribute by name": Script(MODEL, "x * getattr(model, 'scale')", "model.scale = 4.0", "scale"),
     "attribute by a name that is state": Script(
-        _MODEL + "name = 'scale'", "x * getattr(model, name)", "model.scale = 4.0", "model.scale"
+        MODEL + "name = 'scale'", "x * getattr(model, name)", "model.scale = 4.0", "model.scale"
     ),
     "attribute that appears": Script(
-        _MODEL, "x * 2 if hasattr(model, 'fast') else x", "model.fast = True", "model.fast"
+        MODEL, "x * 2 if hasattr(model, 'fast') else x", "model.fast = True", "model.fast"
     ),
-    "all attributes": Script(
-        _MODEL, "x * vars(model)['scale']", "model.scale = 4.0", "model.scale"
-    ),
-    "property": Script(_MODEL, "x * model.doubled", "model.scale = 4.0", "model.scale"),
+    "all attributes": Script(MODEL, "x * vars(model)['scale']", "model.scale = 4.0", "model.scale"),
+    "property": Script(MODEL, "x * model.doubled", "model.scale = 4.0", "model.scale"),
     "property replaced": Script(
-        _MODEL, "x * model.doubled", "Model.doubled = property(lambda self: 9.0)", "model.doubled"
+        MODEL, "x * model.doubled", "Model.doubled = property(lambda self: 9.0)", "model.doubled"
     ),
     "__getattr__": Script(
         "class Loose:\n def __init__(self): self.held = {'k': 2.0}\n def __getattr__(self, n): return self.held[n]\n"
@@ -88,13 +85,13 @@ SCRIPTS: dict[str, Script] = {
         "point.k",
     ),
     "method replaced on the class": Script(
-        _MODEL, "model.apply(x)", "Model.apply = lambda self, x: x * 7", "model.apply"
+        MODEL, "model.apply(x)", "Model.apply = lambda self, x: x * 7", "model.apply"
     ),
     "method replaced on the object": Script(
-        _MODEL, "model.apply(x)", "model.apply = lambda x: x * 7", "model.apply"
+        MODEL, "model.apply(x)", "model.apply = lambda x: x * 7", "model.apply"
     ),
     "__call__ replaced": Script(
-        _MODEL, "model.inner(x)", "Inner.__call__ = lambda self, x: x * 7", "Inner.__call__"
+        MODEL, "model.inner(x)", "Inner.__call__ = lambda self, x: x * 7", "Inner.__call__"
     ),
     "list item": Script("ks = [1.0, 2.0]", "x * ks[1]", "ks[1] = 4.0", "ks[1]"),
     "list item of a list": Script(
@@ -104,16 +101,16 @@ SCRIPTS: dict[str, Script] = {
     "list order": Script("ks = [1.0, 2.0]", "x * ks[0] + ks[1]", "ks.reverse()", "ks[0]"),
     "length of a list": Script("ks = [1.0, 2.0]", "x * len(ks)", "ks.append(4.0)", "len(ks)"),
     "list of an attribute": Script(
-        _MODEL, "x * model.parts[0]", "model.parts[0] = 5.0", "model.parts[0]"
+        MODEL, "x * model.parts[0]", "model.parts[0] = 5.0", "model.parts[0]"
     ),
     "objects of a list": Script(
-        _MODEL + "layers = [Inner(), Inner()]",
+        MODEL + "layers = [Inner(), Inner()]",
         "layers[1](layers[0](x))",
         "layers[1].bias = 5.0",
         "layers[1].bias",
     ),
     "objects behind zip": Script(
-        _MODEL + "layers = [Inner()]",
+        MODEL + "layers = [Inner()]",
         "sum(x * l.bias * k for l, k in zip(layers, [2.0]))",
         "layers[0].bias = 5.0",
         "layers[0].bias",
@@ -183,16 +180,16 @@ SCRIPTS: dict[str, Script] = {
         "k",
     ),
     "what a helper returns": Script(
-        _MODEL + "def current(): return model",
+        MODEL + "def current(): return model",
         "x * current().scale",
         "model.scale = 5.0",
         "model.scale",
     ),
     "bound method": Script(
-        _MODEL + "g = model.apply", "g(x)", "model.scale = 5.0", "g.__self__.scale"
+        MODEL + "g = model.apply", "g(x)", "model.scale = 5.0", "g.__self__.scale"
     ),
     "bound method replaced": Script(
-        _MODEL + "other = Model()\nother.scale = 9.0\ng = model.apply",
+        MODEL + "other = Model()\nother.scale = 9.0\ng = model.apply",
         "g(x)",
         "g = other.apply",
         "g",
@@ -303,7 +300,7 @@ SCRIPTS: dict[str, Script] = {
         "opt.clipnorm = 0.1",
         "opt.clipnorm",
     ),
-    "class through type": Script(_MODEL, "x * type(model).rate", "Model.rate = 4.0", "Model.rate"),
+    "class through type": Script(MODEL, "x * type(model).rate", "Model.rate = 4.0", "Model.rate"),
     "base class through super": Script(
         "class A:\n rate = 2.0\nclass B(A):\n rate = 5.0\n def get(self): return super().rate\nb = B()",
         "x * b.get()",
@@ -363,13 +360,13 @@ SCRIPTS: dict[str, Script] = {
     "globals by name": Script("k = 2.0", "x * globals()['k']", "k = 3.0", "k"),
     "evaluated text": Script("k = 2.0", "x * eval('k + 1')", "k = 3.0", "k"),
     "getter of attributes": Script(
-        _MODEL + "import operator\nget = operator.attrgetter('inner.bias')",
+        MODEL + "import operator\nget = operator.attrgetter('inner.bias')",
         "x * get(model)",
         "model.inner.bias = 3.0",
         "model.inner.bias",
     ),
     "weak reference": Script(
-        _MODEL + "import weakref\nref = weakref.ref(model)",
+        MODEL + "import weakref\nref = weakref.ref(model)",
         "x * ref().scale",
         "model.scale = 5.0",
         "scale",

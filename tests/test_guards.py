@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import attribute_scripts
 import numpy as np
 import pytest
-from state_scripts import SCRIPTS, Script
+import state_scripts
+from state_scripts import Script
 
 import tapec
+
+SCRIPTS = state_scripts.SCRIPTS | attribute_scripts.SCRIPTS
 
 
 def started(script: Script) -> dict[str, Any]:

@@ -16,6 +16,10 @@ from tapec.tracing import TracedTensor
 
 #: Modules of tapec whose objects have settings that tapec's own code reads.
 _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
+#: Modules of Python with classes that compare and list all attributes of their objects: namespaces.
+_NAMESPACES = {"argparse", "types"}
+#: What a class has under a name that it does not have.
+NOTHING = object()
 #: How many wrappers around a function are looked through.
 _DEEPEST = 16
 
@@ -64,7 +68,9 @@ def has_attributes(thing: Any) -> bool:
         return not is_ours(thing.__name__)
     if isinstance(thing, type):
         return is_users_class(thing)
-    return hasattr(thing, "__dict__") or hasattr(type(thing), "__slots__")
+    kind = type(thing)  # asking the object may run code of the user
+    has_dict = kind.__dictoffset__ != 0 or isinstance(thing, threading.local)
+    return has_dict or hasattr(kind, "__slots__")
 
 
 def own_attributes(thing: Any) -> dict[str, Any]:
@@ -78,19 +84,33 @@ def own_attributes(thing: Any) -> dict[str, Any]:
 
 
 def inherited_by(kind: type, name: str) -> Any:
-    """What classes of the user have under a name; None if nothing."""
+    """What classes of the user have under a name, or `NOTHING`."""
     for owner in kind.__mro__:
         if name in vars(owner):
-            return vars(owner)[name] if is_users_class(owner) else None
-    return None
+            return vars(owner)[name] if is_users_class(owner) else NOTHING
+    return NOTHING
+
+
+def looks_up_missing(thing: Any) -> bool:
+    """Whether code of the user's (`__getattr__`) gives the attributes that are nowhere else."""
+    if isinstance(thing, ModuleType):
+        return "__getattr__" in vars(thing)
+    return inherited_by(type(thing), "__getattr__") is not NOTHING
 
 
 def is_read_by_others(thing: Any) -> bool:
     """Whether code that is not followed reads an object's attributes: tapec's own, or a container's class."""
     kind = type(thing)
+    if is_namespace(thing):
+        return True
     if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
         return True
     return isinstance(thing, Mapping | Sequence | Set) and not is_users_class(kind)
+
+
+def is_namespace(thing: Any) -> bool:
+    """Whether a thing is of a class of Python's that lists its objects' attributes."""
+    return any(owner.__module__ in _NAMESPACES for owner in type(thing).__mro__)
 
 
 def holds_traced(copy: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextvars import ContextVar
 from operator import is_
 from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, MethodType
@@ -141,6 +141,72 @@ class Missing(Attribute):
     def change(self) -> Change:
         """From nothing to something."""
         return Change(self.path, self.cause, "nothing", text_of(getattr(self.owner, self.key)))
+
+
+class Lacking(Missing):
+    """An attribute that was asked for and not there, of an object whose class gives others by code of the user."""
+
+    def source(self, owner: str, value: str) -> str:
+        """Whether it is still not there, as far as Python's own way of looking goes."""
+        return f"lacks({owner}, {self.key!r})"
+
+    def holds(self) -> bool:
+        """Whether it is still not there."""
+        return lacks(self.owner, self.key)
+
+
+class Absent(Place):
+    """Attributes that an object, a class or a module does not have of its own; ``value`` is a set of names."""
+
+    def __init__(self, owner: Any, path: str, names: Set[str]) -> None:
+        """``names``: those of them are watched that it does not have."""
+        absent = set(names - spaces_of(owner).keys())
+        super().__init__(owner, None, absent, path, Cause.ATTRIBUTE)
+
+    def now(self) -> Any:
+        """Those of them that it has now."""
+        return self.value & spaces_of(self.owner).keys()
+
+    def source(self, owner: str, value: str) -> str:
+        """Whether it still has none."""
+        return f"spaces_of({owner}).keys().isdisjoint({value})"
+
+    def holds(self) -> bool:
+        """Whether it still has none."""
+        return not self.now()
+
+    def change(self) -> Change:
+        """From nothing to the first that is there."""
+        name = min(self.now())
+        new = text_of(spaces_of(self.owner)[name])
+        return Change(f"{self.path}.{name}", self.cause, "nothing", new)
+
+
+class Names(Place):
+    """Which attributes an object, a class or a module has of its own; not those that tapec keeps there."""
+
+    def __init__(self, owner: Any, path: str, hidden: Set[str]) -> None:
+        """``hidden``: names that do not count."""
+        self._hidden = hidden
+        super().__init__(owner, None, names_of(owner, hidden), path, Cause.ATTRIBUTE)
+
+    def now(self) -> Any:
+        """The names in order."""
+        return names_of(self.owner, self._hidden)
+
+    def source(self, owner: str, value: str) -> str:
+        """A comparison of names."""
+        return f"names_of({owner}, {set(self._hidden)!r}) == {value}"
+
+    def change(self) -> Change:
+        """The first that came or went."""
+        new = self.now()
+        name = next((n for n in (*new, *self.value) if (n in new) != (n in self.value)), None)
+        if name is None:
+            return Change(f"the order of {self.path}", self.cause, str(self.value), str(new))
+        held = text_of(spaces_of(self.owner)[name]) if name in new else "nothing"
+        old = "nothing" if name in new else "an attribute"
+        return Change(f"{self.path}.{name}", self.cause, old, held)
 
 
 class Method(Attribute):
@@ -291,10 +357,42 @@ _CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] =
 }
 #: What has contents of its own, which may change while it stays the same object.
 CONTAINERS = tuple(_CONTENTS)
+#: Places whose value is a note about others.
+ABOUT_OTHERS = (Contents, Missing, Gap, Current, Absent, Names)
 #: Of these, what holds nothing but numbers.
 BUFFERS = (bytearray, memoryview, array)
+
+
+def spaces_of(owner: Any) -> Mapping[str, Any]:
+    """The attributes that something has of its own, found without code of the user."""
+    if isinstance(owner, type):
+        return owner.__dict__
+    try:
+        found: Mapping[str, Any] = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return found
+
+
+def names_of(owner: Any, hidden: Set[str]) -> tuple[str, ...]:
+    """The names of these attributes, in order."""
+    return tuple([name for name in spaces_of(owner) if name not in hidden])
+
+
+def lacks(owner: Any, name: str) -> bool:
+    """Whether Python's own way of looking attributes up finds none."""
+    try:
+        object.__getattribute__(owner, name)
+    except AttributeError:
+        return True
+    return False
+
+
 #: What the source of guards calls.
-COMPARISONS: dict[str, Any] = {c.__name__: c for _, c in _CONTENTS.values()}
+COMPARISONS: dict[str, Any] = {
+    **{c.__name__: c for _, c in _CONTENTS.values()},
+    **{c.__name__: c for c in (spaces_of, names_of, lacks)},
+}
 
 
 def _is_or_same(a: Any, b: Any) -> bool:

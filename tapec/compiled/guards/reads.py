@@ -8,7 +8,9 @@ let nothing of it into the program.
 
 from __future__ import annotations
 
+import builtins
 import dis
+import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -24,16 +26,54 @@ _MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear
 #: Names by which code asks for attributes whose names are values.
 _BY_NAME = {"getattr", "hasattr"}
 #: Names of what looks at all attributes of an object.
-_WHOLE = {"vars", "__dict__", "asdict", "astuple", "replace", "attrgetter", "copy", "deepcopy"}
+_WHOLE = {
+    "__dict__",
+    "asdict",
+    "astuple",
+    "attrgetter",
+    "copy",
+    "deepcopy",
+    "dir",
+    "fields",
+    "getmembers",
+    "replace",
+    "vars",
+}
+#: Of these, what looks at classes, functions and modules, too.
+_SPACES = {"__dict__", "dir", "getmembers", "vars"}
 
 #: What converted code calls with the functions that it is going to call.
 _CONVERSIONS = {"converted", "iterated"}
 
 #: Names by which code gets at classes, at the environment, at names that are in a text.
-_CLASSES = {"super", "type", "__class__", "__mro__", "__bases__"}
+_CLASSES = {"super", "type", "dir", "getmembers", "__class__", "__mro__", "__bases__"}
+_KINDS = {"isinstance", "type", "__class__"}
 _ENVIRONMENT = {"environ", "getenv"}
 _EVALUATES = {"eval", "exec", "globals"}
+#: Names by which code looks at functions, and what of them is read then.
+_SIGNATURES = {"signature", "getfullargspec", "get_type_hints"}
+_OF_SIGNATURES = ("__defaults__", "__kwdefaults__", "__annotations__")
+#: What is raised where an attribute is missing; code that handles it may go on without.
+_MISSING = {"AttributeError", "Exception", "BaseException"}
+#: Texts of more letters are not taken for names.
+_LONGEST = 80
 _WORD = re.compile(r"[^\W\d]\w*")
+#: Exceptions of Python by name.
+_ERRORS = {
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+}
+#: Instructions that make a name of an attribute where it is asked for.
+_MAKES_NAMES = {
+    "BINARY_OP",
+    "BINARY_SUBSCR",
+    "CALL",
+    "CALL_FUNCTION_EX",
+    "FORMAT_SIMPLE",
+    "FORMAT_VALUE",
+    "FORMAT_WITH_SPEC",
+}
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME"}
 _CELLS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
@@ -128,8 +168,12 @@ class Reads:
     Attributes:
         names: by kind (``global``, ``cell``, ``attribute``), then by name.
         asked: names of attributes that may be asked for as values, by `getattr`.
+        words: what is in the texts of the code, which may be taken apart and asked for.
         computes: whether such names come from elsewhere: any text in reach may be one.
         whole: whether objects are looked at as a whole, whatever attributes they have.
+        spaces: whether classes, functions and modules are looked at so.
+        catches: whether code may go on where an attribute is missing.
+        kinds: whether it may matter of which classes objects are.
         classes: whether classes may be read other than through their objects.
         environment: whether variables of the process's environment may be read.
         imports: modules that it imports when it runs: how many packages up, and the name.
@@ -139,16 +183,33 @@ class Reads:
         default_factory=lambda: {"global": {}, "cell": {}, "attribute": {}}
     )
     asked: set[str] = field(default_factory=set)
+    words: set[str] = field(default_factory=set)
     computes: bool = False
     whole: bool = False
+    spaces: bool = False
+    catches: bool = False
+    kinds: bool = False
     classes: bool = False
     environment: bool = False
     imports: set[tuple[int, str]] = field(default_factory=set)
+
+    def absorb(self, other: Reads) -> bool:
+        """Take over what other code does, but for names and imports; whether that is more than there was."""
+        more = not other.asked <= self.asked
+        self.asked |= other.asked
+        for flag in _FLAGS:
+            if getattr(other, flag) and not getattr(self, flag):
+                setattr(self, flag, more := True)
+        return more
 
     def add(self, kind: str, name: str, manner: Manner) -> None:
         """Take note of a use."""
         known = self.names[kind]
         known[name] = known[name].joined(manner) if name in known else manner
+
+
+#: What is so of all code as soon as it is of some.
+_FLAGS = ("computes", "whole", "spaces", "catches", "kinds", "classes", "environment")
 
 
 @lru_cache(4096)
@@ -163,11 +224,8 @@ def reads_of(code: CodeType) -> Reads:
                     if kind != "cell" or name in code.co_freevars:
                         # What runs when, and whether it does, is not known: a store inside comes first for nobody.
                         found.add(kind, name, Manner(manner.read))
-            found.asked |= inner.asked
-            found.computes |= inner.computes
-            found.whole |= inner.whole
-            found.classes |= inner.classes
-            found.environment |= inner.environment
+            found.absorb(inner)
+            found.words |= inner.words
             found.imports |= inner.imports
     return found
 
@@ -189,6 +247,10 @@ def _own_reads(code: CodeType) -> Reads:
         if kind is not None:
             stored.setdefault((kind, instruction.argval), i)
     found.imports = _imports(flow)
+    found.catches = _catches(flow)
+    for constant in code.co_consts:
+        for text in constant if isinstance(constant, tuple) else (constant,):
+            found.words |= words_in(text) if isinstance(text, str) else set()
     for i, instruction in enumerate(flow.instructions):
         if instruction.opname == "IMPORT_FROM":
             found.add("attribute", instruction.argval, READ)
@@ -200,13 +262,23 @@ def _own_reads(code: CodeType) -> Reads:
         first = stored.get((kind, name), len(flow.instructions))
         found.add(kind, name, Manner(read, stored_first=read and first < i))
         found.whole |= name in _WHOLE
+        found.spaces |= name in _SPACES
+        found.kinds |= name in _KINDS
         found.classes |= name in _CLASSES
+        if name in _SIGNATURES:
+            for part in _OF_SIGNATURES:
+                found.add("attribute", part, READ)
         found.environment |= name in _ENVIRONMENT
         if name in _EVALUATES and kind == "global":
             _evaluated(code, found)
         if name in _BY_NAME and kind == "global":
             _asked(flow, i, found)
     return found
+
+
+def words_in(text: str) -> set[str]:
+    """The names in a text; none in a long one, which is for people."""
+    return set(_WORD.findall(text)) if len(text) <= _LONGEST else set()
 
 
 def _imports(flow: Flow) -> set[tuple[int, str]]:
@@ -218,6 +290,19 @@ def _imports(flow: Flow) -> set[tuple[int, str]]:
             level = max((flow.instructions[n].argval or 0 for n in levels[0]), default=0)
             found.add((int(level), instruction.argval))
     return found
+
+
+def _catches(flow: Flow) -> bool:
+    """Whether code handles exceptions that a missing attribute may raise, as far as its names tell."""
+    names = {i.argval for i in flow.instructions if kind_of(i) is not None}
+    if names & _MISSING:
+        return True
+    for i, following in itertools.pairwise(flow.instructions):
+        if i.opname == "PUSH_EXC_INFO" and following.opname == "POP_TOP":
+            return True  # a bare `except:`
+        if following.opname == "CHECK_EXC_MATCH" and not names & _ERRORS:
+            return True  # of a class that a name of the user's means
+    return False
 
 
 def _evaluated(code: CodeType, found: Reads) -> None:
@@ -241,12 +326,15 @@ def kind_of(instruction: dis.Instruction) -> str | None:
 
 def _asked(flow: Flow, load: int, found: Reads) -> None:
     """Which names a `getattr` asks for: constants are known, others may be any text."""
-    found.asked |= {c for c in flow.code.co_consts if isinstance(c, str) and c.isidentifier()}
+    texts = [c for c in flow.code.co_consts if isinstance(c, str)]
+    found.asked |= {text for text in texts if text.isidentifier()}
     for use in flow.uses[load]:
         operands = flow.operands.get(use.taker, [])
         names = operands[3] if len(operands) > 3 else frozenset()
         if not names or any(flow.instructions[name].opname != "LOAD_CONST" for name in names):
             found.computes = True
+            made = {flow.instructions[name].opname for name in names}
+            found.whole |= bool(made & _MAKES_NAMES) or any(map(flow.makes_text, texts))
     found.whole |= any(i.opname == "BUILD_STRING" for i in flow.instructions)
 
 
@@ -309,6 +397,15 @@ class Flow:
             if self.instructions[callee].argval in _CONVERSIONS:
                 return any(self.instructions[owner].argval == OPERATORS for owner in owners)
         return False
+
+    def makes_text(self, constant: str) -> bool:
+        """Whether an operator makes another text of a constant, as in ``"w" + str(i)``."""
+        return any(
+            self.instructions[use.taker].opname == "BINARY_OP"
+            for i, instruction in enumerate(self.instructions)
+            if instruction.opname == "LOAD_CONST" and instruction.argval is constant
+            for use in self.uses[i]
+        )
 
     def number(self, at: int) -> int:
         """Which instruction is at a place in the code, or has it in its cache."""

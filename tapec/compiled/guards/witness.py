@@ -8,6 +8,7 @@ trace makes are in reach of none of these; what only code of installed packages 
 
 from __future__ import annotations
 
+import builtins
 import functools
 import operator
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tapec import config
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
 from tapec.compiled.guards.arrays import Arrays
+from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.objects import (
@@ -32,19 +34,14 @@ from tapec.compiled.guards.objects import (
     functions_with,
     has_attributes,
     holds_traced,
-    inherited_by,
     is_filled,
-    is_read_by_others,
-    own_attributes,
     words_of,
 )
-from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_users_module
+from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.guards.places import Place
-from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of
+from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of, words_in
 from tapec.compiled.retraces import Cause
-from tapec.compiled.shelves import ENTRY
 from tapec.frames import is_ours
-from tapec.module import Module
 from tapec.tensor import Tensor
 from tapec.tracing import TracedTensor
 from tapec.variable import Variable
@@ -54,10 +51,6 @@ if TYPE_CHECKING:
 
 #: What has no state of its own that a program could rest on.
 _LEAVES = (*places.PLAIN, Tensor, Variable)
-#: Properties of a Module that look for Variables and Modules among its attributes.
-_SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "submodules"}
-#: What may be a setting in a module that is not the user's.
-_SETTINGS_OF_OTHERS = (bool, int, float, complex, str, list, dict, set)
 #: What a container may hold without anything more to look at.
 _NUMBERS = {bool, int, float, complex, type(None)}
 #: Entered when a user's kernel is called.
@@ -90,12 +83,13 @@ class Witness:
         #: What calls a user's kernel.
         self._kernel_call: CodeType | None = None
         self._inside: set[int] = set()
-        self._attributes: dict[str, Manner] = {}
-        #: What objects of a class have from it.
-        self._inherited: dict[type, set[str]] = {}
-        self._asked: set[str] = set()
+        self._named: dict[str, Manner] = {}
+        #: What the code does that ran, all together.
+        self._reads = Reads()
+        self._attributes = Attributes(self._reads, self._put, self._visit)
+        #: Texts in reach, and the words of all texts.
         self._texts: set[str] = set()
-        self._computes = self._whole = self._classes = False
+        self._words: set[str] = set()
         self._visit(function, name)
         for path, argument in arguments.items():
             self._visit(argument, path)
@@ -190,33 +184,34 @@ class Witness:
         """Look at the attributes of these names, wherever they are in reach."""
         fresh: dict[str, Manner] = {}
         for name, manner in reads.names["attribute"].items():
-            known = self._attributes.get(name)
+            known = self._named.get(name)
             joined = manner if known is None else known.joined(manner)
             if joined != known:
-                fresh[name] = self._attributes[name] = joined
-        asked = reads.asked - self._asked
-        self._asked |= reads.asked
-        if reads.computes and not self._computes:
-            self._computes = True
-            self._asked |= self._texts
-            asked |= self._texts
+                fresh[name] = self._named[name] = joined
+        classes = reads.classes and not self._reads.classes
+        asked = set(self._texts) if reads.computes and not self._reads.computes else set()
+        asked |= reads.asked - self._reads.asked
         fresh |= dict.fromkeys(asked, READ)
-        self._attributes |= dict.fromkeys(asked, READ)
-        whole = reads.whole and not self._whole
-        self._whole |= reads.whole
-        if reads.classes and not self._classes:
-            self._classes = True
+        self._named |= dict.fromkeys(asked, READ)
+        self._reads.asked |= asked
+        more = self._reads.absorb(reads)
+        self._words |= reads.words
+        if self._reads.computes:
+            made = dict.fromkeys(self._words - self._named.keys(), READ)
+            fresh |= made
+            self._named |= made
+        if classes:
             for thing, _ in list(self._objects):
                 self._visit_class(type(thing))
-        if fresh or whole:
+        if fresh or more:
             for thing, path in list(self._objects):
-                self._watch_attributes(thing, path, fresh)
+                self._attributes.watch(thing, path, self._named if more else fresh)
 
     # -- what is in reach
 
     def _visit(self, thing: Any, path: str, read: bool = True) -> None:
         """Take a value into reach. ``read``: whether its items matter, if it is a container."""
-        if isinstance(thing, str) and thing.isidentifier():
+        if isinstance(thing, str):
             self._text(thing)
         if isinstance(thing, _LEAVES) and not isinstance(thing, Enum):
             return
@@ -242,8 +237,8 @@ class Witness:
             self._add_names(Reads(asked=words_of(thing)))
         if has_attributes(thing):
             self._objects.append((thing, path))
-            self._watch_attributes(thing, path, self._attributes)
-            if self._classes:
+            self._attributes.watch(thing, path, self._named)
+            if self._reads.classes:
                 self._visit_class(thing if isinstance(thing, type) else type(thing))
 
     def _visit_class(self, kind: type) -> None:
@@ -268,15 +263,22 @@ class Witness:
 
     def _text(self, text: str) -> None:
         """Take a text into reach, which may name an attribute."""
-        if text not in self._texts:
+        if text in self._texts:
+            return
+        if text.isidentifier():
             self._texts.add(text)
-            if self._computes:
+            if self._reads.computes:
                 self._add_names(Reads(asked={text}))
+        elif not (words := words_in(text)) <= self._words:
+            self._add_names(Reads(words=words))
 
     def _open(self, thing: Any, path: str, read: bool) -> None:
         """Watch the items of a container; those of one that is only changed may come to matter later."""
         if isinstance(thing, np.ndarray):
-            return  # see `Arrays`
+            self._opened.add(id(thing))
+            for item in thing.flat if thing.dtype.hasobject and not thing.dtype.names else ():
+                self._visit_item(item, path)
+            return  # for elements, see `Arrays`
         if isinstance(thing, ContextVar):
             self._put(places.Current(thing, path))
             return
@@ -317,8 +319,10 @@ class Witness:
         key = (id(place.owner), type(place), place.key)
         known = self._manners.get(key)
         joined = self._manners[key] = manner if known is None else known.joined(manner)
+        if isinstance(place, places.Absent) and key in self._places:
+            self._places[key].value |= place.value
         self._places.setdefault(key, place)
-        if isinstance(place, places.Contents | places.Missing | places.Gap | places.Current):
+        if isinstance(place, places.ABOUT_OTHERS):
             return
         if place.key == "__class__":
             return  # of which objects tell
@@ -331,6 +335,10 @@ class Witness:
             self._put(places.Entry(space, name, space[name], name, Cause.GLOBAL), manner)
         else:
             self._put(places.Gap(space, name, None, name, Cause.GLOBAL), manner)
+            found = vars(builtins).get(name)
+            if not isinstance(found, BuiltinFunctionType | type | None):
+                entry = places.Entry(vars(builtins), name, found, name, Cause.GLOBAL)
+                self._put(entry, manner)  # which the user put there
 
     def _watch_function(self, function: FunctionType, path: str) -> None:
         """Watch what a function that was entered has of its own."""
@@ -352,84 +360,6 @@ class Witness:
                     places.Closed(cell, name, cell.cell_contents, name, Cause.CLOSURE), used[name]
                 )
 
-    def _watch_attributes(self, thing: Any, path: str, names: Mapping[str, Manner]) -> None:
-        """Watch those attributes of an object that code names, or all of them."""
-        own = own_attributes(thing)
-        if not isinstance(thing, type | ModuleType):
-            if (self._whole and is_users_class(type(thing))) or is_read_by_others(thing):
-                for name in own.keys() - getattr(type(thing), "_MEMOS", frozenset()) - {ENTRY}:
-                    self._watch_attribute(thing, path, name, own, READ)
-            if isinstance(thing, Module) and not _SEARCHES.isdisjoint(names):
-                self._watch_variables(thing, path, own)
-        for name in self._names_of(thing, own) & names.keys():
-            self._watch_attribute(thing, path, name, own, names[name])
-
-    def _names_of(self, thing: Any, own: Mapping[str, Any]) -> set[str]:
-        """The attributes that an object may have, and those that code asks for whether they are there or not."""
-        kind = thing if isinstance(thing, type) else type(thing)
-        inherited = self._inherited.get(kind)
-        if inherited is None:
-            owners = [owner for owner in kind.__mro__ if is_users_class(owner)]
-            inherited = self._inherited[kind] = {name for owner in owners for name in vars(owner)}
-        return own.keys() | inherited | self._asked
-
-    def _watch_variables(self, module: Module, path: str, own: Mapping[str, Any]) -> None:
-        """Watch what a Module finds Variables in."""
-        for name, value in list(own.items()):
-            if isinstance(value, Variable | Module | Mapping | list | tuple | None):
-                self._watch_attribute(module, path, name, own, READ)
-
-    def _watch_attribute(
-        self, thing: Any, path: str, name: str, own: Mapping[str, Any], manner: Manner
-    ) -> None:
-        place: Place
-        where = f"{path}.{name}"
-        if isinstance(thing, ModuleType):
-            if name in own and (
-                is_users_module(thing) or isinstance(own[name], _SETTINGS_OF_OTHERS)
-            ):
-                self._put(places.Entry(own, name, own[name], where, Cause.GLOBAL), manner)
-            return
-        kind = thing if isinstance(thing, type) else type(thing)
-        inherited = inherited_by(kind, name)
-        is_fixed = hasattr(type(inherited), "__set__")
-        if inherited is None and name not in own:
-            if name in self._asked and (is_users_class(kind) or callable(thing)):
-                self._put(places.Missing(thing, name, None, where, Cause.ATTRIBUTE), manner)
-        elif name in own and not is_fixed and not isinstance(thing, type):
-            own_way = isinstance(kind.__getattribute__, FunctionType)
-            place = (places.Slot if own_way else places.Attribute)(
-                thing, name, own[name], where, Cause.ATTRIBUTE
-            )
-            self._put(place, manner)
-        elif type(inherited).__name__ == "member_descriptor" and not isinstance(thing, type):
-            if hasattr(thing, name):
-                value = getattr(thing, name)
-                self._put(places.Attribute(thing, name, value, where, Cause.ATTRIBUTE), manner)
-        else:
-            self._watch_inherited(thing, kind, name, inherited, where, manner)
-
-    def _watch_inherited(
-        self, thing: Any, kind: type, name: str, inherited: Any, path: str, manner: Manner
-    ) -> None:
-        """Watch what an object has from its class."""
-        if isinstance(inherited, FunctionType) and not isinstance(thing, type):
-            self._put(places.Method(thing, name, inherited, path, Cause.ATTRIBUTE), manner)
-        elif isinstance(inherited, classmethod):
-            function = inherited.__func__
-            self._put(places.Method(thing, name, function, path, Cause.ATTRIBUTE), manner)
-        elif isinstance(inherited, property | functools.cached_property):
-            self._put(places.Attribute(kind, name, inherited, path, Cause.ATTRIBUTE), manner)
-        elif isinstance(inherited, staticmethod):
-            function = inherited.__func__
-            self._put(places.Attribute(thing, name, function, path, Cause.ATTRIBUTE), manner)
-        elif not hasattr(type(inherited), "__get__") or isinstance(inherited, FunctionType):
-            self._put(places.Attribute(thing, name, inherited, path, Cause.ATTRIBUTE), manner)
-        else:
-            self._visit(
-                inherited, path
-            )  # a descriptor of the user: its methods are functions like others
-
     # -- the end
 
     def guard(self, trace: Trace) -> Guard:
@@ -438,6 +368,8 @@ class Witness:
         return Guard([*found, *self._arrays.guarded(trace.array_sites)], self._name)
 
     def _matters(self, place: Place, manner: Manner) -> bool:
+        if isinstance(place, places.Absent) and not place.value:
+            return False
         try:
             now = place.now()
         except (LookupError, AttributeError, ValueError):
