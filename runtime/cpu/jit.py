@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.resident import LibraryPages
+from tapec.runtime.cpu.resident import pages_of
 
 
 class JitCompiler:
@@ -37,7 +37,7 @@ class JitCompiler:
             cpu=cpu, features=features, opt=2 if opt else 0, reloc="pic", codemodel="small"
         )
         self.opt = opt
-        self._pages = LibraryPages("libllvmlite")
+        self._pages = pages_of("libllvmlite")
         self._pages.let_go()
 
     def compile(self, text: str) -> bytes:

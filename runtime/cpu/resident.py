@@ -9,6 +9,7 @@ where it was.
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -44,6 +45,12 @@ class LibraryPages:
         advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         for start, end in self.ranges:
             advise(start, end - start, _DONTNEED)
+
+
+@functools.cache
+def pages_of(library: str) -> LibraryPages:
+    """The pages of a library, for all who use it; it is loaded by now."""
+    return LibraryPages(library)
 
 
 def unwritten(maps: Iterable[str], library: str) -> Iterator[tuple[int, int]]:
