@@ -26,6 +26,7 @@ from tapec.ir.ops.movement import Movement
 from tapec.ir.types import TensorType, as_dtype
 from tapec.passes.adjoint import expand
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.recording import accusation_listeners
 from tapec.tensor import Array
 
 _INLINE = parse_pipeline("inline")
@@ -113,6 +114,13 @@ def accusation(
     return InvalidArgumentError("\n".join(lines), location=location, hint=remedy or None)
 
 
+def told(error: InvalidArgumentError) -> InvalidArgumentError:
+    """An accusation that is to be raised, of which those that wait for one are told: the user may catch it."""
+    for listener in accusation_listeners:
+        listener(error)
+    return error
+
+
 def _first(operands: Sequence[Array], result: Array) -> list[int]:
     """Where the first bad element is; better one where no operand of that shape was bad before."""
     bad = ~np.isfinite(result)
@@ -177,7 +185,7 @@ class Finder:
         if op.regions:
             # What happened inside was looked at by itself.
             if self.pending and any(map(is_bad, results)):
-                raise next(iter(self.pending.values()))
+                raise told(next(iter(self.pending.values())))
             return
         index = made_bad(op.defn, operands, op.parameters, results)
         if index >= 0 and group not in self.pending:
@@ -195,7 +203,7 @@ class Finder:
         for value in values:
             made_in = self.bad.get(value, group)
             if made_in != group and made_in in self.pending:
-                raise self.pending[made_in]
+                raise told(self.pending[made_in])
 
     def _group_of(self, op: Operation) -> Hashable:
         """What an operation is part of: the derivative of one other, or a public function at one line."""

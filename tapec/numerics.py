@@ -17,7 +17,7 @@ from typing import Any
 from tapec.callbacks import replaying
 from tapec.compiler import compile_module, evaluated_module
 from tapec.composite import Step
-from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled
+from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled, told
 from tapec.effects import Effects
 from tapec.frames import here
 from tapec.ir.core import Function, Module, Operation, clone_module
@@ -89,7 +89,7 @@ class _Inspector:
                 return
             place = here()
             what = titled(defn.name, "operation", place)
-            raise accusation(what, index, operands, results, place, remedy=defn.remedy)
+            raise told(accusation(what, index, operands, results, place, remedy=defn.remedy))
 
     def blames(self, steps: Sequence[Step], values: Sequence[Array]) -> bool:
         """Whether one of several operations, of which these are all the values, made what is bad."""

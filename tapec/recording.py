@@ -51,6 +51,8 @@ current_trace = _trace.get
 program_listeners: list[Callable[[Any, Any, Any], None]] = []
 #: Told of the explanations of gradients that are None, when a tape gives them.
 missing_listeners: list[Callable[[Sequence[Any]], None]] = []
+#: Told of each error about a number that is NaN or infinite, before it is raised; see `tapec.numerics`.
+accusation_listeners: list[Callable[[Any], None]] = []
 #: Takes explanations of the gradients that the latest call gave as None.
 note_missing = _missing.set
 

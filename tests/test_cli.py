@@ -282,3 +282,27 @@ def test_run_compares_backends(program: Path, monkeypatch: pytest.MonkeyPatch) -
     result = tapec("run", program, "--compare")
     assert result.exit_code == 1
     assert "result 0 differs by 1.0e+00" in result.stdout
+
+
+def test_run_makes_the_checks_of_a_program(tmp_path: Path) -> None:
+    """Whether they hold is no result; where one does not, no backend has results."""
+    path, arrays = tmp_path / "f.tir", tmp_path / "f.npz"
+    path.write_text(
+        "func @f(%x: f32[4], %i: i32) -> f32 {\n  check_bounds %i {size = 4}\n"
+        "  %0 = lookup %x, %i {axis = 0} : f32\n  return %0\n}\n"
+    )
+    for index in (3, 7):
+        np.savez(arrays, x=np.ones(4, np.float32), i=np.int32(index))
+        for options in (
+            [],
+            ["--compare"],
+            ["--backend=cpu"],
+            ["--backend=cpu", "--passes=default"],
+        ):
+            result = tapec("run", path, "--input", arrays, *options)
+            if index < 4:
+                assert (result.exit_code, result.stdout) == (0, "result 0: 1.\n"), options
+            else:
+                assert (result.exit_code, result.stdout) == (2, ""), options
+                assert "Error: " in result.stderr
+    assert "evaluates: 1 result," in works("verify", path)

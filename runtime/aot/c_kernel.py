@@ -305,6 +305,9 @@ class CKernel:
             text = f"(uint16_t){self.convert('to', text, dtype)}"
         self.line(f"{self.place(buffer, indices)} = {text};")
 
+    def prefetch(self, op: Operation) -> None:
+        """Nothing: it computes nothing, and C has no word for it."""
+
     def alloc(self, op: Operation) -> None:
         """An array on the stack."""
         kind = op.result.type
@@ -467,6 +470,7 @@ _RULES: Mapping[type[Op], Callable[[CKernel, Operation], None]] = {
     loop.Load: CKernel.load,
     loop.Store: CKernel.store,
     loop.Alloc: CKernel.alloc,
+    loop.Prefetch: CKernel.prefetch,
     loop.View: CKernel.view,
     loop.Launch: lambda k, op: k.launch(op),
 }

@@ -1,7 +1,7 @@
 """The command line: look inside a program, run it, transform it.
 
 A command ends with 0 if all is well, with 1 if what it was to check does not hold, and with 2 if there is no such file,
-function, pass or value, or a program is not valid.
+function, pass or value, or a program is not valid; with 130 if it is interrupted.
 
 Commands are imported when they run, so that ``tapec --help`` is fast.
 """
@@ -106,6 +106,9 @@ class Commands(click.Group):
         """Run a command; what tapec raises on purpose is for reading, not for debugging."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
         except TapecError as error:
             if error.location is not None and error.location.file.startswith(_CLICK):
                 error.location = None  # nobody's line: the types were given to a command

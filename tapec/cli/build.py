@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import click
 
 from tapec import aot
+from tapec.cli.naming import function_of, refuse_missing
 from tapec.cli.programs import WrongTarget
-from tapec.cli.target import as_program, function_of
+from tapec.cli.running import as_program, run_file
 from tapec.runtime.aot.building import FORMS
 
 
@@ -66,8 +66,9 @@ def build(
     values that it leaves them with. Functions of one model share their Variables.
     """
     file, colon, names = where.rpartition(":")
-    if not colon or not Path(file).is_file():
+    if not colon:
         raise WrongTarget(f"expected FILE:FUNCTION, such as train.py:step, got {where!r}")
+    refuse_missing(file)
     listed = names.split(",")
     if len(shapes) not in (0, len(listed)):
         raise WrongTarget(f"--shapes: {len(listed)} functions, but {len(shapes)} texts")
@@ -77,7 +78,7 @@ def build(
             f"there is no {unknown[0]!r}, but {', '.join(FORMS)}", param_hint="--emit"
         )
     with as_program(Path(file)):
-        found = runpy.run_path(file, run_name="__main__")
+        found = run_file(Path(file))
         functions: dict[str, Any] = {
             n.rsplit(".", 1)[-1]: function_of(found, n, file) for n in listed
         }

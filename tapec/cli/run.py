@@ -15,7 +15,8 @@ import numpy as np
 from tapec import config
 from tapec.cli.programs import WrongTarget, hold_to_memory, program_argument, read
 from tapec.compiler import lowered
-from tapec.errors import TapecError, ValueError
+from tapec.effects import Effects
+from tapec.errors import InvalidArgumentError, TapecError, ValueError
 from tapec.inspection.results import distance, native_results
 from tapec.ir.core import Function, Module
 from tapec.ir.verifier import verify
@@ -98,9 +99,21 @@ def _differences(module: Module, arrays: Sequence[Any]) -> list[str]:
 
 
 def _compiled(module: Module, arrays: Sequence[Any]) -> list[Any]:
-    """The results of the program as native code, compiled anew."""
-    loops = module if module.entry.is_loop_level else lowered(module)
-    return native_results(compile_loops(loops, threads=config.threads(), apart=True), arrays)
+    """The results of the program as native code, compiled anew.
+
+    Raises:
+        InvalidArgumentError: one of its checks does not hold.
+    """
+    ready = module.entry.is_loop_level
+    program = compile_loops(
+        module if ready else lowered(module), threads=config.threads(), apart=True
+    )
+    results = native_results(program, arrays)
+    if not ready:
+        Effects(module, program.checks).settle(arrays, results)
+    elif program.checks and (status := int(results.pop())):
+        raise InvalidArgumentError(f"check {status} of @{module.entry.name} does not hold")
+    return results
 
 
 def _load(source: Path, entry: Function) -> list[Any]:

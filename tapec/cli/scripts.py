@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import runpy
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,54 +12,95 @@ from typing import Any
 import click
 
 from tapec import debugging
-from tapec.cli.target import as_program, find_target
+from tapec.cli.naming import refuse_missing
+from tapec.cli.running import as_program, run_file
+from tapec.cli.target import find_target, target_options
 from tapec.compiled.retraces import Retrace
-from tapec.errors import InvalidArgumentError, TapecError
+from tapec.errors import TapecError
 from tapec.explanations.explanation import Explanation
-from tapec.recording import missing_listeners
+from tapec.recording import accusation_listeners, missing_listeners
 
 Command = Callable[..., Any]
+
+
+class Interrupted(click.ClickException):
+    """Somebody pressed Ctrl-C."""
+
+    exit_code = 130
 
 
 def _script(command: Command) -> Command:
     """Take a script and its arguments, and ``--json``."""
     command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
     command = click.argument("args", nargs=-1, type=click.UNPROCESSED)(command)
-    return click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))(
-        command
-    )
+    return click.argument("file", type=click.Path(path_type=Path))(command)
 
 
-def _run(file: Path, args: Sequence[str]) -> None:
-    """Run a script to its end."""
-    with as_program(file, *args), contextlib.suppress(SystemExit):
-        runpy.run_path(str(file), run_name="__main__")
+def _ran(run: Callable[[], object]) -> Exception | None:
+    """Let a script run to its end; what ended it before, which is told when what was heard has been."""
+    try:
+        run()
+    except (click.ClickException, TapecError) as error:
+        return error
+    except KeyboardInterrupt:
+        return Interrupted("interrupted")
+    return None
+
+
+def _script_of(file: Path, args: Sequence[str]) -> Callable[[], object]:
+    refuse_missing(str(file))
+
+    def run() -> None:
+        with as_program(file, *args):
+            run_file(file, args)
+
+    return run
+
+
+def _tell(error: Exception | None) -> int:
+    """Tell what ended a script; the exit code for it."""
+    if error is None:
+        return 0
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code
+    click.echo(f"{type(error).__name__}: {error}", err=True)
+    return 2
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("where", metavar="FILE[:FUNCTION]")
-@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@target_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def why(context: click.Context, where: str, args: Sequence[str], as_json: bool) -> None:
+def why(
+    context: click.Context,
+    where: str,
+    shapes: str | None,
+    arg: Sequence[str],
+    args: Sequence[str],
+    as_json: bool,
+) -> None:
     """Explain the gradients that are None in a script, or in a compiled FUNCTION of it.
 
-    The script FILE is run with ARGS, to its end; with FUNCTION, until that has been traced for a call. Ends with 1
-    if a gradient is None.
+    The script FILE is run with ARGS, to its end; with FUNCTION, until that has been traced for a call, or it is
+    traced for the types that are given. Ends with 1 if a gradient is None, whatever the script does about it then;
+    else with 2 if an error ends the script.
     """
     with _hearing_of_missing() as found:
-        if Path(where).is_file():
-            _run(Path(where), args)
+        if Path(where).is_file() and not (shapes or arg):
+            error = _ran(_script_of(Path(where), args))
         else:
-            find_target(where, args=args)
+            error = _ran(lambda: find_target(where, shapes, arg, args))
     told = list(dict.fromkeys(found))
-    if as_json:
+    if as_json and (told or error is None):
         click.echo(json.dumps([_explanation_json(e) for e in told], indent=1))
     elif told:
         click.echo("\n\n".join(map(str, told)))
-    else:
+    elif error is None:
         click.echo("no gradient is None")
-    context.exit(1 if told else 0)
+    code = _tell(error)
+    context.exit(1 if told else code)
 
 
 @contextlib.contextmanager
@@ -91,25 +131,28 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
 def nan(context: click.Context, file: Path, args: Sequence[str], as_json: bool) -> None:
     """Run the script FILE until an operation makes a NaN or an infinity, and tell which one.
 
-    Nothing in the script needs to be changed; eager code, compiled functions and gradients are watched. Ends with 1
-    if there was one.
+    Nothing in the script needs to be changed; eager code, compiled functions and gradients are watched, in all threads.
+    Ends with 1 if there was one, also if the script caught the error; else with 2 if another error ends the script.
     """
+    heard: list[TapecError] = []
+    run = _script_of(file, args)
+    accusation_listeners.append(heard.append)
     debugging.enable_check_numerics()
     try:
-        _run(file, args)
-    except InvalidArgumentError as error:
-        place = error.location
-        if as_json:
-            where = {} if place is None else {"file": place.file, "line": place.line}
-            click.echo(
-                json.dumps({"message": error.message, **where, "text": str(error)}, indent=1)
-            )
-        else:
-            click.echo(str(error))
-        context.exit(1)
+        error = _ran(run)
     finally:
         debugging.disable_check_numerics()
-    click.echo("{}" if as_json else "no operation made a NaN or an infinity")
+        accusation_listeners.remove(heard.append)
+    if heard:
+        first = heard[0]
+        place = first.location
+        where = {} if place is None else {"file": place.file, "line": place.line}
+        shown = {"message": first.message, **where, "text": str(first)}
+        click.echo(json.dumps(shown, indent=1) if as_json else str(first))
+        context.exit(1)
+    if error is None:
+        click.echo("{}" if as_json else "no operation made a NaN or an infinity")
+    context.exit(_tell(error))
 
 
 class _Heard(logging.Handler):
@@ -131,23 +174,19 @@ class _Heard(logging.Handler):
 def retrace(context: click.Context, file: Path, args: Sequence[str], as_json: bool) -> None:
     """Run the script FILE and list why its compiled functions were traced again, and what that took.
 
-    If the script raises an error, what was traced until then is listed, and the command ends with 2.
+    If an error ends the script, what was traced until then is listed, and the command ends with 2.
     """
+    run = _script_of(file, args)
     logger, heard = logging.getLogger("tapec.compile"), _Heard()
-    level, failed = logger.level, False
+    level = logger.level
     logger.addHandler(heard)
     logger.setLevel(logging.INFO)
     try:
-        _run(file, args)
-    except click.ClickException as error:
-        error.show()
-        failed = True
-    except TapecError as error:
-        click.echo(f"{type(error).__name__}: {error}", err=True)
-        failed = True
+        error = _ran(run)
     finally:
         logger.removeHandler(heard)
         logger.setLevel(level)
+    code = _tell(error)
     if as_json:
         click.echo(json.dumps([_retrace_json(r) for r in heard.found], indent=1))
     else:
@@ -156,7 +195,7 @@ def retrace(context: click.Context, file: Path, args: Sequence[str], as_json: bo
         total = sum(r.milliseconds for r in heard.found)
         count = len(heard.found)
         click.echo(f"{count} retrace{'s' if count != 1 else ''}, {total:.0f} ms")
-    context.exit(2 if failed else 0)
+    context.exit(code)
 
 
 def _retrace_json(found: Retrace) -> dict[str, Any]:
