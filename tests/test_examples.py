@@ -164,3 +164,15 @@ def test_custom_op(run: Run) -> None:
     out = run("custom_op")
     assert abs(number(r"rate found (\S+),", out) - 0.2) < 0.002
     assert out.count("calls nothing outside of the program") == 2
+
+
+def test_keras_series(run: Run) -> None:
+    """An LSTM tells what most of the series of an archive show."""
+    assert number(r"accuracy on 150 others: (\S+)%", run("keras_series")) >= 90
+
+
+def test_keras_text(run: Run) -> None:
+    """A model of letters that reads more than one of them does better than one that does not."""
+    out = run("keras_text")
+    assert number(r"per letter: (\S+),", out) < number(r"by pairs of letters (\S+)", out) - 0.3
+    assert "The statement " in out

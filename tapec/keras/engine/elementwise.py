@@ -53,11 +53,29 @@ def of_both_floats(function: Callable[..., Any]) -> Binary:
     return applied
 
 
-def of_truths(function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """A function of truths: of whether operands are other than zero."""
+def of_truth(function: Callable[..., Any]) -> Unary:
+    """A function of a truth: of whether its operand is other than zero."""
 
-    def applied(*operands: Any) -> Tensor:
-        return function(*(convert_to_tensor(x, "bool") for x in operands))
+    def applied(x: Any) -> Tensor:
+        return function(convert_to_tensor(x, "bool"))
+
+    return applied
+
+
+def of_truths(function: Callable[..., Any]) -> Binary:
+    """A function of two truths: of whether operands are other than zero."""
+
+    def applied(x1: Any, x2: Any) -> Tensor:
+        return function(convert_to_tensor(x1, "bool"), convert_to_tensor(x2, "bool"))
+
+    return applied
+
+
+def of_bits(function: Callable[..., Any]) -> Binary:
+    """A function of the bits of two operands in their common dtype."""
+
+    def applied(x: Any, y: Any) -> Tensor:
+        return function(*promoted(x, y))
 
     return applied
 
@@ -134,7 +152,7 @@ less_equal = of_both(numpy.less_equal)
 logical_and = of_truths(tapec.logical_and)
 logical_or = of_truths(tapec.logical_or)
 logical_xor = of_truths(tapec.logical_xor)
-logical_not = of_truths(tapec.logical_not)
+logical_not = of_truth(tapec.logical_not)
 isfinite = of_one(numpy.isfinite)
 isinf = of_one(numpy.isinf)
 isnan = of_one(numpy.isnan)
@@ -160,9 +178,9 @@ def allclose(
 
 # -- bits
 
-bitwise_and = of_both(numpy.bitwise_and)
-bitwise_or = of_both(numpy.bitwise_or)
-bitwise_xor = of_both(numpy.bitwise_xor)
+bitwise_and = of_bits(numpy.bitwise_and)
+bitwise_or = of_bits(numpy.bitwise_or)
+bitwise_xor = of_bits(numpy.bitwise_xor)
 bitwise_not = of_one(numpy.bitwise_invert)
 bitwise_invert = bitwise_not
 
@@ -170,8 +188,8 @@ bitwise_invert = bitwise_not
 def _shift(function: Callable[..., Tensor]) -> Binary:
     """A shift; of truths, as of integers."""
 
-    def applied(x1: Any, x2: Any) -> Tensor:
-        a, b = promoted(x1, x2)
+    def applied(x: Any, y: Any) -> Tensor:
+        a, b = promoted(x, y)
         if a.dtype.name == "bool":
             a, b = tapec.cast(a, "int32"), tapec.cast(b, "int32")
         return function(a, b)
