@@ -67,10 +67,10 @@ def _find_nothing(key: str, **options: Any) -> None:
     """What Numba makes is not kept."""
 
 
-def _compile_for_cuda(module: Module, **options: Any) -> Executable:
+def _compile_for_cuda(module: Module, *, device: int = 0, **options: Any) -> Executable:
     from tapec.runtime.cuda.program import compile_program  # as above
 
-    return compile_program(module)
+    return compile_program(module, number=device)
 
 
 def _simulate_cuda(module: Module, **options: Any) -> Executable:

@@ -92,15 +92,19 @@ def compile_module(
         pipeline: the passes, of programs for this machine.
         boxed: how many Tensors it will be called with; what follows them may be Variables, too. See
             `tapec.runtime.boxes`.
-        target: one of `tapec.runtime.TARGETS`. Only what is made for ``cpu`` is kept on disk.
+        target: one of `tapec.runtime.TARGETS`, with the number of a device behind it (``cuda:1``). Only what is made
+            for ``cpu`` is kept on disk.
 
     Raises:
         TargetError: an operation has no code for the target.
     """
     if target != "cpu":
+        target, _, number = target.partition(":")
         loops = lowered_for(module, target)
         with _compiling:
-            return compile_loops(loops, target=target)
+            if not number:
+                return compile_loops(loops, target=target)
+            return compile_loops(loops, target=target, device=int(number))
     kept, threads = cache(), config.threads()
     observers = _observers()
     debug, perf = config.debug_folder(), config.perf()

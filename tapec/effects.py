@@ -22,6 +22,7 @@ from tapec.ir.ops.host import ADDRESS, RAISED, Notify
 from tapec.ir.types import TensorType
 from tapec.passes.commit import calls_back, checks_of
 from tapec.recording import current_trace, tracing
+from tapec.runtime.residence import on_host
 from tapec.tensor import Array, EagerTensor, Tensor, apply
 
 
@@ -131,7 +132,7 @@ class Effects:
         """
         try:
             if self._checks:
-                status = int(results.pop())
+                status = int(on_host(results.pop()))
                 if status == RAISED:
                     raise raised_by_callback()
                 if status:
@@ -145,7 +146,7 @@ class Effects:
             values = iter(results[end:])
             del results[end:]
             for op in self._told:
-                self.hosts[op.attrs["number"]](*(next(values) for _ in op.operands[1:]))
+                self.hosts[op.attrs["number"]](*(on_host(next(values)) for _ in op.operands[1:]))
 
     def call(self, op: Operation, values: Sequence[Array]) -> None:
         """Call the function that a `notify` means, unless the program has done so."""
@@ -154,6 +155,7 @@ class Effects:
 
     def _failure(self, arrays: Sequence[Array], status: int) -> InvalidArgumentError:
         program = lowered(self.module, "prune")
+        arrays = list(map(on_host, arrays))
 
         def hear(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
             if isinstance(op.defn, Notify):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tapec.absent import namespace
 from tapec.functions.keeping import keep as keep
+from tapec.interchange import cuda as cuda
 from tapec.interchange import dlpack as dlpack
 from tapec.preloading import load_compiler as load_compiler
 

@@ -412,6 +412,10 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
     if isinstance(value, OpenSize):
         return apply("extent", dim=value.dim, type=TensorType(dtype or I32))  # type: ignore[no-any-return]
     trace = current_trace()
+    if is_on_device(value):
+        from tapec.device_tensor import of_interface  # which needs Tensor
+
+        return as_tensor(of_interface(value), dtype, strict=strict)
     if trace is None:
         array = as_array(value, dtype)
         return EagerTensor(array, type_of(array))
@@ -420,6 +424,12 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
             return trace.number(value, dtype)
         return _stack(value, dtype or as_dtype(as_array(settled(value)).dtype))
     return trace.constant(value, as_array(value, dtype))
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether it is an array of another library's on a GPU."""
+    has = hasattr(type(value), "__cuda_array_interface__") and not isinstance(value, Tensor)
+    return has and hasattr(value, "__cuda_array_interface__")  # of some it depends
 
 
 def _holds_tensors(value: Any) -> bool:

@@ -76,6 +76,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write the outputs that are kept whole")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none, with the reason."""
+    wanted = [item for item in items if item.get_closest_marker("gpu")]
+    reason = _no_gpu() if wanted else None
+    for item in wanted if reason is not None else ():
+        item.add_marker(pytest.mark.skip(reason=f"NO GPU: {reason}"))
+
+
+def _no_gpu() -> str | None:
+    """Why there is none."""
+    from tapec.runtime.cuda.driver import CudaDriver  # for tests that ask for one
+
+    try:
+        CudaDriver(0)
+    except tapec.errors.TargetError as error:
+        return error.message
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it once more at the end: a summary of dots hides that nothing ran on a device."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", ()) if "NO GPU" in str(r.longrepr)]
+    if skipped:
+        terminalreporter.section("NO GPU", yellow=True)
+        terminalreporter.write_line(
+            f"{len(skipped)} tests were skipped: no kernel of this run has run on a device. With one: pytest -m gpu, "
+            "and python benchmarks/gpu.py"
+        )
+
+
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:
     """Claim every ``*.tir`` file."""
     return GoldenFile.from_parent(parent, path=file_path) if file_path.suffix == ".tir" else None

@@ -21,7 +21,7 @@ OWN = {
     "config": """Setting breakpoints_off cache_bytes cache_folder check_level debug_folder dump_folder environment
         native_turn own_debugger perf poison settings threads colours with_keras_backend""",
     "debugging": "Cause Explanation Explanations Report check_gradients compute_gradient",
-    "experimental": "dlpack load_compiler",
+    "experimental": "cuda dlpack load_compiler",
     "initializers": "constant_initializer",
     "math": "logaddexp",
     "nest": "map_structure_up_to",

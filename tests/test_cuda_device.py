@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from device_stand_in import StandIn
+from driver_stand_in import install
 
 import tapec
-from tapec.runtime.cuda import program
+from tapec.runtime.cuda import dlpack, driver
+from tapec.runtime.cuda.memory import Allocation, DeviceArray
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """The device that programs are made for."""
     found = StandIn()
-    monkeypatch.setattr(program, "device", lambda: found)
+    monkeypatch.setitem(driver.OPENED, 0, found)
+    return found
+
+
+@pytest.fixture
+def second(monkeypatch: pytest.MonkeyPatch, device: StandIn) -> StandIn:
+    """One more."""
+    found = StandIn(number=1)
+    monkeypatch.setitem(driver.OPENED, 1, found)
     return found
 
 
@@ -77,6 +88,7 @@ def test_a_step_is_one_graph(device: StandIn) -> None:
     step, _ = trainer("cuda")
     for _ in range(3):
         step(batch())
+        assert len(device.memory) == 5  # the arena, an argument, the loss, two Variables
     assert (device.counts["record"], device.counts["replay"]) == (1, 3)
 
 
@@ -108,13 +120,234 @@ def test_loops_that_depend_on_numbers(device: StandIn) -> None:
     np.testing.assert_array_equal(halve(np.array([9.0, 4.0], np.float32)).numpy(), [0.5625, 0.25])
 
 
-def test_no_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> Any:
-        raise tapec.errors.TargetError("there is no CUDA driver on this machine")
+def test_results_stay_on_the_device(device: StandIn) -> None:
+    double = tapec.compile(lambda x: x * 2.0, target="cuda")
+    y = double(double(batch()))
+    assert (device.counts["upload"], device.counts["download"]) == (1, 0)
+    assert y.device.endswith("GPU:0")
+    assert y.shape == (5, 4)
+    np.testing.assert_array_equal(y.numpy(), batch() * 4)
+    np.testing.assert_array_equal((y + 1.0).numpy(), batch() * 4 + 1)
+    assert device.counts["download"] == 1
+    assert y.cpu().device.endswith("CPU:0")
 
-    monkeypatch.setattr(program, "device", missing)
-    with pytest.raises(tapec.errors.TargetError, match="no CUDA driver"):
+
+def test_a_result_stays_what_it_was(device: StandIn) -> None:
+    double = tapec.compile(lambda x: x * 2.0, target="cuda")
+    results = [double(np.full(3, n, np.float32)) for n in range(7)]
+    for n, y in enumerate(results):
+        np.testing.assert_array_equal(y.numpy(), np.full(3, 2.0 * n))
+    # Four sets of addresses have graphs; others are launched, and recorded when they come again.
+    assert (device.counts["record"], device.counts["replay"]) == (4, 4)
+
+
+def test_gradients_go_through_what_is_on_the_device(device: StandIn) -> None:
+    x = tapec.experimental.cuda.to_device(batch())
+    square = tapec.compile(lambda x: x * x, target="cuda")
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = tapec.reduce_sum(square(x))
+    np.testing.assert_allclose(tape.gradient(y, x).numpy(), 2 * batch(), rtol=1e-6)
+
+
+def test_arguments_are_put_on_a_device_once(device: StandIn) -> None:
+    step, _ = trainer("cuda")
+    x = tapec.experimental.cuda.to_device(batch())
+    for _ in range(3):
+        step(x)
+    assert device.counts["upload"] == 3  # x and two Variables
+    tapec.experimental.cuda.synchronize()
+    assert device.counts["wait"] == 1
+
+
+def test_programs_are_placed_on_devices(device: StandIn, second: StandIn) -> None:
+    """A Variable goes where it is updated."""
+    v = tapec.Variable(np.ones(3, np.float32))
+
+    def add(x: Any) -> Any:
+        v.assign_add(x)
+        return v * 1.0
+
+    here, there = (tapec.compile(add, target=target) for target in ("cuda:0", "cuda:1"))
+    x = np.arange(3, dtype=np.float32)
+    here(x)
+    y = there(x)
+    y = here(y)
+    assert y.device.endswith("GPU:0")
+    np.testing.assert_array_equal(v.numpy(), 2 * (1 + 2 * x))
+    np.testing.assert_array_equal(y.numpy(), v.numpy())
+    assert second.counts["launch"] > 0
+
+
+def test_streams(device: StandIn) -> None:
+    """A stream waits for another one where it uses the same memory, and nowhere else."""
+    double = tapec.compile(lambda x: x * 2.0, target="cuda")
+    half = tapec.compile(lambda x: x / 2.0, target="cuda")
+    with tapec.experimental.cuda.stream(7):
+        y = double(batch())
+    with tapec.experimental.cuda.stream(SimpleNamespace(cuda_stream=8)):
+        half(batch())
+    assert device.launched_in == [7, 8]
+    assert set(device.ordered) <= {(100, 7), (100, 8)}  # constants
+    half(y)
+    assert (7, 100) in device.ordered
+    assert (8, 100) in device.ordered  # the program's own memory
+    with pytest.raises(TypeError, match="stream"), tapec.experimental.cuda.stream("seven"):
+        pass
+
+
+def on_device(device: StandIn, array: Any) -> DeviceArray:
+    """An array as another library has it on the device."""
+    memory = Allocation(device, array.nbytes, 9)
+    device.upload(memory.address, array, 9)
+    return DeviceArray(memory, array.dtype, array.shape)
+
+
+class Foreign:
+    """Another library's array, with either protocol."""
+
+    def __init__(self, held: DeviceArray, **changed: Any) -> None:
+        """Shown as it is, or with changes."""
+        self.held, self.changed = held, changed
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.held.interface() | self.changed
+
+
+class ForeignCapsule:
+    """Another library's array that gives capsules, of one form."""
+
+    def __init__(self, held: DeviceArray, *, versioned: bool) -> None:
+        """Which form."""
+        self.held, self.versioned = held, versioned
+        self.streams: list[Any] = []
+
+    def __dlpack__(self, *, stream: Any, **options: Any) -> Any:
+        if options and not self.versioned:
+            raise TypeError("max_version")
+        self.streams.append(stream)
+        return self.held.export(stream, options.get("max_version"))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, self.held.number)
+
+
+def test_arrays_of_others_by_their_interface(device: StandIn) -> None:
+    double = tapec.compile(lambda x: x * 2.0, target="cuda")
+    other = Foreign(on_device(device, batch()))
+    x = tapec.convert_to_tensor(other)
+    for given in (x, other):
+        np.testing.assert_array_equal(double(given).numpy(), batch() * 2)
+    assert device.counts["upload"] == 1  # what the other library did
+    assert (9, device.stream) in device.ordered
+    strided = Foreign(other.held, strides=(8, 4))
+    with pytest.raises(ValueError, match="contiguous"):
+        tapec.convert_to_tensor(strided)
+
+
+def test_what_is_on_the_device_has_their_interface(device: StandIn) -> None:
+    y = tapec.compile(lambda x: x * 2.0, target="cuda")(batch())
+    told = y.__cuda_array_interface__
+    assert (told["shape"], told["typestr"], told["strides"]) == ((5, 4), "<f4", None)
+    assert told["stream"] == device.stream
+    address, read_only = told["data"]
+    assert read_only
+    found = device.bytes_at(address, 80).view(np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(found, batch() * 2)
+    assert not hasattr(tapec.constant(1.0), "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_dlpack_both_ways(device: StandIn, versioned: bool) -> None:
+    other = ForeignCapsule(on_device(device, batch()), versioned=versioned)
+    x = tapec.experimental.dlpack.from_dlpack(other)
+    assert other.streams == [device.stream]
+    y = tapec.compile(lambda x: x * 2.0, target="cuda")(x)
+    assert y.__dlpack_device__() == (2, 0)
+    before = dlpack.given()
+    capsule = y.__dlpack__(stream=12, max_version=(1, 0) if versioned else None)
+    assert (device.stream, 12) in device.ordered
+    told, taken = dlpack.taken(capsule)
+    assert (told.shape, told.dtype, told.read_only) == ((5, 4), np.float32, versioned)
+    del y, capsule
+    found = device.bytes_at(told.address, 80).view(np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(found, batch() * 2)
+    assert dlpack.given() == before + 1
+    del taken
+    assert dlpack.given() == before
+
+
+def test_capsules_are_used_once(device: StandIn) -> None:
+    y = tapec.compile(lambda x: x * 2.0, target="cuda")(batch())
+    before = dlpack.given()
+    capsule = y.__dlpack__(copy=True)
+    again = tapec.experimental.dlpack.from_dlpack(capsule)
+    np.testing.assert_array_equal(again.numpy(), batch() * 2)
+    with pytest.raises(ValueError, match="from_dlpack"):
+        tapec.experimental.dlpack.from_dlpack(capsule)
+    del again, capsule
+    y.__dlpack__()  # and nobody takes it
+    assert dlpack.given() == before
+
+
+def test_what_checks_say_is_heard(device: StandIn) -> None:
+    """And nothing is updated where one fails."""
+    v = tapec.Variable(np.zeros(3, np.float32))
+
+    @tapec.compile(target="cuda")
+    def put(at: Any) -> Any:
+        v.assign_add(tapec.gather(tapec.constant([1.0, 2.0, 3.0]), at))
+        return v * 1.0
+
+    put(np.array([0, 2, 1], np.int32))
+    with pytest.raises(tapec.errors.InvalidArgumentError, match="3"):
+        put(np.array([0, 3, 1], np.int32))
+    np.testing.assert_array_equal(v.numpy(), [1, 3, 2])
+
+
+def test_no_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the line that needs it."""
+    install(monkeypatch, status=100)
+    with pytest.raises(tapec.errors.TargetError, match="no CUDA driver") as raised:
         tapec.compile(lambda x: x + 1.0, target="cuda")(np.ones(3, np.float32))
+    assert "test_cuda_device.py" in str(raised.value)
+    with pytest.raises(tapec.errors.TargetError, match=r"(?s)no CUDA driver.*test_cuda_device.py"):
+        tapec.experimental.cuda.to_device(1.0)
+
+
+def test_an_old_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, version=12080)
+    with pytest.raises(tapec.errors.TargetError, match=r"(?s)for CUDA 12.8.*needs 13.0.*580"):
+        tapec.experimental.cuda.to_device(1.0)
+
+
+def test_devices_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    with pytest.raises(tapec.errors.TargetError, match=r"no CUDA device 1\b"):
+        tapec.experimental.cuda.to_device(1.0, device=1)
+
+
+def test_the_driver_is_asked_for_memory_and_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of streams, and its want of memory is ours."""
+    calls = install(monkeypatch, room=64)
+    x: Any = tapec.experimental.cuda.to_device(np.ones(4, np.float32))
+    with pytest.raises(tapec.errors.ResourceExhaustedError, match="no memory left"):
+        tapec.experimental.cuda.to_device(np.ones(32, np.float32))
+    with tapec.experimental.cuda.stream(5):
+        tapec.experimental.cuda.synchronize()
+    assert x.__cuda_array_interface__["stream"] == 3
+    x.__dlpack__(stream=5)
+    np.testing.assert_array_equal(x.numpy(), np.ones(4))
+    del x
+    names = [name.removeprefix("cu") for name, *_ in calls]
+    assert names == [
+        *("MemAllocAsync", "MemcpyHtoDAsync", "MemAllocAsync", "StreamSynchronize"),
+        *("EventCreate", "EventRecord", "StreamWaitEvent", "EventDestroy"),
+        *("MemcpyDtoHAsync", "StreamSynchronize", "MemFreeAsync"),
+    ]
+    assert calls[3] == ("cuStreamSynchronize", 5)
+    assert calls[6][1] == 5
 
 
 def test_targets_and_engines_are_named() -> None:

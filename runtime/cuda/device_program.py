@@ -1,16 +1,20 @@
 """A program on a device: its memory, what is resident, and launches as one graph.
 
-Each program has its arena, and buffers for arguments and results, for every set of sizes that it is called with. Arrays
-that it updates live on the device from the first call on (`tapec.runtime.residence`); other arguments are copied
-there at each call, results from there. Nothing is launched before all memory is there, so a call that fails for want
-of it has changed nothing.
+Each program has its arena, and room for arguments, for every set of sizes that it is called with. Arrays that it
+updates live on the device from the first call on (`tapec.runtime.cuda.residents`); other arguments are copied there at
+each call, unless they are there already. Results are `tapec.runtime.cuda.memory.DeviceArray`: a call returns when all
+is launched, and who reads a result waits for it. Nothing is launched before all memory is there, so a call that fails
+for want of it has changed nothing.
 """
 
 from __future__ import annotations
 
-import weakref
+import contextlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,148 +23,171 @@ from tapec.ir.dims import DimLike, substitute
 from tapec.ir.types import DType
 from tapec.runtime.cuda.driver import Driver
 from tapec.runtime.cuda.launches import Host, Launch, Memory, recorded
+from tapec.runtime.cuda.memory import Allocation, DeviceArray, moved, uploaded
+from tapec.runtime.cuda.residents import newest, resident
 from tapec.runtime.cuda.text import Text
 from tapec.runtime.python_text.program import Arrays
-from tapec.runtime.residence import AWAY
+from tapec.runtime.residence import at_home
 
-#: Graphs that are kept for one set of sizes: each is for certain arrays.
+#: Graphs that are kept for one set of sizes: each is for certain addresses.
 _GRAPHS = 4
+#: The streams that were chosen, by the number of the device.
+_CHOSEN: ContextVar[Mapping[int, int]] = ContextVar("tapec_cuda_streams", default={})  # noqa: B039
 
 
-class _Resident:
-    """The copy on the device of an array of the host's."""
-
-    def __init__(self, driver: Driver, array: Any) -> None:
-        self.driver = driver
-        self.address = driver.allocate(array.nbytes)
-        self._array = weakref.ref(array, lambda _: self._leave())
-        self._key = id(array)
-
-    def _leave(self) -> None:
-        AWAY.pop(self._key, None)
-        _RESIDENTS.pop((id(self.driver), self._key), None)
-        self.driver.free(self.address)
-
-    def take(self, array: Any) -> int:
-        """The address of the newest numbers, which the device then has."""
-        if self._key not in AWAY:
-            self.driver.upload(self.address, array)
-        return self.address
-
-    def go_away(self) -> None:
-        """The device has changed the numbers."""
-        AWAY[self._key] = self.fetch
-
-    def fetch(self) -> None:
-        """Give the host the newest numbers."""
-        array = self._array()
-        if array is not None:
-            self.driver.download(array, self.address)
-        AWAY.pop(self._key, None)
+@contextlib.contextmanager
+def in_stream(number: int, stream: int) -> Iterator[None]:
+    """Have programs of a device put what they launch into a stream."""
+    token = _CHOSEN.set({**_CHOSEN.get(), number: stream})
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
 
 
-_RESIDENTS: dict[tuple[int, int], _Resident] = {}
-
-
-def _resident(driver: Driver, array: Any) -> _Resident:
-    key = id(driver), id(array)
-    found = _RESIDENTS.get(key)
-    if found is None:
-        found = _RESIDENTS[key] = _Resident(driver, array)
-    return found
+def stream_of(driver: Driver) -> int:
+    """The stream that was chosen for a device, or the usual one."""
+    return _CHOSEN.get().get(driver.number, driver.stream)
 
 
 class DeviceProgram:
     """What an `Executable` calls."""
 
     def __init__(self, text: Text, driver: Driver) -> None:
-        """Compile and load every kernel."""
-        self._text = text
-        self._driver = driver
-        self._kernels = driver.load(text)
-        self._arrays = Arrays(text.module)
-        self._tables: list[int] = []
+        """Compile and load every kernel.
+
+        Raises:
+            MemoryError: the device has no room for the constants.
+        """
+        self.text = text
+        self.driver = driver
+        self.kernels = driver.load(text)
+        self.arrays = Arrays(text.module)
+        self.tables: list[Allocation] = []
         for table in text.tables:
-            address = driver.allocate(table.nbytes)
-            driver.upload(address, table)
-            self._tables.append(address)
+            held = Allocation(driver, table.nbytes, driver.stream)
+            driver.upload(held.address, table, driver.stream)
+            self.tables.append(held)
         self._calls: dict[tuple[tuple[str, int], ...], _Call] = {}
-        self._updated = {*self._arrays.signature.updates.values()}
+        self.updated = {*self.arrays.signature.updates.values()}
+        #: Held while a call puts its launches into a stream: its memory is that of all calls.
+        self._lock = Lock()
 
     def __call__(self, *arrays: Any) -> list[Any] | None:
-        """Run the program; what it updates stays on the device.
+        """Run the program; what it updates stays on the device, and so do results, unless arrays are brought for them.
 
         Raises:
             TypeError: the arrays are not exactly of their types, without details.
             MemoryError: the device has no room; nothing was updated.
         """
-        given, results, sizes, brought = self._arrays.take(arrays)
+        given, brought, sizes = self.arrays.hold(arrays)
         numbers = {name: int(str(size)) for name, size in sizes.items()}
         key = tuple(sorted(numbers.items()))
-        call = self._calls.get(key)
-        if call is None:
-            call = self._calls[key] = _Call(self, numbers, given, results)
-        call.run(given, results)
-        return None if brought else list(results)
+        with self._lock:
+            call = self._calls.get(key)
+            if call is None:
+                call = self._calls[key] = _Call(self, numbers)
+            found = call.run(given)
+        if not brought:
+            return found
+        for array, result in zip(brought, found, strict=True):
+            memory = result.memory
+            memory.driver.download(array, memory.address, memory.stream)
+        return None
 
 
 class _Call:
     """The program for certain sizes."""
 
-    def __init__(
-        self, program: DeviceProgram, sizes: Mapping[str, int], given: Any, results: Any
-    ) -> None:
+    def __init__(self, program: DeviceProgram, sizes: Mapping[str, int]) -> None:
         self._program = program
-        self._driver = driver = program._driver
+        self._driver = program.driver
         self._sizes = sizes
-        updated = program._updated
-        self._inputs = {
-            i: driver.allocate(a.nbytes) for i, a in enumerate(given) if i not in updated
-        }
-        self._results = [driver.allocate(a.nbytes) for a in results]
-        arena = program._arrays.signature.arena_bytes
-        self._arena = driver.allocate(_number(arena, sizes))
-        self._launches = recorded(program._text, sizes)
+        of = program.arrays.signature
+        self._results = [
+            (t.dtype.numpy, tuple(_number(d, sizes) for d in t.shape)) for t in of.outputs
+        ]
+        #: Memory of results that nobody needs any more: the same addresses again, so the same graphs.
+        self._pools: list[list[Allocation]] = [[] for _ in self._results]
+        self._bytes = _number(of.arena_bytes, sizes)
+        self._arena: Allocation | None = None
+        self._inputs: dict[int, Allocation] = {}
+        self._launches = recorded(program.text, sizes)
         self._graphs: OrderedDict[tuple[int, ...], Any] = OrderedDict()
-        self._given: list[int] = []
+        #: Addresses with which the program ran once, when there were graphs enough.
+        self._seen: set[tuple[int, ...]] = set()
+        self._bases: dict[str, list[int]] = {}
+        self._stream = 0
 
-    def run(self, given: Any, results: Any) -> None:
-        """Copy what is not there, launch, and copy the results."""
-        driver, updated = self._driver, self._program._updated
-        residents = {i: _resident(driver, given[i]) for i in updated}
-        self._given = []
-        for i, array in enumerate(given):
-            held = _RESIDENTS.get((id(driver), id(array))) if id(array) in AWAY else None
-            if i in residents:
-                self._given.append(residents[i].take(array))
-            elif held is not None:
-                self._given.append(held.address)
-            else:
-                driver.upload(self._inputs[i], array)
-                self._given.append(self._inputs[i])
-        for resident in residents.values():
-            resident.go_away()
+    def run(self, given: Sequence[Any]) -> list[DeviceArray]:
+        """Copy what is not there, launch, and name the results."""
+        self._stream = stream = stream_of(self._driver)
+        results = [
+            DeviceArray(self._result(pool, prod(shape) * dtype.itemsize), dtype, shape, pool)
+            for pool, (dtype, shape) in zip(self._pools, self._results, strict=True)
+        ]
+        if self._arena is None:
+            self._arena = self._room(self._bytes)
+        updated = [resident(self._driver, given[i], stream) for i in sorted(self._program.updated)]
+        self._bases = {
+            "arena": [self._arena.at(stream)],
+            "table": [table.at(stream) for table in self._program.tables],
+            "result": [r.memory.at(stream) for r in results],
+            "arg": [self._argument(i, array) for i, array in enumerate(given)],
+        }
+        for one in updated:
+            one.go_away()
         self._launch_all()
-        for array, address in zip(results, self._results, strict=True):
-            driver.download(array, address)
+        return results
+
+    def _result(self, pool: list[Allocation], size: int) -> Allocation:
+        return pool.pop() if pool else self._room(size)
+
+    def _room(self, size: int) -> Allocation:
+        return Allocation(self._driver, size, self._stream)
+
+    def _argument(self, i: int, array: Any) -> int:
+        """Where an argument is on the device, in the order of the stream."""
+        driver, stream = self._driver, self._stream
+        if i in self._program.updated:
+            return resident(driver, array, stream).take(array, stream)
+        if isinstance(array, DeviceArray) and array.memory.driver is driver:
+            return array.memory.at(stream)
+        held = None if isinstance(array, DeviceArray) else newest(driver, array)
+        if held is not None:
+            return held.memory.at(stream)
+        home = array.fetch() if isinstance(array, DeviceArray) else at_home(array)
+        if i not in self._inputs:
+            self._inputs[i] = self._room(home.nbytes)
+        address = self._inputs[i].at(stream)
+        driver.upload(address, home, stream)
+        return address
 
     def _launch_all(self) -> None:
-        if self._launches is None:
-            Host(self._program._text, self, self._sizes).run()
-            return
         launches = self._launches
-        key = tuple(self._given)
+        if launches is None:
+            Host(self._program.text, self, self._sizes).run()
+            return
+        key = tuple(a for kind in ("arg", "result") for a in self._bases[kind])
         if key in self._graphs:
             self._graphs.move_to_end(key)
-        else:
-            self._graphs[key] = self._driver.record(lambda: self._each(launches))
+        elif len(self._graphs) < _GRAPHS or key in self._seen:
+            self._seen.discard(key)
+            self._graphs[key] = self._driver.record(lambda: self._each(launches), self._stream)
             if len(self._graphs) > _GRAPHS:
                 self._graphs.popitem(last=False)
+        else:
+            # Recording takes longer than launching: what comes once is not worth it.
+            if len(self._seen) > _GRAPHS:
+                self._seen.clear()
+            self._seen.add(key)
+            self._each(launches)
+            return
         graph = self._graphs[key]
         if graph is None:
             self._each(launches)
         else:
-            self._driver.replay(graph)
+            self._driver.replay(graph, self._stream)
 
     def _each(self, launches: Sequence[Launch]) -> None:
         for one in launches:
@@ -170,23 +197,35 @@ class _Call:
 
     def launch(self, one: Launch) -> None:
         """Launch a kernel."""
-        kernel = self._program._kernels[one.kernel.name]
-        self._driver.launch(kernel, one, [self._address(place) for place in one.memory])
+        kernel = self._program.kernels[one.kernel.name]
+        places = [self._address(place) for place in one.memory]
+        self._driver.launch(kernel, one, places, self._stream)
 
     def read(self, place: Memory, dtype: DType) -> Any:
         """Wait for a number."""
         array = np.empty(1, dtype.numpy)
-        self._driver.download(array, self._address(place))
+        self._driver.download(array, self._address(place), self._stream)
         return array[0]
 
     def write(self, place: Memory, dtype: DType, value: Any) -> None:
         """Put a number."""
-        self._driver.upload(self._address(place), np.full(1, value, dtype.numpy))
+        array = np.full(1, value, dtype.numpy)
+        self._driver.upload(self._address(place), array, self._stream)
 
     def _address(self, place: Memory) -> int:
-        bases = {"arg": self._given, "result": self._results, "table": self._program._tables}
-        base = self._arena if place.kind == "arena" else bases[place.kind][place.number]
-        return base + place.offset
+        return self._bases[place.kind][place.number] + place.offset
+
+
+def transferred(array: Any, driver: Driver) -> DeviceArray:
+    """An array on a device, in the stream that was chosen for it: the same one if it is there already.
+
+    Raises:
+        MemoryError: the device has no room.
+    """
+    stream = stream_of(driver)
+    if isinstance(array, DeviceArray):
+        return moved(array, driver, stream)
+    return uploaded(driver, at_home(array), stream)
 
 
 def _number(dim: DimLike, sizes: Mapping[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""A device, as far as programs need one: memory, copies, launches, and launches recorded as a graph.
+"""A device, as far as programs need one: memory, copies, streams, launches, and launches recorded as a graph.
 
 Everything that needs NVIDIA's driver is here, behind the few methods of `Driver`; tests put a stand-in in its place.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, Protocol
 
 from tapec.ir.errors import TargetError
@@ -20,35 +19,59 @@ OLDEST = 13000
 
 
 class Driver(Protocol):
-    """A device. Addresses are numbers; everything happens in order, and not before somebody waits."""
+    """A device. Addresses are numbers. What is put into a stream happens in order, and not before somebody waits.
+
+    Attributes:
+        number: which device it is.
+        stream: the stream of programs that are told no other.
+    """
+
+    number: int
+    stream: int
 
     def load(self, text: Text) -> Mapping[str, Any]:
         """The kernels of a text, ready to be launched, by name."""
 
-    def allocate(self, size: int) -> int:
-        """The address of so many bytes.
+    def allocate(self, size: int, stream: int) -> int:
+        """The address of so many bytes, for what is put into the stream from now on.
 
         Raises:
             MemoryError: the device has no such room.
         """
 
-    def free(self, address: int) -> None:
-        """Give memory back, once all that was launched is done with it."""
+    def free(self, address: int, stream: int) -> None:
+        """Give memory back, once all that was put into the stream is done with it."""
 
-    def upload(self, address: int, array: Any) -> None:
+    def upload(self, address: int, array: Any, stream: int) -> None:
         """Copy a host's array to the device; it may be changed at once."""
 
-    def download(self, array: Any, address: int) -> None:
-        """Wait, and copy from the device."""
+    def download(self, array: Any, address: int, stream: int) -> None:
+        """Wait for the stream, and copy from the device."""
 
-    def launch(self, kernel: Any, one: Launch, addresses: list[int]) -> None:
+    def copy(self, to: int, address: int, size: int, stream: int) -> None:
+        """Copy so many bytes from one place of the device to another."""
+
+    def order(self, first: int, then: int) -> None:
+        """Let what is put into one stream from now on wait for what is in another one."""
+
+    def wait(self, stream: int) -> None:
+        """Wait for everything in a stream."""
+
+    def launch(self, kernel: Any, one: Launch, addresses: list[int], stream: int) -> None:
         """Have a kernel run."""
 
-    def record(self, launches: Callable[[], None]) -> Any:
-        """What some launches are as one graph; None where there are no graphs."""
+    def record(self, launches: Callable[[], None], stream: int) -> Any:
+        """What some launches into a stream are as one graph; None where there are no graphs."""
 
-    def replay(self, graph: Any) -> None:
+    def replay(self, graph: Any, stream: int) -> None:
         """Launch a graph."""
+
+    def owner_of(self, address: int) -> int:
+        """The number of the device that has an address.
+
+        Raises:
+            TargetError: none has.
+        """
 
 
 class CudaDriver:
@@ -67,25 +90,19 @@ class CudaDriver:
             message = f"the cuda target needs numba-cuda, which is not installed ({error})"
             raise TargetError(message, hint=REMEDY) from error
         self._api = driver
-        try:
-            (status,) = driver.cuInit(0)
-            version = self._checked(driver.cuDriverGetVersion()) if not int(status) else 0
-        except RuntimeError as error:
-            raise TargetError(_NO_DRIVER, hint=_INSTALL) from error
-        if int(status):
-            raise TargetError(f"{_NO_DRIVER} ({status.name})", hint=_INSTALL)
-        if version < OLDEST:
-            raise TargetError(
-                f"the driver is for CUDA {version // 1000}.{version % 1000 // 10}, and this needs 13.0",
-                hint="install a driver from 580 on",
-            )
+        _hold_to_driver(driver)
         count = self._checked(driver.cuDeviceGetCount())
         if number >= count:
-            raise TargetError(f"there is no CUDA device {number}; there are {count}")
+            raise TargetError(
+                f"there is no CUDA device {number}",
+                hint=f"devices are counted from 0; there are {count}",
+            )
+        self.number = number
         self._device = Device(number)
         self._device.set_current()
-        self._stream = self._device.create_stream()
-        self._buffers: dict[int, Any] = {}
+        own = self._device.create_stream()
+        self.stream = int(own.handle)
+        self._streams: dict[int, Any] = {self.stream: own}
         major, minor = self._device.compute_capability
         self.architecture = f"sm_{major}{minor}"
 
@@ -113,36 +130,56 @@ class CudaDriver:
             for name, one in compiled.items()
         }
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size: int, stream: int) -> int:
         """Memory in the order of the stream."""
         self._device.set_current()
-        address = int(
-            self._checked(self._api.cuMemAllocAsync(max(size, 1), int(self._stream.handle)))
-        )
-        return address
+        return int(self._checked(self._api.cuMemAllocAsync(max(size, 1), stream)))
 
-    def free(self, address: int) -> None:
+    def free(self, address: int, stream: int) -> None:
         """In the order of the stream."""
-        self._checked(self._api.cuMemFreeAsync(address, int(self._stream.handle)))
+        self._device.set_current()
+        self._checked(self._api.cuMemFreeAsync(address, stream))
 
-    def upload(self, address: int, array: Any) -> None:
+    def upload(self, address: int, array: Any, stream: int) -> None:
         """Pageable memory is staged before the call returns."""
         if array.nbytes:
-            handle = int(self._stream.handle)
+            self._device.set_current()
             self._checked(
-                self._api.cuMemcpyHtoDAsync(address, array.ctypes.data, array.nbytes, handle)
+                self._api.cuMemcpyHtoDAsync(address, array.ctypes.data, array.nbytes, stream)
             )
 
-    def download(self, array: Any, address: int) -> None:
+    def download(self, array: Any, address: int, stream: int) -> None:
         """Waits for the stream."""
+        self._device.set_current()
         if array.nbytes:
-            handle = int(self._stream.handle)
             self._checked(
-                self._api.cuMemcpyDtoHAsync(array.ctypes.data, address, array.nbytes, handle)
+                self._api.cuMemcpyDtoHAsync(array.ctypes.data, address, array.nbytes, stream)
             )
-        self._stream.sync()
+        self.wait(stream)
 
-    def launch(self, kernel: Any, one: Launch, addresses: list[int]) -> None:
+    def copy(self, to: int, address: int, size: int, stream: int) -> None:
+        """In the order of the stream."""
+        if size:
+            self._device.set_current()
+            self._checked(self._api.cuMemcpyDtoDAsync(to, address, size, stream))
+
+    def order(self, first: int, then: int) -> None:
+        """By an event, which the driver drops once it has come."""
+        self._device.set_current()
+        flags = int(self._api.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        event = self._checked(self._api.cuEventCreate(flags))
+        try:
+            self._checked(self._api.cuEventRecord(event, first))
+            self._checked(self._api.cuStreamWaitEvent(then, event, 0))
+        finally:
+            self._checked(self._api.cuEventDestroy(event))
+
+    def wait(self, stream: int) -> None:
+        """What failed since the last time is said here."""
+        self._device.set_current()
+        self._checked(self._api.cuStreamSynchronize(stream))
+
+    def launch(self, kernel: Any, one: Launch, addresses: list[int], stream: int) -> None:
         """Into the stream, or into the graph that is being recorded."""
         from cuda.core import LaunchConfig, launch
 
@@ -150,17 +187,24 @@ class CudaDriver:
             grid=one.blocks, block=one.threads, shmem_size=one.kernel.shared or None
         )
         sizes = [_SIZES[code](n) for n, (_, code) in zip(one.sizes, one.kernel.sizes, strict=True)]
-        launch(self._target, config, kernel, *map(ctypes.c_uint64, addresses), *sizes)
+        target = self._recording or self._stream(stream)
+        launch(target, config, kernel, *map(ctypes.c_uint64, addresses), *sizes)
 
-    @property
-    def _target(self) -> Any:
-        return self._recording or self._stream
+    def _stream(self, handle: int) -> Any:
+        """A stream as cuda.core has it."""
+        from cuda.core import Stream
+
+        found = self._streams.get(handle)
+        if found is None:
+            found = self._streams[handle] = Stream.from_handle(handle)
+        return found
 
     _recording: Any = None
 
-    def record(self, launches: Callable[[], None]) -> Any:
-        """Capture the launches in a graph."""
-        builder = self._stream.create_graph_builder()
+    def record(self, launches: Callable[[], None], stream: int) -> Any:
+        """Capture the launches in a graph; in a stream of our own, for not every stream can be captured."""
+        self._device.set_current()
+        builder = self._stream(self.stream).create_graph_builder()
         builder.begin_building()
         self._recording = builder
         try:
@@ -169,12 +213,43 @@ class CudaDriver:
             self._recording = None
             builder.end_building()
         graph = builder.complete()
-        graph.upload(self._stream)
+        graph.upload(self._stream(stream))
         return graph
 
-    def replay(self, graph: Any) -> None:
+    def replay(self, graph: Any, stream: int) -> None:
         """Into the stream."""
-        graph.launch(self._stream)
+        self._device.set_current()
+        graph.launch(self._stream(stream))
+
+    def owner_of(self, address: int) -> int:
+        """Asks the driver, which knows all devices' memory."""
+        attribute = self._api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        try:
+            return int(self._checked(self._api.cuPointerGetAttribute(attribute, address)))
+        except RuntimeError as error:
+            raise TargetError(f"no CUDA device has memory at {address:#x}") from error
+
+
+def _hold_to_driver(api: Any) -> None:
+    """Refuse to go on without a driver that is new enough.
+
+    Raises:
+        TargetError: it is missing, or too old.
+    """
+    try:
+        (status,) = api.cuInit(0)
+        version = 0
+        if not int(status):
+            status, version = api.cuDriverGetVersion()
+    except RuntimeError as error:
+        raise TargetError(_NO_DRIVER, hint=_INSTALL) from error
+    if int(status):
+        raise TargetError(f"{_NO_DRIVER} ({status.name})", hint=_INSTALL)
+    if version < OLDEST:
+        raise TargetError(
+            f"the driver is for CUDA {version // 1000}.{version % 1000 // 10}, and this needs 13.0",
+            hint="install a driver from 580 on",
+        )
 
 
 _SIZES = {"u32": ctypes.c_uint32, "u64": ctypes.c_uint64}
@@ -182,7 +257,26 @@ _NO_DRIVER = "there is no CUDA driver on this machine"
 _INSTALL = 'install NVIDIA\'s driver (580 or later), or use engine="simulator"'
 
 
-@cache
+#: Devices that were opened, by number. Tests put a stand-in here.
+OPENED: dict[int, Driver] = {}
+
+
 def device(number: int = 0) -> Driver:
-    """The device of a number, opened once."""
-    return CudaDriver(number)
+    """The device of a number, opened once.
+
+    Raises:
+        TargetError: there is no driver, an old one, or no such device.
+    """
+    found = OPENED.get(number)
+    if found is None:
+        found = OPENED[number] = CudaDriver(number)
+    return found
+
+
+def device_of(address: int) -> int:
+    """The number of the device that an address of other libraries' is on.
+
+    Raises:
+        TargetError: there is no driver, or the address is none of its.
+    """
+    return device().owner_of(address)

@@ -162,7 +162,9 @@ class KernelWriter(IndexWriter):
         """An element, read now."""
         buffer, *indices = op.operands
         dtype, text = kind_of(buffer).dtype, self.place(buffer, indices)
-        if dtype.is_bool:
+        if dtype.is_complex:
+            text = f"({', '.join(self._parts(buffer, indices))})"
+        elif dtype.is_bool:
             text = f"{text} != u8(0)"
         elif spelling.memory(dtype) != dtype.code:
             text = f"{dtype.code}_value({text})"
@@ -172,11 +174,21 @@ class KernelWriter(IndexWriter):
         """Write an element."""
         value, buffer, *indices = op.operands
         dtype, text = kind_of(buffer).dtype, self.names[value]
+        if dtype.is_complex:
+            for n, part in enumerate(self._parts(buffer, indices)):
+                self.line(f"{part} = {text}[{n}]")
+            return
         if dtype.is_bool:
             text = f"u8(1) if {text} else u8(0)"
         elif spelling.memory(dtype) != dtype.code:
             text = f"{dtype.code}_bits({text})"
         self.line(f"{self.place(buffer, indices)} = {text}")
+
+    def _parts(self, buffer: Value, indices: Sequence[Value]) -> list[str]:
+        """The real and the imaginary part of an element. Kernels fill with complex numbers, and copy them, at most."""
+        u = self.unsigned
+        first = f"{u}({self.offset(buffer, indices)} * {u}(2))"
+        return [f"{self.names[buffer]}[{at}]" for at in (first, f"{u}({first} + {u}(1))")]
 
     def alloc(self, op: Operation) -> None:
         """Scratch: of the block, or of this thread."""

@@ -18,14 +18,14 @@ from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.python_text.program import Arrays
 
 
-def compile_program(module: Module, driver: Driver | None = None) -> Executable:
-    """A module on a device: the first one, or what stands for one.
+def compile_program(module: Module, driver: Driver | None = None, *, number: int = 0) -> Executable:
+    """A module on a device of a number, or on what stands for one.
 
     Raises:
         TargetError: it has what the target cannot do; there is no device, no driver, or an old one.
     """
     text = write_text(module)
-    call = DeviceProgram(text, driver or device())
+    call = DeviceProgram(text, driver or device(number))
     return Executable(Signature.of(module), call, resident=True)
 
 

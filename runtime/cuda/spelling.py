@@ -73,6 +73,9 @@ def number(value: Any, dtype: DType) -> str:
     """A constant."""
     if dtype.is_bool:
         return str(bool(value))
+    if dtype.is_complex:
+        parts = (number(part, dtype.real_dtype) for part in (value.real, value.imag))
+        return f"({', '.join(parts)})"
     if not dtype.is_floating:
         return f"{dtype.code}({int(value)})"
     real = float(value)

@@ -18,6 +18,7 @@ from tapec.runtime.executable import MISMATCH, Executable, Signature
 from tapec.runtime.python_text import primitives
 from tapec.runtime.python_text.calling import invoke
 from tapec.runtime.python_text.writer import PythonText, identifier, stored, write_python
+from tapec.runtime.residence import Remote
 from tapec.runtime.symbols import symbols_of
 
 _numbers = count()
@@ -75,21 +76,31 @@ class Arrays:
         Raises:
             TypeError: the arrays are not exactly of their types, without details.
         """
+        given, brought, sizes = self.hold(arrays)
+        outputs = self.signature.outputs
+        results = brought or [np.empty(_shape(t, sizes), t.dtype.numpy) for t in outputs]
+        return given, results, sizes, bool(brought)
+
+    def hold(self, arrays: Any) -> tuple[Any, Any, dict[str, DimLike]]:
+        """The arguments, the arrays that were brought for results, if any, and what the symbols stand for.
+
+        Raises:
+            TypeError: the arrays are not exactly of their types, without details.
+        """
         inputs, outputs = self.signature.inputs, self.signature.outputs
         given, brought = arrays[: len(inputs)], arrays[len(inputs) :]
         if len(given) != len(inputs) or (brought and len(brought) != len(outputs)):
             raise TypeError(MISMATCH)
         sizes = self._sizes(given)
-        results = brought or [np.empty(_shape(t, sizes), t.dtype.numpy) for t in outputs]
         for i, (array, kind) in enumerate(zip(arrays, (*inputs, *outputs), strict=False)):
             _hold(array, kind, sizes, writes=i in self._written or i >= len(inputs))
-        return given, results, sizes, bool(brought)
+        return given, brought, sizes
 
     def _sizes(self, arrays: Any) -> dict[str, DimLike]:
         """What the symbols stand for."""
         sizes: dict[str, DimLike] = {}
         for array, kind in zip(arrays, self.signature.inputs, strict=True):
-            for dim, extent in zip(kind.shape, np.shape(array), strict=False):
+            for dim, extent in zip(kind.shape, _shape_of(array), strict=False):
                 name = plain_symbol(dim)
                 if name is not None:
                     sizes.setdefault(name, extent)
@@ -138,15 +149,23 @@ def _shape(kind: TensorType, sizes: Mapping[str, DimLike]) -> tuple[Any, ...]:
     return tuple(substitute(d, sizes) for d in kind.shape)
 
 
+def _shape_of(array: Any) -> tuple[Any, ...]:
+    return array.shape if isinstance(array, Remote) else np.shape(array)
+
+
 def _hold(array: Any, kind: TensorType, sizes: Mapping[str, DimLike], *, writes: bool) -> None:
-    """Refuse what is no contiguous array of a type, or may not be written to and is."""
+    """Refuse what is no contiguous array of a type, or may not be written to and is.
+
+    An array on a device is never written to, and contiguous.
+    """
+    remote = isinstance(array, Remote)
     fits = (
-        type(array) is np.ndarray
+        (type(array) is np.ndarray or (remote and not writes))
         and array.dtype == kind.dtype.numpy
         and array.shape == _shape(kind, sizes)
-        and array.flags.c_contiguous
-        and array.flags.aligned
-        and (array.flags.writeable or not writes)
     )
+    if fits and not remote:
+        flags = array.flags
+        fits = flags.c_contiguous and flags.aligned and (flags.writeable or not writes)
     if not fits:
         raise builtins.TypeError(MISMATCH)

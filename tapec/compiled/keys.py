@@ -13,8 +13,9 @@ import numpy as np
 
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import KINDS, is_number
+from tapec.device_tensor import DeviceTensor, of_interface
 from tapec.structure import fields_of, is_record
-from tapec.tensor import EagerTensor, Tensor, as_array, type_of
+from tapec.tensor import EagerTensor, Tensor, as_array, is_on_device, type_of
 from tapec.tensor_shape import TensorShape
 
 
@@ -23,7 +24,7 @@ def as_input(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray) or _is_small_float(leaf):
         array = as_array(leaf)
         return EagerTensor(array, type_of(array))
-    return leaf
+    return of_interface(leaf) if is_on_device(leaf) else leaf
 
 
 def _is_small_float(leaf: Any) -> bool:
@@ -88,7 +89,7 @@ class Quick:
         key: list[Any] = []
         for value in values:
             kind = type(value)
-            if kind is EagerTensor or kind is Tensor:
+            if kind is EagerTensor or kind is Tensor or kind is DeviceTensor:
                 key.append(value.type)
                 self.tensors.append(value)
             elif kind in _ARRAYS:

@@ -11,7 +11,7 @@ from tapec.compiler import ENGINES
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 
-TargetName = Literal["cpu", "cuda"]
+TargetName = Literal["cpu", "cuda", "cuda:0", "cuda:1", "cuda:2", "cuda:3"]
 EngineName = Literal["llvm", "numba", "device", "simulator"]
 
 
@@ -68,14 +68,18 @@ def _compiler_of(target: str, engine: str | None) -> str:
     Raises:
         ValueError: there is no such target, or it has no such compiler.
     """
-    if target not in ENGINES:
-        raise ValueError(f"there is no target {target!r}", location=here(), hint=", ".join(ENGINES))
-    engines = ENGINES[target]
+    name, _, number = target.partition(":")
+    if name not in ENGINES or (
+        (number or ":" in target) and not (name == "cuda" and number.isdecimal())
+    ):
+        hint = f"{', '.join(ENGINES)}; cuda:1 is the second device"
+        raise ValueError(f"there is no target {target!r}", location=here(), hint=hint)
+    engines = ENGINES[name]
     if engine is None:
         engine = next(iter(engines))
     if engine not in engines:
         raise ValueError(f"there is no engine {engine!r}", location=here(), hint=", ".join(engines))
-    return engines[engine]
+    return f"{engines[engine]}:{number}" if number else engines[engine]
 
 
 def _hold_to_budgets(budget: Any) -> None:

@@ -23,12 +23,13 @@ from tapec.compiled.results import kept_result, refuse_changed
 from tapec.compiled.retraces import Change
 from tapec.compiled.scalars import HostNumber, is_number
 from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
+from tapec.device_tensor import held_or_array, of_result
 from tapec.effects import Effects, raised
 from tapec.errors import ResourceExhaustedError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
 from tapec.ir.dims import plain_symbol, substitute
-from tapec.ir.errors import CheckError
+from tapec.ir.errors import CheckError, TargetError
 from tapec.ir.lazy import lazy
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
@@ -130,7 +131,18 @@ class Program:
         if not owner.settings.jit:
             return evaluated_module(self.module)
         boxed = len(self.module.entry.args) - len(self.captures)
-        return compile_module(self.module, boxed=boxed, target=owner.settings.target)
+        try:
+            return compile_module(self.module, boxed=boxed, target=owner.settings.target)
+        except TargetError as error:
+            if (
+                error.location is None
+            ):  # it is about the machine: of a program it would know the line
+                error.location = here()
+            raise
+        except MemoryError as error:
+            raise ResourceExhaustedError(
+                f"no memory for {self.module.entry.name}: {error}", location=here()
+            ) from None
 
     def at(self, sizes: Mapping[str, int]) -> Program:
         """This program for given sizes: the same code, with the types of its results."""
@@ -288,11 +300,10 @@ class Program:
                 if not is_mismatch(error):
                     raise
                 results = self._call(inputs, captures, self.executable)
+        make = of_result if self.executable.resident else EagerTensor
         if self._is_single:
-            return EagerTensor(results[0], self._output_types[0])
-        return self._wrap(
-            [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
-        )
+            return make(results[0], self._output_types[0])
+        return self._wrap([make(a, t) for a, t in zip(results, self._output_types, strict=True)])
 
     def arrays(self, inputs: Sequence[Tensor]) -> list[Array]:
         """Copies of the arrays that the first call passed to the program: of its tensors, and of what it captured."""
@@ -312,10 +323,13 @@ class Program:
         """
 
         def take() -> list[Array]:
+            if self.executable.resident:
+                held: list[Array] = [held_or_array(x) for x in inputs]
+                return [*held, *map(_held_by_device, captures, self._updates)]
             arrays = [x.array for x in inputs]
             if captures:
                 arrays += map(_captured_array, captures, self._updates)
-            if AWAY and not self.executable.resident:
+            if AWAY:
                 arrays = list(map(at_home, arrays))
             return arrays
 
@@ -432,7 +446,7 @@ class Program:
             return operands, self._execute(inputs, captures)
 
         operands, results = self._held(run)
-        outputs = [EagerTensor(a, t) for a, t in zip(results, self._output_types, strict=True)]
+        outputs = [of_result(a, t) for a, t in zip(results, self._output_types, strict=True)]
         self._callee.tell_tapes(operands, outputs, where)
         return self._wrap(outputs)
 
@@ -442,6 +456,13 @@ def _budgeted(module: Module, budget: float | None) -> Module:
     if budget is not None:
         module.entry.attrs["memory_budget"] = budget
     return module
+
+
+def _held_by_device(captured: Any, is_updated: bool) -> Any:
+    """What a program on a device takes of what was captured."""
+    if isinstance(captured, Tensor):
+        return held_or_array(captured)
+    return _captured_array(captured, is_updated)
 
 
 def _captured_array(captured: Any, is_updated: bool) -> Array:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tapec.device_tensor import of_dlpack
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import as_dtype
 from tapec.recording import current_trace
+from tapec.runtime.cuda.dlpack import CUDA, device_kind
 from tapec.tensor import Array, EagerTensor, Tensor, as_tensor, type_of
 
 #: DLPack's number for memory of the processor, and which one.
@@ -88,6 +90,13 @@ class _Producer:
         return DEVICE
 
 
+def _is_on_gpu(given: Any) -> bool:
+    """Whether an array, or the capsule of one, is in the memory of a GPU."""
+    if hasattr(given, "__dlpack__"):
+        return bool(given.__dlpack_device__()[0] == CUDA)
+    return device_kind(given) == CUDA
+
+
 def from_dlpack(dlcapsule: Any) -> Tensor:
     """A tensor in the memory of another library's, which must not write to it any more.
 
@@ -96,7 +105,8 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
 
     Raises:
         TypeError: it is neither, or of a dtype that tapec has not.
-        ValueError: the memory is on another device; or the capsule was used before.
+        ValueError: the memory is on another device than a CPU or a GPU of CUDA's; or the capsule was used before.
+        TargetError: it is on a GPU, and there is no driver here.
     """
     if current_trace() is not None:
         raise ValueError(
@@ -110,6 +120,8 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
             f"from_dlpack takes a DLPack capsule or an array, got {type(dlcapsule).__name__}",
             location=here(),
         )
+    if _is_on_gpu(dlcapsule):
+        return of_dlpack(dlcapsule)
     try:
         array = np.from_dlpack(dlcapsule if known else _Producer(dlcapsule))
     except (BufferError, RuntimeError, builtins.ValueError) as error:

@@ -1,0 +1,67 @@
+"""`benchmarks/gpu.py`: with a GPU, all that it compares; without one, that it says so; on a stand-in, some of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from device_stand_in import StandIn
+from test_workloads import BENCHMARKS, load
+
+import tapec
+from tapec.runtime.cuda import driver
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command as a module."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    return load(BENCHMARKS / "gpu.py")
+
+
+def test_without_a_device_it_says_so() -> None:
+    code = (
+        "import sys; sys.modules['cuda'] = None\n"  # as where numba-cuda is not installed
+        f"sys.path.insert(0, {str(BENCHMARKS)!r}); import gpu; sys.exit(gpu.main(['operations']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("There is no GPU to use here, so nothing was run.\n")
+    assert "pip install 'tapec[cuda]'" in done.stdout
+
+
+def test_on_a_stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """It compares what it is told to compare, and says what is wrong."""
+    device = StandIn()
+    monkeypatch.setitem(driver.OPENED, 0, device)
+    assert list(gpu.operations(device, {}, ["tanh", "sum"])) == [
+        ("operations that are right", "2", True)
+    ]
+    small = {"mlp_small": {"SIZES": (4, 8, 8, 2), "BATCH": 3}, "vdp_scan": {"STEPS": 3}}
+    assert all(right for _, _, right in gpu.workloads(device, {}, small))
+    monkeypatch.setattr(StandIn, "launch", lambda *_: None)
+    assert not any(right for _, _, right in gpu.workloads(device, {}, small))
+    assert not next(gpu.operations(device, {}, ["tanh"]))[2]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("section", ["operations", "workloads", "racecheck"])
+def test_what_a_device_computes(gpu: Any, section: str) -> None:
+    found = list(gpu.SECTIONS[section](driver.device(), {}))
+    assert [row for row in found if not row[2]] == []
+
+
+@pytest.mark.gpu
+def test_a_step_is_launched_and_read_later() -> None:
+    w = tapec.Variable(np.ones(1000, np.float32))
+
+    @tapec.compile(target="cuda")
+    def step(x: Any) -> Any:
+        w.assign_sub(0.1 * x)
+        return tapec.reduce_sum(w)
+
+    losses = [step(tapec.ones([1000])) for _ in range(20)]
+    np.testing.assert_allclose([float(x) for x in losses], 1000 - 100 * np.arange(1, 21), rtol=1e-4)
