@@ -1,7 +1,7 @@
 """Loops for contractions: matrix products and convolutions.
 
 `tapec.passes.tiling` chooses the form and its sizes: ``outer`` is `tapec.passes.microkernel`; the two simple forms are
-here, and `tapec.passes.blocked` is the first for what is deep.
+here, `tapec.passes.blocked` is the first for what is deep, `tapec.passes.winograd` multiplies less for small filters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from tapec.passes.device.tile import Tile
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
 from tapec.passes.products import Fetch, Form, Write, each, over, vectors
+from tapec.passes.sliding import find
 from tapec.passes.tiling import Tiling, must_stage
+from tapec.passes.winograd import Filters, Windows
 
 
 def lower_contraction(
@@ -41,11 +43,19 @@ def lower_contraction(
         in_place: ``write`` reads a buffer that it writes to, so it must see each index once.
         fetch: Emits prefetches of what ``write`` needs.
     """
-    kind = Blocked if tiling.block else _FORMS[tiling.form]
+    kind = _kind(contraction, operands, tiling)
     form = kind(k, contraction, operands, write, tiling, in_place=in_place)
     if fetch is not None:
         form.fetch = fetch
     form.lower()
+
+
+def _kind(contraction: Contraction, operands: Sequence[Operand], tiling: Tiling) -> type[Form]:
+    """Who writes the loops of a tiling."""
+    if tiling.part:
+        found = find(contraction, *(operand.type for operand in operands))
+        return Filters if found is not None and found.gradient else Windows
+    return Blocked if tiling.block else _FORMS[tiling.form]
 
 
 #: Columns whose sums are made together: more would be more streams through memory than a processor follows.

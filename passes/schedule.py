@@ -13,7 +13,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType
-from tapec.passes import tiling
+from tapec.passes import sliding, tiling
 from tapec.passes.device.tile import choose_tile
 from tapec.passes.tiling import size
 
@@ -23,13 +23,14 @@ class Options:
     """The target: bytes of a vector register (0: none), and whether its loads and stores can be masked.
 
     ``compact``: little code counts more than speed, so no loop does several things in turns. ``device``: blocks of
-    threads make products, by tiles.
+    threads make products, by tiles. ``direct``: convolutions are sums of products as they stand.
     """
 
     vector_bytes: int = 64
     masked: bool = True
     compact: bool = False
     device: bool = False
+    direct: bool = False
 
 
 #: Scalar operations in a kernel from which on waking another thread pays.
@@ -73,15 +74,17 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
         return choose_tile(tiling.describe(contraction, left, right))
     if options.compact:
         return tiling.Tiling(lanes=_lanes([left.dtype], options))
-    return tiling.choose(
+    machine = tiling.Machine.of(options.vector_bytes, masked=options.masked)
+    chosen = tiling.choose(
         contraction,
         left,
         right,
         lanes=_lanes([left.dtype], options),
-        machine=tiling.Machine.of(options.vector_bytes, masked=options.masked),
+        machine=machine,
         weight=_weight(kernel),
         traffic=_traffic(kernel, core),
     )
+    return chosen if options.direct else sliding.choose(contraction, left, right, chosen, machine)
 
 
 def _weight(kernel: Operation) -> int:

@@ -111,7 +111,8 @@ class Tiling:
     ``across``: tiles follow each other along columns, so that results, and what is read with them, pass in the order of
     memory; otherwise along rows. ``fetch`` prefetches these while a tile is summed. ``ahead``, if not 0, prefetches the
     right operand's next columns, one depth after that many. ``block``, if not 0, is how many turns of the outermost
-    summed axis all tiles run over before the next (`tapec.passes.blocked`).
+    summed axis all tiles run over before the next (`tapec.passes.blocked`). ``part``, if not 0, is how many small
+    tiles of a convolution are transformed together (`tapec.passes.sliding`).
     """
 
     form: Form = "plain"
@@ -125,6 +126,7 @@ class Tiling:
     fetch: bool = False
     ahead: int = 0
     block: int = 0
+    part: int = 0
     swapped: bool = False
     #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
     parallel: str = ""

@@ -216,7 +216,8 @@ def _text(pipeline: str, unit: VectorUnit | None = None, compact: bool = False) 
     """A pipeline for this machine, or for one with other vectors."""
     unit = unit or TARGETS["cpu"].vectors()
     options = f"vector-bytes={unit.bytes},masked={str(unit.masked).lower()}"
-    more = ",compact=true" * compact + ",device=true" * (pipeline == "device")
+    flags = {"compact": compact, "device": pipeline == "device", "direct": config.direct()}
+    more = "".join(f",{name}=true" for name, is_set in flags.items() if is_set)
     options = f"schedule{{{options}{more}}}"
     text = PIPELINES[pipeline].replace("schedule", options)
     return text.replace("plan,", "plan, poison,") if config.poison() else text

@@ -52,6 +52,11 @@ _POISON = Setting(
     "0",
     "1: compiled code fills memory that it is done with with NaN patterns; so it does if TAPEC_CHECK is 2",
 )
+_DIRECT = Setting(
+    "TAPEC_DIRECT",
+    "0",
+    "1: convolutions are summed up term by term; otherwise those with filters of 3 by 3 take fewer multiplications",
+)
 _DUMP = Setting("TAPEC_DUMP", "", "folder that gets the program after each pass")
 _NATIVE = Setting(
     "TAPEC_EAGER_NATIVE",
@@ -77,7 +82,9 @@ _PERF = Setting(
     "map: perf gets the names of compiled functions; jitdump: their code, too; see docs/compile.md",
 )
 
-settings = (_THREADS, _CACHE, _CACHE_SIZE, _CHECK, _POISON, _DUMP, _NATIVE, _EAGER, _DEBUG, _PERF)
+settings = (
+    _THREADS, _CACHE, _CACHE_SIZE, _CHECK, _POISON, _DIRECT, _DUMP, _NATIVE, _EAGER, _DEBUG, _PERF,
+)  # fmt: skip
 
 if _EAGER.value not in ("", "0"):
     run_functions_eagerly(True)
@@ -132,6 +139,11 @@ def cache_bytes() -> int:
 def check_level() -> int:
     """How much is checked after each pass: 0, 1 or 2."""
     return int(_CHECK.value)
+
+
+def direct() -> bool:
+    """Whether compiled code sums up convolutions term by term."""
+    return _DIRECT.value not in ("", "0")
 
 
 def poison() -> bool:
