@@ -6,6 +6,7 @@ import functools
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 from both_compiled import both, scalar
 
@@ -319,6 +320,35 @@ def test_attributes_and_items_are_state_too() -> None:
         return thing.h, table["sum"], table["list"]
 
     both(f, scalar(1.0))
+
+
+def test_items_by_keys_of_any_kind_are_state_too() -> None:
+    def f(x: Any, n: Any) -> Any:
+        layers = [{"w": x, "b": 0.5, "name": "first"}, {"w": 2.0 * x, "b": 1.0, "name": "second"}]
+        thing = types.SimpleNamespace(parts=([x], x))
+        kinds = "wb"
+        for _ in tapec.range(n):
+            for i in range(2):
+                for key in kinds:
+                    layers[i][key] = layers[i][key] * 0.5 + x
+            if x > 0.0:
+                thing.parts[0][-1] = thing.parts[0][0] * 2.0
+        return [[layer[key] for key in kinds] for layer in layers], thing.parts[0]
+
+    for value in (1.0, -1.0):
+        both(f, scalar(value), tapec.constant(3))
+
+
+def test_items_that_a_loop_leaves_alone_stay_numbers_of_python() -> None:
+    @tapec.compile
+    def f(x: Any) -> Any:
+        table = {"size": 3, "x": x, "later": None}
+        for _ in tapec.range(2):
+            for key in ["x"]:
+                table[key] = table[key] * 2.0
+        return tapec.ones([table["size"]]) * table["x"]
+
+    np.testing.assert_array_equal(f(scalar(1.0)), [4.0, 4.0, 4.0])
 
 
 def test_loop_variables_stay_as_they_are() -> None:

@@ -185,6 +185,12 @@ def test_what_is_the_same_call_is_not_traced_again(again: Callable[[Any], Any]) 
     assert not f.retraces()
 
 
+def test_an_argument_given_twice_is_pythons_error() -> None:
+    f: Any = tapec.compile(use)
+    with pytest.raises(TypeError, match=r"use\(\) got multiple values for argument 'x'"):
+        f(X, x=X)
+
+
 # ---- state
 
 FACTOR = 1.0

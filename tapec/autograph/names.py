@@ -83,35 +83,40 @@ def _read(nodes: Iterable[ast.AST]) -> set[str]:
     return set().union(*map(read, nodes))
 
 
+#: One step from an object to what is in it: ``"."`` and a name, ``"[]"`` and an index; ``"[*]"`` for any index.
+Step = tuple[str, Any]
+
+
 def places_in(
     parts: Iterable[ast.AST], names: Collection[str]
-) -> Iterator[tuple[ast.expr, str, Any]]:
-    """The attributes and items that code assigns: an expression, ``"."`` or ``"[]"``, and a name or constant index.
+) -> Iterator[tuple[ast.Name, tuple[Step, ...]]]:
+    """The attributes and items that code assigns: a variable, and the steps from its value to them.
 
     Only those of objects that the code does not bind itself; ``names`` are the ones that it does.
     """
     met = set()
     for node in own_nodes(parts):
-        key: Any = None
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            kind, key = ".", node.attr
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            if not isinstance(node.slice, ast.Constant):
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            variable, steps = _steps(node)
+            place = ast.dump(variable), repr(steps)
+            if place in met or not isinstance(variable, ast.Name) or variable.id in names:
                 continue
-            kind, key = "[]", node.slice.value
-        else:
-            continue
-        place = ast.dump(node.value), kind, repr(key)
-        if place not in met and _is_chain(node.value, names):
             met.add(place)
-            yield copy.deepcopy(node.value), kind, key
+            yield copy.deepcopy(variable), steps
 
 
-def _is_chain(node: ast.expr, names: Collection[str]) -> bool:
-    """Whether an expression is a variable that stays, or an attribute of an attribute of one."""
-    while isinstance(node, ast.Attribute):
+def _steps(node: ast.expr) -> tuple[ast.expr, tuple[Step, ...]]:
+    """The expression that a chain of attributes and items begins with, and the chain."""
+    found: list[Step] = []
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute):
+            found.append((".", node.attr))
+        elif isinstance(node.slice, ast.Constant):
+            found.append(("[]", node.slice.value))
+        else:
+            found.append(("[*]", None))
         node = node.value
-    return isinstance(node, ast.Name) and node.id not in names
+    return node, tuple(reversed(found))
 
 
 class Liveness:

@@ -5,10 +5,11 @@ A variable is the cell that the parts of a statement share, so reading and writi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CellType, FunctionType
 from typing import Any, Protocol
 
+from tapec.autograph.names import Step
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
@@ -22,14 +23,20 @@ class Unbound:
 
 UNBOUND = Unbound()
 
-#: Says where an attribute or item is: the object, ``"."`` or ``"[]"``, and its name or index.
-Path = tuple[Callable[[], Any], str, Any]
+#: Says where attributes and items are: what a variable holds, and the steps from there.
+Path = tuple[Callable[[], Any], tuple[Step, ...]]
 
 
 class Place(Protocol):
-    """Where a value is."""
+    """Where a value is.
+
+    Attributes:
+        name: what messages call it.
+        surely: whether the code assigns it; else it is one of those in a list or dict that it may assign.
+    """
 
     name: str
+    surely: bool
 
     def get(self) -> Any:
         """The value, or `UNBOUND`."""
@@ -39,6 +46,8 @@ class Place(Protocol):
 
 
 class _Cell:
+    surely = True
+
     def __init__(self, name: str, cell: CellType) -> None:
         self.name = name
         self._cell = cell
@@ -59,9 +68,14 @@ class _Cell:
 class _Item:
     """An item of a list or dict, or a global variable."""
 
-    def __init__(self, name: str, holder: Any, key: Any) -> None:
+    def __init__(self, name: str, holder: Any, key: Any, surely: bool = True) -> None:
         self.name = name
+        self.surely = surely
         self._holder, self._key = holder, key
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        return id(self._holder), repr(self._key)
 
     def get(self) -> Any:
         try:
@@ -77,9 +91,15 @@ class _Item:
 
 
 class _Attribute:
+    surely = True
+
     def __init__(self, name: str, holder: Any, key: str) -> None:
         self.name = name
         self._holder, self._key = holder, key
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        return id(self._holder), f".{self._key}"
 
     def get(self) -> Any:
         return getattr(self._holder, self._key, UNBOUND)
@@ -102,22 +122,38 @@ def places_of(functions: Sequence[Any], names: Sequence[str], paths: Sequence[Pa
         cell = cells.get(name)
         at_top = functions[0].__globals__
         found.append(_Item(name, at_top, name) if cell is None else _Cell(name, cell))
-    for holder, kind, key in paths:
-        place = _place_in(holder, kind, key)
-        if place is not None:
-            found.append(place)
-    return found
+    within: dict[tuple[int, str], Place] = {}
+    for variable, steps in paths:
+        try:
+            thing = variable()
+        except NameError:
+            continue  # it is made inside, if at all
+        for place in _places_within(thing, steps):
+            within.setdefault(place.identity, place)
+    return [*found, *within.values()]
 
 
-def _place_in(holder: Callable[[], Any], kind: str, key: Any) -> Place | None:
-    try:
-        thing = holder()
-    except (NameError, AttributeError):
-        return None  # it is made inside, if at all
+def _places_within(thing: Any, steps: Sequence[Step]) -> Iterator[_Item | _Attribute]:
+    """The places that steps lead to; none where they end early."""
+    (kind, key), *rest = steps
+    kinds = dict | list | tuple if rest else dict | list
+    places: list[_Item | _Attribute] = []
+    name = type(thing).__name__
     if isinstance(thing, Tensor | Variable):
-        return None
+        return
     if kind == ".":
-        return _Attribute(f"{type(thing).__name__}.{key}", thing, key)
-    if isinstance(thing, dict | list):
-        return _Item(f"{type(thing).__name__}[{key!r}]", thing, key)
-    return None
+        places = [_Attribute(f"{name}.{key}", thing, key)]
+    elif isinstance(thing, kinds) and kind == "[]":
+        places = [_Item(f"{name}[{key!r}]", thing, key)]
+    elif isinstance(thing, kinds):
+        keys = list(thing) if isinstance(thing, dict) else range(len(thing))
+        places = [_Item(f"{name}[{k!r}]", thing, k, surely=False) for k in keys]
+    if not rest:
+        yield from places
+        return
+    for place in places:
+        if (
+            kind != "[]" or not isinstance(thing, dict) or key in thing
+        ):  # one with defaults makes none
+            value = place.get()
+            yield from () if value is UNBOUND else _places_within(value, rest)

@@ -182,12 +182,11 @@ class _Rewriter(ast.NodeTransformer):
         known = (self._live.after, self._live.again)
         read = [[n for n in names if n in live[node]] for live in known if node in live]
         places: list[ast.expr] = []
-        for base, kind, key in places_in(parts, set(names)):
-            items: list[ast.expr] = [
-                _lambda(base),
-                ast.Constant(kind),
-                ast.Constant(self._as_known(key)),
-            ]
+        for variable, steps in places_in(parts, set(names)):
+            known_steps = tuple(
+                (kind, self._as_known(key) if kind == "." else key) for kind, key in steps
+            )
+            items: list[ast.expr] = [_lambda(variable), _literal(known_steps)]
             places.append(ast.Tuple(items, ast.Load()))
         lists: list[list[ast.expr]] = [
             [ast.Constant(self._as_known(n)) for n in found] for found in (names, *read)
@@ -314,6 +313,13 @@ def _binds_or_suspends(nodes: Sequence[ast.expr]) -> bool:
     """Whether an expression cannot become a lambda."""
     kinds = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
     return any(isinstance(n, kinds) for node in nodes for n in ast.walk(node))
+
+
+def _literal(value: Any) -> ast.expr:
+    """An expression for a constant, or a tuple of such."""
+    if isinstance(value, tuple):
+        return ast.Tuple([_literal(item) for item in value], ast.Load())
+    return ast.Constant(value)
 
 
 def _lambda(body: ast.expr) -> ast.expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import is_
 from typing import Any
 
 from tapec.autograph.branches import restore
@@ -116,10 +117,12 @@ class _Carried:
         ]
         #: The same as the turn that is being traced found them.
         self._given: Sequence[Any] = self.leaves
+        #: Whether a turn leaves alone what it might have assigned.
+        self._stays = False
 
     def put(self, leaves: Sequence[Any]) -> None:
         self._given = leaves
-        if not leaves:
+        if not leaves or self._stays:
             self._place.set(self._value)
             return
         whole = list(self._whole)
@@ -148,6 +151,7 @@ class _Carried:
                 hint="what a loop over tensors changes must be tensors or numbers, in a structure that stays",
             )
         moved = [leaves[i] for i in self._moving]
+        self._stays = not self._place.surely and all(map(is_, self._given, moved))
         for before, given, after in zip(self.leaves, self._given, moved, strict=True):
             self._hold(before, given, after, options)
         return moved

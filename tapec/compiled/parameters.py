@@ -86,7 +86,13 @@ class Parameters:
         """Arguments by position as far as they can be, defaults included; the others by name.
 
         Arguments that do not fit are left as they are: the function itself will say so.
+
+        Raises:
+            TypeError: one is given by position and by name.
         """
+        for name in kwargs:
+            if self._by_name.get(name, len(args)) < len(args):
+                raise TypeError(f"{self._function}() got multiple values for argument {name!r}")
         if not kwargs and len(args) >= len(self.names) and not self._only_names:
             return args, {}
         values, left = list(args), dict(kwargs)
