@@ -2,11 +2,14 @@
 
     PYTHON benchmarks/gemm.py table [SHAPE ...]
     PYTHON benchmarks/gemm.py rule [--count 20] [--seed 1]
+    PYTHON benchmarks/gemm.py library [--count 20] [--seed 1]
 
 `table` times products on one thread, in one process: by default those of ``matmul_relu`` and of the workloads that
 `workloads/gemm_only.py` knows. `rule` draws shapes that nobody has tuned for, and compares the tile that
-`tapec.passes.tiling` chooses with the fastest of its candidates. A shape is ``f32:MxNxK``, with ``t`` behind the dtype
-for a transposed first operand, ``u`` for a transposed second, and one more size in front for a stack.
+`tapec.passes.tiling` chooses with the fastest of its candidates. `library` compares products of shapes drawn in the
+same way with NumPy's OpenBLAS, to see whether that should be called for any kind of shape. A shape is ``f32:MxNxK``,
+with ``t`` behind the dtype for a transposed first operand, ``u`` for a transposed second, and one more size in front
+for a stack.
 """
 
 from __future__ import annotations
@@ -264,6 +267,31 @@ def print_rule(count: int, seed: int, tried: int) -> None:
     print(f"\ngeometric mean {mean - 1:.1%}, worst {max(losses) - 1:.0%} slower than the fastest")
 
 
+def kind_of(product: Product) -> str:
+    """What a rule about libraries might ask: whether the least size is one, a few, or many."""
+    least = min(product.m, product.n, product.k)
+    size = "1" if least == 1 else "2 to 15" if least < 16 else "16 to 63" if least < 64 else "64 up"
+    return f"{product.dtype}, least size {size}"
+
+
+def print_library(count: int, seed: int) -> None:
+    """How the time of each product compares with NumPy's, and for each kind of shape."""
+    kinds: dict[str, list[float]] = {}
+    print("| product | µs | NumPy's µs | ratio |\n|---|---|---|---|")
+    for product in random_products(count, seed):
+        own, other = product.seconds()[0], library_seconds(product)
+        kinds.setdefault(kind_of(product), []).append(own / other)
+        print(
+            f"| {product} | {own * 1e6:.2f} | {other * 1e6:.2f} | {own / other:.2f} |", flush=True
+        )
+    print("\n| shapes | number | geometric mean | worst | slower |\n|---|---|---|---|---|")
+    everything = [ratio for ratios in kinds.values() for ratio in ratios]
+    for kind, ratios in [*sorted(kinds.items()), ("all", everything)]:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        slower = sum(ratio > 1 for ratio in ratios)
+        print(f"| {kind} | {len(ratios)} | {mean:.2f} | {max(ratios):.2f} | {slower} |")
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -275,8 +303,13 @@ def main() -> None:
     rule.add_argument("--count", type=int, default=200)
     rule.add_argument("--seed", type=int, default=1)
     rule.add_argument("--tried", type=int, default=24, help="candidates timed for each shape")
+    library = commands.add_parser("library")
+    library.add_argument("--count", type=int, default=200)
+    library.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    if given.command == "table":
+    if given.command == "library":
+        print_library(given.count, given.seed)
+    elif given.command == "table":
         print_table(given.shapes or default_shapes())
     else:
         print_rule(given.count, given.seed, given.tried)

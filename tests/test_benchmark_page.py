@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -50,6 +51,22 @@ def test_pieces_that_fail_are_told_and_can_be_taken_up_again(
     # What is done is not done again: it would fail now.
     assert lost({"good": "exit(1)", "bad": ""}, True) == {}
     assert lost({"good": "exit(1)"}, False) == {"good": "ended with 1"}
+
+
+def test_products_are_compared_with_the_library_by_kind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setenv("TAPEC_NUM_THREADS", "1")
+    gemm = importlib.import_module("gemm")
+    monkeypatch.setattr(gemm, "library_seconds", lambda product: 2 * product.seconds()[0])
+    monkeypatch.setattr(gemm, "best_seconds", lambda call: call() or 1.0)
+    gemm.print_library(3, seed=1)
+    shapes = list(gemm.random_products(3, seed=1))
+    *_, last = lines = capsys.readouterr().out.splitlines()
+    assert last == "| all | 3 | 0.50 | 0.50 | 0 |"
+    assert [line.split()[1] for line in lines[2:5]] == [str(shape) for shape in shapes]
+    assert gemm.kind_of(gemm.Product(8, 20, 300)) == "f32, least size 2 to 15"
 
 
 def test_the_page_has_ratios_and_what_failed(tmp_path: Path) -> None:

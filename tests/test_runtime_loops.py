@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -319,6 +322,43 @@ def test_pool_serves_callers_at_once_and_one_by_one() -> None:
     assert not wrong
     assert pool.require().workers == workers
     assert max(most) <= before + len(callers)
+
+
+def test_a_job_leaves_a_core_to_who_found_the_pool_busy() -> None:
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    run = ctypes.CFUNCTYPE(None, kind, ctypes.c_void_p, ctypes.c_int64)(
+        pool.require().address("run")
+    )
+    first, second, may_end, may_go_on = (threading.Event() for _ in range(4))
+    did: list[int] = []
+
+    def held(began: threading.Event, end: threading.Event) -> Any:
+        def task(context: Any, part: int, parts: int) -> None:
+            began.set()
+            assert end.wait(60)
+
+        return kind(task)
+
+    def noted(context: Any, part: int, parts: int) -> None:
+        did.append(threading.get_ident())
+        time.sleep(0.01)
+
+    tasks = held(first, may_end), held(second, may_go_on)
+    owner = threading.Thread(target=run, args=(tasks[0], None, 2))
+    owner.start()
+    assert first.wait(60)
+    other = threading.Thread(target=run, args=(tasks[1], None, 2))
+    other.start()  # finds the pool busy
+    assert second.wait(60)
+    may_end.set()
+    owner.join()
+    run(kind(noted), None, 2)  # the pool is free again, but two threads are at work already
+    assert did == [threading.get_ident()] * 2
+    may_go_on.set()
+    other.join()
+    both = threading.Barrier(2)
+    run(kind(lambda *args: both.wait(60)), None, 2)  # ends only if two threads do it
+    assert not both.broken
 
 
 def test_pool_ends_and_begins_again() -> None:

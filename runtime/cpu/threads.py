@@ -5,7 +5,8 @@ are done. The caller and the workers take parts from one counter, so a worker th
 another program has its core, costs nothing: the caller has done its part by then. Workers are made when first asked for
 and wait for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One
 job runs at a time: a call that finds the pool busy, from another thread or from inside a task, does all its parts
-itself, one by one.
+itself, one by one. As many workers less are called for the next job meanwhile, so that no more threads compute than
+there are to be.
 
 After a fork the child has no workers; it forgets them and makes its own when it needs them. At exit nothing is to
 be done: sleeping threads end with the process, and `shutdown` ends them before if somebody must.
@@ -118,8 +119,9 @@ def pool_text() -> str:
 
 
 # The job is the first 128 bytes of the state: +0 busy (i32), +8 task, +16 context, +24 tickets (i64), +32 parts not
-# yet done (i32), +36 the caller sleeps (i32), +40 workers are to end (i32). Mailbox i is at 128 * i for i >= 1: +0
-# counter (i32), +4 its worker sleeps (i32), +8 the worker's pthread_t.
+# yet done (i32), +36 the caller sleeps (i32), +40 workers are to end (i32), +44 calls that found it busy and do their
+# parts themselves (i32). Mailbox i is at 128 * i for i >= 1: +0 counter (i32), +4 its worker sleeps (i32), +8 the
+# worker's pthread_t.
 #
 # Tickets are the number of the job (upper 32 bits), its parts and the next part (16 bits each) in one word. Who
 # has raised it by one owns a part, and with that the job cannot end: only then are task and context read. A late
@@ -336,7 +338,11 @@ start:
   %middle = shl i64 %threads, 16
   %fresh = or i64 %upper, %middle
   store atomic i64 %fresh, ptr %tickets seq_cst, align 8
-  call void @post(i64 %workers)
+  %others.at = call ptr @job(i64 44)
+  %others = load atomic i32, ptr %others.at monotonic, align 4
+  %wide = zext i32 %others to i64
+  %rest = sub i64 %workers, %wide
+  call void @post(i64 %rest)
   call void @take_parts()
   %caller = call ptr @job(i64 36)
   br label %join
@@ -351,14 +357,17 @@ finished:
   call void @leave()
   ret void
 alone:
+  %count.at = call ptr @job(i64 44)
+  %before = atomicrmw add ptr %count.at, i32 1 monotonic
   br label %part
 part:
   %i = phi i64 [ 0, %alone ], [ %following, %part ]
   call void %task(ptr %context, i64 %i, i64 %threads)
   %following = add i64 %i, 1
   %again = icmp slt i64 %following, %threads
-  br i1 %again, label %part, label %return
-return:
+  br i1 %again, label %part, label %alone.no.more
+alone.no.more:
+  %after = atomicrmw sub ptr %count.at, i32 1 monotonic
   ret void
 }}
 
