@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from tapec.autograph import converter, kept, operators  # noqa: F401  to be loaded
-from tapec.compiled import function  # noqa: F401
+import importlib
+
 from tapec.compiler import load
+from tapec.structure import flatten
+
+#: What the trace of a train step needs of tapec, besides passes and LLVM.
+_MODULES = (
+    "autograph.branches",
+    "autograph.converter",
+    "autograph.expressions",
+    "autograph.kept",
+    "autograph.loops",
+    "autograph.merging",
+    "autograph.operators",
+    "autograph.ranges",
+    "autograph.state",
+    "compiled.function",
+    "control.counters",
+    "control.repetition",
+    "control.tensor_array",
+    "derivatives.custom",
+    "derivatives.traced_gradient",
+    "explanations.notes",
+    "math",
+    "nn",
+    "tape",
+)
 
 
 def load_compiler() -> None:
-    """Load what the first call of a compiled function loads: the converter, passes, LLVM; some 70 ms.
+    """Load what the first call of a compiled function loads: converter, tapes, passes, LLVM; some 100 ms.
 
     ``import tapec`` leaves it out, since a program that is found in the cache needs none of it. For processes that
     fork others, which then have it, and where a first call is to be quick.
     """
+    for name in _MODULES:
+        importlib.import_module(f"tapec.{name}")
+    flatten(())  # loads what structures other than lists need
     load()

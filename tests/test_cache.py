@@ -469,15 +469,28 @@ LOADED = """
 import sys, tapec
 tapec.experimental.load_compiler()
 before = set(sys.modules)
-f = tapec.compile(lambda x: tapec.reduce_sum(x + 1))
-f(tapec.ones([4]))
+w = tapec.Variable(tapec.ones([4, 4]))
+
+@tapec.compile
+def f(x):
+    with tapec.GradientTape() as tape:
+        for _ in tapec.range(3):
+            x = tapec.nn.relu(x @ w)
+        loss = tapec.reduce_sum(x if loss_is_sum else tapec.math.log(x))
+    w.assign_sub(0.1 * tape.gradient(loss, w))
+    return loss, {"x": x}
+
+loss_is_sum = True
+f(tapec.ones([4, 4]))
 print("llvmlite" in before, "tapec.runtime.cpu.jit" in before, [m for m in set(sys.modules) - before if m != "atexit"])
 """
 
 
-def test_what_a_first_call_loads_can_be_loaded_before() -> None:
+def test_what_a_first_call_loads_can_be_loaded_before(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"  # what is converted needs a file
+    script.write_text(LOADED)
     done = subprocess.run(
-        [sys.executable, "-c", LOADED],
+        [sys.executable, str(script)],
         env={**os.environ, "TAPEC_CACHE": "0"},
         capture_output=True,
         text=True,
