@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tapec.cli import COMMANDS, main
+from tapec.cli import COMMANDS, HELP, kept_help, main
 from tapec.ir import OPS
 from tapec.passes import PASSES
 from tapec.runtime import Cache
@@ -68,6 +68,41 @@ def test_help_imports_no_command() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *_, last = done.stdout.splitlines()
     assert last == "[]"
+
+
+def helped(name: str) -> str:
+    """What a command itself says of its use."""
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [name, "--help"], prog_name="tapec").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_that_is_kept_is_what_the_command_says(name: str) -> None:
+    """Else: ``python tests/test_cli.py``."""
+    assert kept_help(["/bin/tapec", name, "--help"]) == helped(name)
+
+
+def test_help_is_kept_for_wide_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kept_help(["tapec", "ir", "-h"]) is not None
+    for argv in (
+        ["tapec", "ir"],
+        ["tapec", "nothing", "-h"],
+        ["tapec", "--help"],
+        ["main", "ir", "-h"],
+    ):
+        assert kept_help(argv) is None
+    monkeypatch.setenv("COLUMNS", "40")
+    assert kept_help(["tapec", "ir", "-h"]) is None
+
+
+def test_help_of_a_command_imports_none() -> None:
+    code = (
+        "import sys, os; sys.argv = ['tapec', 'ir', '--help']; from tapec.cli import start\n"
+        "os._exit = lambda code: print([m for m in sys.modules if m.startswith('tapec.cli.')]) or sys.exit()\n"
+        "start()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: tapec ir [OPTIONS]")
+    assert done.stdout.splitlines()[-1] == "[]" or done.stdout.startswith("[]")
 
 
 def test_the_list_of_commands_says_what_they_say() -> None:
@@ -306,3 +341,7 @@ def test_run_makes_the_checks_of_a_program(tmp_path: Path) -> None:
                 assert (result.exit_code, result.stdout) == (2, ""), options
                 assert "Error: " in result.stderr
     assert "evaluates: 1 result," in works("verify", path)
+
+
+if __name__ == "__main__":
+    HELP.write_text("".join(map(helped, COMMANDS)), encoding="utf-8")

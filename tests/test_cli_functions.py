@@ -318,6 +318,18 @@ def test_verify_finds_a_pass_that_is_wrong(file: Path, monkeypatch: pytest.Monke
     assert "FAIL  each pass leaves a valid program" in text
 
 
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [("step", ["--shapes=f32[2]"]), ("step", ["--shapes=f32[N]"]), ("declared", [])],
+)
+def test_bench_traces_for_types(file: Path, where: str, options: list[str]) -> None:
+    """Sizes may be open; then no kernel is timed by itself."""
+    found = json.loads(works("bench", f"{file}:{where}", *options, "--seconds=0.01", "--json"))
+    assert found["seconds"]["trace"] > 0
+    assert bool(found["by kernel"]) == (options == ["--shapes=f32[2]"])
+    assert "bytes of arena" in works("bench", f"{file}:{where}", *options, "--seconds=0.01")
+
+
 def test_bench(file: Path) -> None:
     found = json.loads(works("bench", f"{file}:step", "--seconds=0.01", "--json"))
     assert list(found["seconds"]) == [

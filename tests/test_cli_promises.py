@@ -67,6 +67,16 @@ SHAPES: Mapping[str, Any] = {
         "stage": str, "changed": bool, "milliseconds": _NUMBER, "operations": int,
         "lines": [{"text": str, "defines": [str], "reads": [str], "values": [str]}],
     }],
+    "ir {step} --time --memory --cost": {
+        "time": [{"pass": str, "milliseconds": float, "operations": int}],
+        "memory": {"peak": int, "buffers": [{"name": str, "bytes": int, "line": int}]},
+        "cost": {"flops": int, "kernels": [{"kernel": int, "runs": int, "flops": int, "operations": [str]}]},
+    },
+    "ir {step} --level asm": {"level": str, "text": str},
+    "html {step} -o {page}": {"page": str, "bytes": int},
+    "opt {program} --passes canonicalize": {
+        "program": str, "passes": [{"pass": str, "milliseconds": float, "operations": int}],
+    },
     "ir {step} --follow w": [{"value": str, "what": str, "stages": [{
         "stage": str, "names": [str], "lines": [str],
         "changes": [{"value": str, "instead": (str, type(None)), "rules": [str]}],
@@ -91,7 +101,6 @@ SHAPES: Mapping[str, Any] = {
     "why {script}": [{"cause": str, "message": str, "remedy": str}],
 }  # fmt: skip
 #: Those that write a file, or print a program.
-WITHOUT = {"html", "opt"}
 
 
 @pytest.fixture
@@ -106,6 +115,7 @@ def names(tmp_path: Path) -> dict[str, str]:
         "script": str(tmp_path / "train.py"),
         "bad": str(tmp_path / "bad.py"),
         "program": str(tmp_path / "f.tir"),
+        "page": str(tmp_path / "page.html"),
         "buffers": str(tmp_path / "buffers.csv"),
         "folder": str(tmp_path / "out"),
     }
@@ -128,7 +138,7 @@ def fits(found: Any, shape: Any) -> bool:
 
 
 def test_every_command_that_shows_something_has_json() -> None:
-    assert {command.split()[0] for command in SHAPES} | WITHOUT == set(COMMANDS)
+    assert {command.split()[0] for command in SHAPES} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", SHAPES)
@@ -251,6 +261,20 @@ def test_colours_are_for_terminals_that_want_them(
 def test_completion(words: list[str], start: str, offered: set[str]) -> None:
     shell = ShellComplete(main, {}, "tapec", "_TAPEC_COMPLETE")
     assert {item.value for item in shell.get_completions(words, start)} == offered
+
+
+def test_places_are_completed(tmp_path: Path) -> None:
+    """Files, and behind the colon what they decorate."""
+    (tmp_path / "f.py").write_text(
+        "import tapec\n@tapec.compile\ndef step(x): return x\n@tapec.compile\ndef go(x): return x\n"
+    )
+    shell = ShellComplete(main, {}, "tapec", "_TAPEC_COMPLETE")
+    for command in ("ir", "html", "why", "diff"):
+        (item,) = shell.get_completions([command], "f")
+        assert item.type == "file"
+        found = shell.get_completions([command], f"{tmp_path}/f.py:s")
+        assert [item.value for item in found] == [f"{tmp_path}/f.py:step"]
+    assert not shell.get_completions(["ir"], f"{tmp_path}/nowhere.py:s")
 
 
 def test_the_shell_asks_and_is_answered(tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """The command line: look inside a program, run it, transform it.
 
 A command ends with 0 if all is well, with 1 if what it was to check does not hold, and with 2 if there is no such file,
-function, pass or value, or a program is not valid; with 130 if it is interrupted.
+function, pass or value, or a program is not valid; with 130 if it is interrupted, and with 141 if nobody reads on.
 
 Commands are imported when they run, so that ``tapec --help`` is fast.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from tapec.garbage import collecting_rarely
@@ -69,6 +72,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
+#: The help of each command, one after the other, for terminals that are wide enough.
+HELP = Path(__file__).with_name("help.txt")
+_HELP_WIDTH = 80
+_USAGE = "Usage: tapec "
 _CLICK = os.path.dirname(click.__file__)
 _HELP = frozenset({"-h", "--help"})
 
@@ -119,8 +126,16 @@ class Commands(click.Group):
             OSError,
             UnicodeError,
         ) as error:  # files that cannot be written, above all
+            if isinstance(error, BrokenPipeError):
+                _write_no_more()
+                ctx.exit(141)
             click.echo(f"{type(error).__name__}: {error}", err=True)
             ctx.exit(2)
+
+
+def _write_no_more() -> None:
+    """Nobody reads what is printed, as after ``| head``: nor is there anything to say about that."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": sorted(_HELP)})
@@ -129,12 +144,30 @@ def main() -> None:
     """Look inside taped training programs, transform them, run them."""
 
 
+def kept_help(argv: Sequence[str]) -> str | None:
+    """What ``tapec COMMAND --help`` prints, from ``help.txt``: to ask a command is to import all that it uses.
+
+    None if something else is called, or the terminal is too narrow for it; ``python tests/test_cli.py`` writes it.
+    """
+    match argv:
+        case [program, name, flag] if flag in _HELP and name in COMMANDS:
+            wide = shutil.get_terminal_size().columns >= _HELP_WIDTH
+            if wide and os.path.basename(program) == "tapec":
+                parts = HELP.read_text(encoding="utf-8").split(_USAGE)[1:]
+                return next((_USAGE + p for p in parts if p.startswith(f"{name} ")), None)
+    return None
+
+
 def start() -> None:
     """Run the command of this process: what ``tapec`` and ``python -m tapec`` call.
 
     A process that showed help, or completed a word, ends at once. Python would take apart all that it imported before,
     module by module, which takes as long as half of the imports.
     """
+    if (text := kept_help(sys.argv)) is not None:
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            os.write(1, text.encode())
+        os._exit(0)
     try:
         main()
     except SystemExit as end:
@@ -142,6 +175,9 @@ def start() -> None:
         if worked and _HELP.isdisjoint(sys.argv[1:3]):
             raise  # a script may have said what is to be done at the end
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(
+                OSError, AttributeError
+            ):  # there may be none, or none that takes it
+                stream.flush()
         os._exit(code)

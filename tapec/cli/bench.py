@@ -12,11 +12,12 @@ import click
 
 from tapec import config
 from tapec.cli.profile import kernels_json, profiled
+from tapec.cli.reports import plain
 from tapec.cli.target import Target, target_argument
 from tapec.compiler import lowered
 from tapec.ir.core import Module
 from tapec.runtime import compile_module
-from tapec.tables import Table
+from tapec.tables import Table, counted
 
 T = TypeVar("T")
 
@@ -33,10 +34,8 @@ def bench(target: Target, seconds: float, as_json: bool) -> None:
     """
     times: dict[str, float] = {}
     module = target.module
-    if target.caught is not None:
-        call, _ = target.caught
-        # The call's own values: leaves of a trace are those of the arguments.
-        times["trace"] = _timed(lambda: target.function.trace(*call.args, **call.kwargs))[0]
+    if target.function is not None:
+        times["trace"] = _timed(target.trace)[0]
     times["passes"], loops = _timed(lambda: lowered(module))
     times["machine code"], program = _timed(lambda: _compiled(loops))
     arrays = target.arrays()
@@ -50,13 +49,13 @@ def bench(target: Target, seconds: float, as_json: bool) -> None:
     kernels = profiled(target) if target.can_be_called else None
     if as_json:
         found = {"seconds": times, "calls": len(samples), "kernels": program.kernels}
-        found |= {"arena bytes": program.arena_bytes}
+        found |= {"arena bytes": plain(program.arena_bytes)}
         found |= {"by kernel": [] if kernels is None else kernels_json(kernels)}
         click.echo(json.dumps(found, indent=1))
         return
     rows = [(name, _text(value)) for name, value in times.items()]
     caption = (
-        f"{program.kernels} kernels, {program.arena_bytes:,} bytes of arena, {config.threads()} threads; "
+        f"{program.kernels} kernels, {counted(program.arena_bytes)} bytes of arena, {config.threads()} threads; "
         f"the steady call is the median of {len(samples)}"
     )
     click.echo(Table(("what", "time"), rows, target.name, caption).text())

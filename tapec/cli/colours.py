@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from tapec import config
-from tapec.inspection.traced import pieces
+from tapec.inspection.pieces import pieces
 
 #: How `click.style` shows what `pieces` finds.
 _STYLES: Mapping[str, Mapping[str, object]] = {
@@ -44,4 +44,5 @@ def show_difference(text: str) -> None:
 
 
 def _wanted() -> bool:
-    return sys.stdout.isatty() and config.colours()
+    # Without a terminal there may be no output at all: `tapec ir … >&-`.
+    return sys.stdout is not None and sys.stdout.isatty() and config.colours()

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import click
 
 from tapec.cli.colours import show_difference
-from tapec.cli.target import after_pass, find_target, target_options
+from tapec.cli.target import after_pass, complete_where, find_target, target_options
 from tapec.inspection.differences import differences
 from tapec.ir.core import Module
 
 
 @click.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=complete_where)
+@click.argument("b", metavar="B", shell_complete=complete_where)
 @target_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

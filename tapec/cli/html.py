@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -15,7 +16,8 @@ from tapec.inspection.page import html_of
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Default: FUNCTION.html in this folder."
 )
-def html(target: Target, output: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: where it is, and its size.")
+def html(target: Target, output: Path | None, as_json: bool) -> None:
     """Write a page with your source, the program after each pass that changed it, and its memory.
 
     Click a value, and it is followed through source, passes and memory, its adjoint in a second colour; what removed
@@ -24,4 +26,6 @@ def html(target: Target, output: Path | None) -> None:
     place = output or Path(f"{target.name}.html")
     text = html_of(target.module)
     place.write_text(text, encoding="utf-8")
-    click.echo(f"{place}: {len(text.encode()) / 1e3:.0f} kB")
+    size = len(text.encode())
+    told = json.dumps({"page": str(place), "bytes": size}, indent=1)
+    click.echo(told if as_json else f"{place}: {size / 1e3:.0f} kB")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
 from tapec.cli.colours import show_program
 from tapec.cli.programs import WrongTarget, print_options
+from tapec.cli.reports import REPORTS
 from tapec.cli.target import Target, after_pass, target_argument
 from tapec.compiled.lowering import LEVELS, NATIVE, Lowered
-from tapec.compiler import lowered
 from tapec.inspection.following import Station, cotangents_of, followed
 from tapec.inspection.lines import Line, around, lines_of, with_margin
 from tapec.inspection.stages import Snapshot, snapshots
-from tapec.passes.observers import Times, count
+from tapec.passes.observers import count
 
 
 @click.command()
@@ -42,7 +42,12 @@ from tapec.passes.observers import Times, count
 @click.option("--cost", is_flag=True, help="Show its arithmetic and memory traffic, by kernel.")
 @click.option("--memory", is_flag=True, help="Show the memory of a call, and what is in it.")
 @click.option("--time", "timed", is_flag=True, help="Show how long each pass takes for it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: stages with their lines.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: stages with their lines, or what else is asked for.",
+)
 @print_options
 def ir(
     target: Target,
@@ -70,11 +75,16 @@ def ir(
     comment: every dump can be read back, by tapec opt and tapec run.
     """
     program = Lowered(target.module)
+    told = [*["time"] * timed, *["memory"] * memory, *["cost"] * cost]
     if level in NATIVE:
-        click.echo(program.text(level))
-    elif cost or memory or timed:
-        for report in (["time"] * timed) + (["memory"] * memory) + (["cost"] * cost):
-            click.echo(_REPORTS[report](program))
+        text = program.text(level)
+        click.echo(json.dumps({"level": level, "text": text}, indent=1) if as_json else text)
+    elif told:
+        reports = {name: REPORTS[name].made(program) for name in told}
+        shown = {name: REPORTS[name].json(found) for name, found in reports.items()}
+        click.echo(
+            json.dumps(shown, indent=1) if as_json else "\n".join(map(str, reports.values()))
+        )
     elif follow is not None:
         _follow(target, follow, as_json)
     else:
@@ -88,11 +98,11 @@ def ir(
             lines = lines_of(module, locs=locs, full_constants=full_constants, costs=counted)
             stages = [Snapshot(after or "input", True, 0.0, count(module), tuple(lines))]
         wanted = _value(stages, near)
-        shown = [(stage, _chosen(stage, grep, wanted)) for stage in stages]
+        parts = [(stage, _chosen(stage, grep, wanted)) for stage in stages]
         if as_json:
-            click.echo(json.dumps([_as_json(stage, part) for stage, part in shown], indent=1))
+            click.echo(json.dumps([_as_json(stage, part) for stage, part in parts], indent=1))
             return
-        for stage, part in shown:
+        for stage, part in parts:
             if every:
                 show_program(f"// ----- {stage.stage}: {_state(stage)}")
             if stage.changed:
@@ -102,21 +112,6 @@ def ir(
 def _state(stage: Snapshot) -> str:
     """What there is to say of a pass in a line."""
     return f"{stage.ops} ops, {stage.seconds * 1e3:.1f} ms" if stage.changed else "unchanged"
-
-
-def _times(program: Lowered) -> str:
-    """How long each pass takes."""
-    times = Times()
-    lowered(program.module, observers=[times])
-    return str(times)
-
-
-#: What can be told instead of the program.
-_REPORTS: Mapping[str, Callable[[Lowered], str]] = {
-    "time": _times,
-    "memory": lambda program: str(program.memory()),
-    "cost": lambda program: str(program.cost()),
-}
 
 
 def _follow(target: Target, text: str, as_json: bool) -> None:

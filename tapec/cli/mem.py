@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
+from tapec.cli.reports import memory_json
 from tapec.cli.target import Target, target_argument
-from tapec.compiled.buffers import Buffer, ProgramMemory
+from tapec.compiled.buffers import ProgramMemory
 from tapec.compiled.lowering import Lowered
 from tapec.inspection.memory_map import save_png
 from tapec.tables import counted
@@ -33,7 +33,7 @@ def mem(target: Target, every: bool, svg: Path | None, png: Path | None, as_json
     if png is not None:
         save_png(memory, png)
     if as_json:
-        click.echo(json.dumps(_fields(memory), indent=1))
+        click.echo(json.dumps(memory_json(memory), indent=1))
         return
     if every:
         click.echo(str(memory))
@@ -55,33 +55,3 @@ def _ratio(memory: ProgramMemory) -> str:
     if not isinstance(arena, int) or not isinstance(bound, int) or not bound:
         return ""
     return f", {arena / bound:.4f} of the lower bound"
-
-
-def _fields(memory: ProgramMemory) -> dict[str, Any]:
-    sizes = ("peak", "arena", "lower_bound", "states", "arguments", "results", "peak_at")
-    return {
-        **{name: _plain(getattr(memory, name)) for name in sizes},
-        "alive": [_buffer(b) for b in memory.alive],
-        "buffers": [_buffer(b) for b in memory.buffers],
-    }
-
-
-def _buffer(buffer: Buffer) -> dict[str, Any]:
-    place = buffer.location
-    return {
-        "name": buffer.name,
-        "type": buffer.type,
-        "bytes": _plain(buffer.bytes),
-        "offset": _plain(buffer.offset),
-        "first": buffer.first,
-        "last": buffer.last,
-        "kind": buffer.kind,
-        "made_by": buffer.made_by,
-        "file": None if place is None else place.file,
-        "line": None if place is None else place.line,
-    }
-
-
-def _plain(size: Any) -> Any:
-    """A number, or the text of a size that is open."""
-    return size if isinstance(size, int | float) else str(size)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 from tapec.cli.programs import print_options, program_argument, read, show
+from tapec.cli.reports import times_json
 from tapec.ir.core import Module
 from tapec.ir.errors import TapecError
 from tapec.ir.parser import parse_module
+from tapec.ir.printer import print_module
 from tapec.ir.verifier import verify
 from tapec.passes.observers import Check, Dump, Narrate, Times
 from tapec.passes.pipeline import Observer, parse_pipeline, run_pipeline
@@ -33,6 +36,7 @@ _SEPARATOR = "// -----"
 @click.option("--dump", metavar="DIR", help="Write the program after each pass; - prints it.")
 @click.option("--time", "timed", is_flag=True, help="Tell how long each pass took.")
 @click.option("--split-input", is_flag=True, help=f"Lines '{_SEPARATOR}' separate programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the program and its passes.")
 @print_options
 @click.pass_context
 def opt(
@@ -45,6 +49,7 @@ def opt(
     dump: str | None,
     timed: bool,
     split_input: bool,
+    as_json: bool,
     locs: bool,
     full_constants: bool,
 ) -> None:
@@ -55,7 +60,9 @@ def opt(
     """
     stages = parse_pipeline(passes)
     times = Times()
-    observers: list[Observer] = [times] if timed else []
+    observers: list[Observer] = [times] if timed or as_json else []
+    if as_json and (split_input or dump == "-"):
+        raise click.UsageError("--json is of one program, without --split-input and --dump -")
     if verify_each or evaluate_each:
         observers.append(Check(2 if evaluate_each else 1))
     if dump is not None:
@@ -73,7 +80,10 @@ def opt(
             click.echo(f"{type(error).__name__}: {error}\n{_SEPARATOR}")
             failed = True
             continue
-        if dump != "-":
+        if as_json:
+            text = print_module(module, locs=locs, full_constants=True)
+            click.echo(json.dumps({"program": text, "passes": times_json(times)}, indent=1))
+        elif dump != "-":
             show(module, locs=locs, full_constants=full_constants)
         if split_input:
             click.echo(_SEPARATOR)

@@ -14,7 +14,7 @@ import click
 from tapec import debugging
 from tapec.cli.naming import refuse_missing
 from tapec.cli.running import as_program, run_file
-from tapec.cli.target import find_target, target_options
+from tapec.cli.target import complete_where, find_target, target_options
 from tapec.compiled.retraces import Retrace
 from tapec.errors import TapecError
 from tapec.explanations.explanation import Explanation
@@ -69,7 +69,7 @@ def _tell(error: Exception | None) -> int:
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("where", metavar="FILE[:FUNCTION]")
+@click.argument("where", metavar="FILE[:FUNCTION]", shell_complete=complete_where)
 @target_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

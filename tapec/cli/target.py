@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tapec.cli.catching import Catch, Caught
 from tapec.cli.naming import (
@@ -64,8 +65,18 @@ class Target:
     def can_be_called(self) -> bool:
         """Whether there is a function, and a call of it or sizes for one."""
         positional, named = self.given
-        known = all(t.is_static for t in (*positional, *named.values()))
+        types = [*positional, *named.values()]
+        known = bool(types) and all(t.is_static for t in types)
         return self.function is not None and (self.caught is not None or known)
+
+    def trace(self) -> Module:
+        """Trace the function once more, as it was for this program."""
+        if self.caught is None:
+            return _trace(self.function, *self.given)
+        call, _ = self.caught
+        # The call's own values: leaves of a trace are those of the arguments.
+        module: Module = self.function.trace(*call.args, **call.kwargs)
+        return module
 
     def arrays(self, seed: int = 0) -> list[Any]:
         """Arrays for the arguments of the program: those of the call that was caught, else random ones."""
@@ -135,7 +146,19 @@ def target_argument(command: Command) -> Command:
     ) -> Any:
         return command(find_target(where, shapes, arg, args), **options)
 
-    return click.argument("where", metavar="FILE:FUNCTION")(target_options(find))
+    where = click.argument("where", metavar="FILE:FUNCTION", shell_complete=complete_where)
+    return where(target_options(find))
+
+
+def complete_where(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """What a shell offers for FILE:FUNCTION: files, and behind the colon the functions that the file decorates."""
+    file, colon, name = begun.rpartition(":")
+    if not colon:
+        return [CompletionItem(begun, type="file")]
+    functions = compiled_in(Path(file)) if Path(file).is_file() else []
+    return [CompletionItem(f"{file}:{f}") for f in functions if f.startswith(name)]
 
 
 def find_target(
@@ -166,10 +189,18 @@ def find_target(
         return _called(Path(file), name, args)
     with as_program(Path(file), *args):
         function = function_of(run_file(Path(file), args, main=False), name, file)
-        specs = {key: Tensor(None, type) for key, type in named.items()}
         _refuse_misfits(function, name, positional, named)
-        module = function.trace(*(Tensor(None, type) for type in positional), **specs)
+        module = _trace(function, positional, named)
         return Target(module, Path(file), function, given=(positional, named))
+
+
+def _trace(
+    function: Any, positional: Sequence[TensorType], named: Mapping[str, TensorType]
+) -> Module:
+    """The program for arguments of these types; of the function's own signature without any."""
+    specs = {name: Tensor(None, type) for name, type in named.items()}
+    module: Module = function.trace(*(Tensor(None, type) for type in positional), **specs)
+    return module
 
 
 def _no_function(where: str) -> WrongTarget:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from html import escape
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from tapec.ir.core import Block, Module, Operation, Value
 from tapec.ir.printer import name_values
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 #: Sizes of the picture, in pixels: of a box, and of the gaps beside and below it.
 _WIDTH, _HEIGHT, _GAP, _STEP = 150, 30, 14, 56
@@ -21,6 +23,8 @@ def graph_of(module: Module) -> nx.DiGraph:
     A node has a ``label``; an edge has the ``type`` of the value. What the regions of an operation read counts as
     read by it.
     """
+    import networkx as nx  # slow to import, and most who look at a program want no graph
+
     entry = module.entry
     names = name_values(entry.args, entry.block.ops)
     graph = nx.DiGraph()
@@ -70,6 +74,8 @@ def dot_of(module: Module) -> str:
 
 def svg_of(module: Module) -> str:
     """The graph as a picture: arguments on top, each operation below all that it reads."""
+    import networkx as nx  # as in `graph_of`
+
     graph = graph_of(module)
     rows = list(nx.topological_generations(graph))
     places = {

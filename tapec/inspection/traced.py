@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from html import escape
 
 from tapec.inspection.graph import dot_of, svg_of
 from tapec.inspection.page import html_of
+from tapec.inspection.pieces import pieces
 from tapec.ir.core import Module
 from tapec.ir.printer import print_module
 
-#: What is coloured in a text: comments, values, types, strings; then the names of operations.
-_PIECES = re.compile(
-    r"(?P<comment>//[^\n]*)|(?P<value>%[\w.]+)|(?P<type>\b(?:[fiu]\d+|bf16|c\d+|bool)\b(?:\[[^\]]*\])?)"
-    r"|(?P<text>\"[^\"\n]*\")|(?P<word>(?<== )\w+|^\s*\w+)",
-    re.MULTILINE,
-)
+#: Of the kinds that `pieces` finds.
 _COLOURS = {
     "comment": "#7a828c",
     "value": "#1f6fb2",
@@ -60,13 +54,3 @@ def highlighted(text: str) -> str:
         else f'<span style="color:{_COLOURS[kind]}">{escape(piece)}</span>'
         for kind, piece in pieces(text)
     )
-
-
-def pieces(text: str) -> Iterator[tuple[str | None, str]]:
-    """A program's text in pieces, each with what it is: comment, value, type, text or word; None for the rest."""
-    done = 0
-    for match in _PIECES.finditer(text):
-        yield None, text[done : match.start()]
-        yield match.lastgroup, match[0]
-        done = match.end()
-    yield None, text[done:]
