@@ -312,6 +312,53 @@ def test_mixed_precision(dtype: str) -> None:
     assert history[-1] < history[0]
 
 
+# -- what needs values while a function is compiled
+
+
+def test_counts_below_a_length_are_compiled() -> None:
+    counts = tapec.compile(lambda x: keras.ops.bincount(x, minlength=4))
+    assert counts(tapec.constant([1, 3, 1])).numpy().tolist() == [0, 2, 0, 1]
+    with pytest.raises(tapec.errors.InvalidArgumentError, match="below minlength=4"):
+        counts(tapec.constant([1, 4, 1]))
+    with pytest.raises(NotImplementedError, match=r"bincount cannot be compiled.*minlength"):
+        tapec.compile(keras.ops.bincount)(tapec.constant([1]))
+
+
+def test_unequal_numbers_and_bytes_without_an_axis() -> None:
+    found = keras.ops.convert_to_numpy(
+        keras.ops.unique(np.array([1.0, np.nan, 2.0, np.nan], np.float32))
+    )
+    np.testing.assert_array_equal(found, [1.0, 2.0, np.nan, np.nan])
+    assert keras.ops.view(np.array(1, np.int16), "float16").dtype == "float16"
+    with pytest.raises(tapec.errors.InvalidArgumentError, match="no axis for several int8"):
+        keras.ops.view(np.array(1, np.int16), "int8")
+
+
+def test_what_is_known_while_compiling_is_found() -> None:
+    places = tapec.compile(lambda x: x[keras.ops.nonzero(np.array([0, 1, 1]))[0][0]])
+    assert places(tapec.constant([5.0, 6.0, 7.0])).numpy() == 6.0
+    with pytest.raises(NotImplementedError, match="unique cannot be compiled"):
+        tapec.compile(keras.ops.unique)(tapec.constant([1]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_augmentations_in_a_compiled_step(dtype: str) -> None:
+    keras.utils.set_random_seed(0)
+    chain = [
+        layers.Equalization(value_range=(0, 255), dtype=dtype),
+        layers.RandomGaussianBlur(1.0, 3, 1.0, dtype=dtype),
+    ]
+    model = keras.Sequential([keras.Input((6, 6, 3), dtype=dtype), *chain])
+    images = np.arange(2 * 6 * 6 * 3).reshape(2, 6, 6, 3).astype(dtype)
+    found = tapec.compile(lambda x: model(x, training=True))(images)
+    assert found.shape == images.shape
+    assert 0 <= found.numpy().min() < found.numpy().max() <= 256
+    elastic = layers.RandomElasticTransform(1.0, 0.5, value_range=(0, 255), dtype=dtype)
+    assert elastic(images, training=True).dtype == dtype
+    with pytest.raises(NotImplementedError, match="elastic_transform cannot be compiled"):
+        tapec.compile(lambda x: elastic(x, training=True))(images)
+
+
 # -- saving
 
 
@@ -334,6 +381,40 @@ def test_a_damaged_file_leaves_the_model_as_it_was(tmp_path: Path) -> None:
         model.load_weights(path)
     for one, other in zip(before, weights(model), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+def test_weights_and_optimizer_in_a_file_of_arrays(suffix: str, tmp_path: Path) -> None:
+    model, x, y = compiled(classifier()), data(8, 6), classes(8, 3)
+    model.fit(x, y, verbose=0)
+    path = tmp_path / f"step{suffix}"
+    everything = {"model": model, "optimizer": model.optimizer}
+    tapec.save(path, everything)
+    saved = weights(model)
+    model.fit(x, y, verbose=0)
+    assert any(
+        not np.array_equal(one, other) for one, other in zip(saved, weights(model), strict=True)
+    )
+    tapec.load(path, into=everything)
+    for one, other in zip(saved, weights(model), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert int(model.optimizer.iterations) == 1
+    other = keras.Sequential([keras.Input((2,)), layers.Dense(3)])
+    with pytest.raises(tapec.errors.ValueError, match="is in the file alone"):
+        tapec.load(path, into={"model": other})
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adagrad", "Lamb", "RMSprop", "SGD"])
+def test_optimizers_keep_64_bits(name: str) -> None:
+    """Keras has tables of 32 bits alone for operands; a difference of two floats of 64 bits is not lost in them."""
+    variable = keras.Variable(np.array([1.0, 2.0]), dtype="float64")
+    gradient = tapec.constant([1.0, 1.0 + 1e-12], "float64")
+    getattr(keras.optimizers, name)(0.1).apply([gradient], [variable])
+    same, other = keras.ops.convert_to_numpy(variable) - [1.0, 2.0]
+    assert same < -1e-3
+    np.testing.assert_allclose(other, same, rtol=0.2)
+    total = keras.ops.einsum("i,i->i", gradient, gradient) - keras.ops.clip(gradient, 0.0, 9.0)
+    assert 1e-13 < float(total[1]) < 1e-11
 
 
 # -- real data

@@ -15,7 +15,7 @@ from tapec.frames import here
 from tapec.module import Module
 from tapec.recording import current_trace
 from tapec.tensor import Array, Tensor, as_tensor
-from tapec.variable import Variable
+from tapec.variable import Variable, variable_behind
 
 _FORMATS: dict[str, Any] = {".safetensors": safetensors, ".npz": npz}
 #: How many differences an error tells.
@@ -30,9 +30,9 @@ def save(path: str | Path, variables: Any) -> None:
 
     Args:
         path: ending in ``.safetensors``, which other libraries read as well, or in ``.npz``, which `numpy.load` reads.
-        variables: a `tapec.Module`, an optimizer (or anything else that has ``variables``), a Variable, a Tensor, an
-            array or a number; or nested dicts, lists and tuples of these. What leads to a value is its name:
-            ``layers/0/w``.
+        variables: a `tapec.Module`, an optimizer or a model of Keras (or anything else that has ``variables``), a
+            Variable, a Tensor, an array or a number; or nested dicts, lists and tuples of these. What leads to a value
+            is its name: ``layers/0/w``.
 
     Raises:
         TypeError: something else is among them, or the format has no such dtype; a function is being compiled.
@@ -118,6 +118,8 @@ def named(structure: Any) -> dict[str, Any]:
 def _leaves(structure: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     if isinstance(structure, Variable | Tensor | np.ndarray | np.generic | bool | int | float):
         yield path, structure
+    elif (variable := variable_behind(structure)) is not None:
+        yield path, variable
     elif isinstance(structure, Module):
         for inner, leaf in structure._flatten(
             predicate=lambda x: isinstance(x, Variable), with_path=True

@@ -123,12 +123,15 @@ def view(x: TensorLike, /, dtype: Any = None) -> Tensor:
     A wider dtype joins neighbours of the last axis, a narrower one lengthens it.
 
     Raises:
-        InvalidArgumentError: the last axis cannot be joined so (ValueError while a function is compiled).
+        InvalidArgumentError: the last axis cannot be joined so, or there is none (ValueError while a function is
+            compiled).
     """
     tensor = as_tensor(x)
     source = tensor.type.dtype
     target = source if dtype is None else as_dtype(dtype)
     shape = tensor.type.shape
+    if target.bits < source.bits and not shape:
+        raise misfit(f"{source.name} of rank 0 has no axis for several {target.name}")
     if target.bits > source.bits:
         ratio = target.bits // source.bits
         if not shape or (isinstance(shape[-1], int) and shape[-1] % ratio):
@@ -137,5 +140,4 @@ def view(x: TensorLike, /, dtype: Any = None) -> Tensor:
     found = bitcast(tensor, target)
     if target.bits == source.bits:
         return found
-    last = shape[-1] if shape else 1
-    return reshape(found, (*shape[:-1], last * (source.bits // target.bits)))
+    return reshape(found, (*shape[:-1], shape[-1] * (source.bits // target.bits)))

@@ -15,6 +15,7 @@ from tapec.tensor import Tensor, as_tensor
 
 #: Also the numbers that a program being traced takes as inputs: they pass for these.
 _NUMBERS = (bool, int, float, complex)
+_WIDER = {"float32": "float64", "complex64": "complex128"}
 
 
 def is_tensor(x: Any) -> bool:
@@ -109,12 +110,22 @@ def dtype_of(x: Any) -> Any:
     return getattr(x, "dtype", x.__class__)
 
 
+def common_dtype(*values: Any) -> str:
+    """The dtype that Keras gives an operation on such values; of 64 bits where a float64 tensor is among them.
+
+    Such a tensor was asked for by name. Keras' own tables have no 64 bits, and would take from it what it was made for.
+    """
+    dtype = result_type(*map(dtype_of, values))
+    is_wide = any(isinstance(v, Tensor) and v.type.dtype.name == "float64" for v in values)
+    return _WIDER.get(dtype, dtype) if is_wide else dtype
+
+
 def promoted(*values: Any) -> list[Tensor]:
     """Tensors of the one dtype that Keras gives an operation on such values."""
     values = tuple(
         v if isinstance(v, Tensor | int | float) else convert_to_tensor(v) for v in values
     )
-    dtype = result_type(*map(dtype_of, values))
+    dtype = common_dtype(*values)
     return [convert_to_tensor(v, dtype) for v in values]
 
 

@@ -9,7 +9,7 @@ from keras.src.backend.common.dtypes import result_type
 
 import tapec
 from tapec import numpy
-from tapec.keras.engine.conversion import convert_to_tensor, dtype_of, floating, promoted
+from tapec.keras.engine.conversion import common_dtype, convert_to_tensor, floating, promoted
 from tapec.tensor import Tensor
 
 Unary = Callable[[Any], Tensor]
@@ -265,7 +265,7 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
     x = convert_to_tensor(x)
     if x.dtype.name == "bool":
         x = tapec.cast(x, "int32")
-    dtype = result_type(x.dtype.name, *(dtype_of(v) for v in (x_min, x_max) if v is not None))
+    dtype = common_dtype(x, *(v for v in (x_min, x_max) if v is not None))
     x = tapec.cast(x, dtype)
     if x_min is not None:
         x = tapec.maximum(x, convert_to_tensor(x_min, dtype))

@@ -166,8 +166,8 @@ def gaussian_blur(
 
     def blurred(batch: Tensor) -> Tensor:
         weights = [
-            _bell(int(n), convert_to_tensor(s, batch.dtype.name))
-            for n, s in zip(kernel_size, sigma, strict=True)
+            _bell(int(kernel_size[n]), convert_to_tensor(sigma[n], batch.dtype.name))
+            for n in (0, 1)
         ]
         kernel = weights[1][:, None] * weights[0][None, :]
         shape = [*kernel.shape, batch.shape[-1], 1]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras.src.backend.common.dtypes import result_type
-
 import tapec
 from tapec import numpy
-from tapec.keras.engine.conversion import convert_to_tensor, floating, promoted
+from tapec.keras.engine.conversion import common_dtype, convert_to_tensor, floating, promoted
 from tapec.tensor import Tensor
 
 #: Dtypes whose products are summed in 32 bits.
@@ -87,8 +85,8 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
 def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
     """The sum that Einstein's notation says; of int8 alone it is int32."""
     tensors = [convert_to_tensor(x) for x in operands]
-    dtypes = [x.dtype.name for x in tensors]
-    dtype = "int32" if set(dtypes) == {"int8"} else result_type(*dtypes)
+    is_int8 = {x.dtype.name for x in tensors} == {"int8"}
+    dtype = "int32" if is_int8 else common_dtype(*tensors)
     wide = "int32" if dtype == "bool" else dtype
     found = tapec.einsum(subscripts, *(tapec.cast(x, wide) for x in tensors))
     return found if wide == dtype else tapec.cast(found, dtype)

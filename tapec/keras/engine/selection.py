@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from keras.src import tree
+from keras.src.backend.common import KerasVariable
 from keras.src.backend.common.backend_utils import vectorize_impl
 from keras.src.backend.common.dtypes import result_type
 
@@ -20,8 +23,8 @@ from tapec.keras.engine.conversion import (
     promoted,
 )
 from tapec.numpy.ordering import from_start
-from tapec.recording import current_trace
 from tapec.tensor import Tensor
+from tapec.tracing import TracedTensor
 
 
 def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
@@ -34,15 +37,27 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:
     """The places of elements other than zero, one tensor for each axis; eager."""
-    _refuse_in_trace("nonzero")
-    return tuple(convert_to_tensor(n, "int32") for n in np.nonzero(convert_to_numpy(x)))
+    return tuple(convert_to_tensor(n, "int32") for n in np.nonzero(_known(x, "nonzero")))
 
 
-def _refuse_in_trace(what: str) -> None:
-    if current_trace() is not None:
-        raise NotImplementedError(
-            f"{what} cannot be compiled: the shape of its result depends on values; use where with three operands"
-        )
+def _is_traced(x: Any) -> bool:
+    """Whether values in it are there only when the program that is being made runs."""
+    if isinstance(x, KerasVariable):
+        x = x.value
+    return any(isinstance(leaf, TracedTensor) for leaf in tree.flatten(x))
+
+
+def _known(x: Any, what: str) -> Any:
+    """The elements as an array, where there are any."""
+    if _is_traced(x):
+        raise _shape_unknown(what, "use where with three operands")
+    return convert_to_numpy(x)
+
+
+def _shape_unknown(what: str, remedy: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{what} cannot be compiled: the shape of its result depends on values; {remedy}"
+    )
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
@@ -144,19 +159,30 @@ def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) ->
 def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Tensor:
     """How often each number is there, along the last axis; the sum of weights, if given.
 
+    The result is as long as the greatest number asks for, and not shorter than ``minlength``. Compiled, it has that
+    length, and a greater number is an error of the program.
+
     Raises:
         ValueError: a sparse result is asked for.
-        NotImplementedError: it is compiled, and the greatest number is not known.
+        NotImplementedError: it is compiled, and there is no ``minlength``.
     """
     if sparse:
         raise ValueError("Unsupported value `sparse=True` with tapec backend")
-    numbers = tapec.cast(convert_to_tensor(x), "int32")
-    dtype = "int32"
+    is_traced, given = _is_traced(x), x
+    x = convert_to_tensor(x)
+    numbers, dtype = tapec.cast(x, "int32"), "int32"
     if weights is not None:
         weights = convert_to_tensor(weights)
-        dtype = result_type(dtype_of(convert_to_tensor(x)), weights.dtype.name)
-    _refuse_in_trace("bincount")
-    length = max(minlength, int(np.max(convert_to_numpy(numbers), initial=-1)) + 1)
+        dtype = result_type(dtype_of(x), weights.dtype.name)
+    if not is_traced:
+        length = max(minlength, int(np.max(convert_to_numpy(given), initial=-1)) + 1)
+    elif minlength > 0:
+        length = minlength
+        tapec.debugging.assert_less(
+            numbers, length, message=f"bincount is compiled for numbers below minlength={length}"
+        )
+    else:
+        raise _shape_unknown("bincount", "give it a minlength above all numbers")
     hits = tapec.cast(tapec.one_hot(numbers, length), dtype)
     if weights is not None:
         hits = hits * tapec.cast(weights, dtype)[..., None]
@@ -187,15 +213,13 @@ def unique(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The elements or entries, each once, in rising order; eager.
+    """The elements or entries, each once but for NaN, in rising order; eager.
 
     ``size`` cuts them off, or fills up with ``fill_value`` (the least one, if None).
     """
-    _refuse_in_trace("unique")
-    array = convert_to_numpy(x)
-    found, *rest = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    array = _known(x, "unique")
+    find: Any = partial(np.unique, return_index=True, return_inverse=True, return_counts=True)
+    found, *rest = find(array, axis=axis, equal_nan=False)
     first, inverse, counts = rest
     if size is not None:
         along = 0 if axis is None else axis

@@ -13,6 +13,7 @@ import tapec
 from tapec.keras.engine.conversion import convert_to_tensor, floating
 from tapec.keras.engine.pictures import as_batch, channels_last, gaussian_blur, of_rank
 from tapec.tensor import Tensor
+from tapec.tracing import TracedTensor
 
 _INTERPOLATIONS = ("nearest", "bilinear")
 _AFFINE_FILLS = ("constant", "nearest", "wrap", "mirror", "reflect")
@@ -244,8 +245,8 @@ def compute_homography_matrix(start_points: Any, end_points: Any) -> Tensor:
 
 def elastic_transform(
     images: Any,
-    alpha: float = 20.0,
-    sigma: float = 5.0,
+    alpha: Any = 20.0,
+    sigma: Any = 5.0,
     interpolation: str = "bilinear",
     fill_mode: str = "reflect",
     fill_value: float = 0.0,
@@ -256,22 +257,32 @@ def elastic_transform(
 
     Raises:
         ValueError: unknown names.
+        NotImplementedError: ``sigma`` is a value of a function that is being compiled.
     """
     _require("interpolation", interpolation, _INTERPOLATIONS)
     _require("fill_mode", fill_mode, _AFFINE_FILLS)
     x = of_rank(images)
+    if isinstance(sigma, TracedTensor):
+        raise NotImplementedError(
+            "elastic_transform cannot be compiled: how far its noise is smoothed depends on sigma; transform images "
+            "before they come to the model, or compile it with run_eagerly=True"
+        )
     keys = tapec.random.split(draw_seed(seed), 2)
     size = 6 * int(sigma) | 1
+    # Places are in float32, whatever the images are in.
+    strength, smooth = (convert_to_tensor(n, "float32") for n in (alpha, sigma))
 
     def warped(batch: Tensor) -> Tensor:
         count, height, width, _ = batch.shape
 
         def noise(key: Tensor) -> Tensor:
-            bumps = tapec.random.stateless_normal([count, height, width, 1], key) * sigma
-            return gaussian_blur(bumps, (size, size), (sigma, sigma), "channels_last")[..., 0]
+            bumps = tapec.random.stateless_normal([count, height, width, 1], key) * smooth
+            return gaussian_blur(bumps, (size, size), (smooth, smooth), "channels_last")[..., 0]
 
-        rows = tapec.cast(tapec.range(height), "float32")[None, :, None] + alpha * noise(keys[0])
-        columns = tapec.cast(tapec.range(width), "float32")[None, None, :] + alpha * noise(keys[1])
+        rows = tapec.cast(tapec.range(height), "float32")[None, :, None] + strength * noise(keys[0])
+        columns = tapec.cast(tapec.range(width), "float32")[None, None, :] + strength * noise(
+            keys[1]
+        )
         return _looked_up(batch, rows, columns, interpolation, fill_mode, fill_value)
 
     return _warped(warped, x, backend.standardize_data_format(data_format))
