@@ -127,6 +127,8 @@ class Op:
     differentiable: ClassVar[bool] = True
     #: What to do where it has none, for explanations.
     no_derivative: ClassVar[str] = ""
+    #: Why devices of many threads have no form of it; empty where they have.
+    no_device: ClassVar[str] = ""
     #: Native code gives the results of `exact` to the bit and saves many calls of NumPy: eager code that repeats it may
     #: use that.
     repeats_natively: ClassVar[bool] = False

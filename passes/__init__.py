@@ -37,8 +37,10 @@ _TABLE = (
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
     Pass("poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
+    Pass("enclose", "loop", "loop", "Make one kernel of a loop that launches small ones."),
     Pass("spread", "loop", "loop", "Deal loops out to the blocks and threads of a device."),
     Pass("join", "loop", "loop", "Launch kernels together that do not wait for each other."),
+    Pass("widen", "loop", "loop", "Access four neighbours at once."),
     Pass("poll", "loop", "loop", "Mark the loops between whose turns a program may stop."),
     Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
 )
@@ -80,10 +82,14 @@ ORDER = (
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
     Constraint("plan", "poison", "which bytes are free follows from where values are"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
+    Constraint("lower", "enclose", "which loops launch kernels is known then"),
+    Constraint("enclose", "spread", "what one kernel is, is dealt out as one"),
     Constraint("lower", "spread", "what is dealt out are loops"),
     Constraint(
         "spread", "join", "how many blocks a kernel takes tells how to launch it with others"
     ),
+    Constraint("spread", "widen", "which accesses are one thread's is known then"),
+    Constraint("join", "widen", "what waits for what is told by single accesses"),
     Constraint("lower", "poll", "whether a loop may be left depends on what is written before it"),
 )
 
@@ -94,7 +100,9 @@ PIPELINES = {
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
 #: For devices of many threads.
-PIPELINES["device"] = f"{PIPELINES['ahead'].replace('plan', 'plan{share=false}')}, spread, join"
+PIPELINES["device"] = (
+    f"{PIPELINES['ahead'].replace('plan', 'plan{share=false}')}, enclose, spread, join, widen"
+)
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (
     "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, dce"

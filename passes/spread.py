@@ -20,7 +20,14 @@ from tapec.ir.core import Function, Module, Operation, Value, clone_operation
 from tapec.ir.dims import DimLike, symbols, typical
 from tapec.ir.ops import loop
 from tapec.passes.device.independence import Indices, goes_along, read_and_written
-from tapec.passes.device.nests import Emitter, Nest, is_movable, nest_of, statements
+from tapec.passes.device.nests import (
+    Emitter,
+    Nest,
+    drop_unread,
+    is_movable,
+    nest_of,
+    statements,
+)
 from tapec.passes.device.team import Team, TooLarge, dealable, dealt
 
 
@@ -129,7 +136,7 @@ class _Spread:
             self._start()
             self._by_one_thread()
         self.out.b.emit("return")
-        _drop_unread(self.function)
+        drop_unread(self.function)
         return self.function
 
     def _write(self) -> None:
@@ -225,11 +232,3 @@ class _Spread:
 def _power(number: int) -> int:
     """The next power of two, 32 at least: a warp."""
     return max(32, 1 << max(number - 1, 0).bit_length())
-
-
-def _drop_unread(function: Function) -> None:
-    """Remove values that nothing reads any more."""
-    for op in reversed(list(function.walk())):
-        removable = op.defn.pure or isinstance(op.defn, loop.Load | loop.Alloc)
-        if removable and op.results and not any(r.users for r in op.results) and not op.regions:
-            op.erase()

@@ -9,9 +9,14 @@ environment, of its own.
 from __future__ import annotations
 
 import re
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import nvidia
 import pytest
 from programs_of_ops import Program
 from sampling import arrays, retyped, tensor_ops
@@ -59,6 +64,16 @@ def test_samples_in_single_precision(defn: Op) -> None:
         assert "0 bytes spill stores, 0 bytes spill loads" in log, name
 
 
+def instructions(one: Assembly) -> list[str]:
+    """Names of instructions of the machine code, as NVIDIA's disassembler has them."""
+    tool = next(iter(Path(nvidia.__path__[0]).glob("*/bin/nvdisasm")))
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(one.cubin()[0])
+        file.flush()
+        text = subprocess.run([tool, file.name], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ )?([A-Z][\w.]*)", text)
+
+
 def layer(x: Any, w: Any, b: Any) -> Any:
     return tapec.nn.softmax(tapec.nn.relu(tapec.matmul(x, w) + b))
 
@@ -74,8 +89,19 @@ def test_products_keep_their_sums_in_registers(architecture: str) -> None:
     assert "ld.local" not in one.ptx
     assert "st.local" not in one.ptx
     assert "0 bytes stack frame" in log
-    # Stores to shared memory that the compiler drops would be few: two copies, each at least once.
-    assert one.ptx.count("st.shared") >= 2
+    # The sums of 4 by 4 for each of 4 turns that are written out; operands by four at once, and their copies. Stores
+    # to shared memory are as many as the text has: the compiler has dropped none.
+    source = write_text(module).kernels[product].source()
+    expected = {"fma.rn.f32": 64, "ld.shared.v4.f32": 8, "ld.shared.f32": 0, "ld.global.v4.f32": 2}
+    expected |= {"ld.global.f32": 0, "st.global.v4.f32": 4, "st.global.f32": 0}
+    expected |= {"st.shared.v4.f32": source.count("store4_f32(scratch")}
+    expected |= {"st.shared.f32": len(re.findall(r"^ +scratch_\d\[", source, re.MULTILINE))}
+    assert {name: one.ptx.count(name) for name in expected} == expected
+    assert (expected["st.shared.v4.f32"], expected["st.shared.f32"]) == (1, 4)
+    machine = Counter(instructions(one))
+    assert (machine["FFMA"], machine["LDS.128"], machine["LDG.E.128"]) == (64, 8, 2)
+    assert (machine["STG.E.128"], machine["STS"], machine["STS.128"]) == (4, 4, 1)
+    assert not machine["LDL"] + machine["STL"]
 
 
 def test_ptx_has_lines_of_the_program() -> None:

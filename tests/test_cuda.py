@@ -74,7 +74,9 @@ def test_every_function_has_a_text_of_primitives(stem: str, bits: int) -> None:
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.mark.parametrize(("name", "most"), [("mlp_train", 12), ("transformer_train", 60)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("mlp_train", 12), ("transformer_train", 60), ("vdp_scan", 12)]
+)
 def test_steps_take_few_launches(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Module] = []
 

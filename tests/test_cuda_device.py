@@ -246,6 +246,15 @@ def test_arrays_of_others_by_their_interface(device: StandIn) -> None:
         tapec.convert_to_tensor(strided)
 
 
+def test_memory_of_others_may_begin_anywhere(device: StandIn) -> None:
+    """Kernels read 16 bytes at once, so what does not begin at such places is copied."""
+    whole = on_device(device, np.arange(24, dtype=np.float32))
+    part = Foreign(whole, shape=(20,), data=(whole.memory.address + 4, False))
+    double = tapec.compile(lambda x: x * 2.0, target="cuda")
+    np.testing.assert_array_equal(double(part).numpy(), np.arange(1, 21) * 2.0)
+    assert device.counts["copy"] == 1
+
+
 def test_what_is_on_the_device_has_their_interface(device: StandIn) -> None:
     y = tapec.compile(lambda x: x * 2.0, target="cuda")(batch())
     told = y.__cuda_array_interface__
@@ -350,8 +359,19 @@ def test_the_driver_is_asked_for_memory_and_copies(monkeypatch: pytest.MonkeyPat
     assert calls[6][1] == 5
 
 
+def test_what_calls_python_is_refused_by_name(device: StandIn) -> None:
+    @tapec.compile(target="cuda")
+    def call(x: Any) -> Any:
+        return tapec.numpy_function(lambda a: a + 1, [x], tapec.float32)
+
+    with pytest.raises(tapec.errors.TargetError, match="no invoke: a device cannot call functions"):
+        call(batch())
+
+
 def test_targets_and_engines_are_named() -> None:
     with pytest.raises(ValueError, match="there is no target 'tpu'"):
         tapec.compile(lambda x: x, target="tpu")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="there is no target 'cuda:x'"):
+        tapec.compile(lambda x: x, target="cuda:x")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="there is no engine 'simulator'"):
         tapec.compile(lambda x: x, engine="simulator")

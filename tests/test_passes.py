@@ -293,7 +293,8 @@ def test_table_is_checked() -> None:
         table.check(passes.PASSES, {"p": "prune,adjoint"}, passes.ORDER)
     circle = [table.Constraint("cse", "dce", "a"), table.Constraint("dce", "cse", "b")]
     with pytest.raises(
-        PassError, match="no order of cse, dce, lower, spread, join, poll, alarm is allowed"
+        PassError,
+        match="no order of cse, dce, lower, enclose, spread, join, widen, poll, alarm is allowed",
     ):
         table.check(passes.PASSES, {}, circle)
 

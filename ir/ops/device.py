@@ -2,16 +2,20 @@
 
 All threads of a block run the same operations. A loop that is dealt out (``over`` of `tapec.ir.ops.loop.For`) gives
 each of them other turns; everything outside of such loops they all do alike, with the same numbers. The operations here
-stand outside of them, where every thread of the block comes by.
+stand outside of them, where every thread of the block comes by; but for those that read or write several neighbours.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tapec.ir.errors import DTypeError
 from tapec.ir.ops.loop import LoopOp
-from tapec.ir.types import INDEX, TensorType, Type
+from tapec.ir.types import INDEX, BufferType, TensorType, Type
+
+if TYPE_CHECKING:
+    from tapec.ir.core import Operation, Value
 
 
 class Barrier(LoopOp):
@@ -57,3 +61,40 @@ class Thread(LoopOp):
     def infer(self, *types: Any) -> TensorType:
         """An index."""
         return TensorType(INDEX)
+
+
+#: How many elements an instruction of a device reads or writes at most: 16 bytes of 4 each.
+NEIGHBOURS = 4
+
+
+class LoadNeighbours(LoopOp):
+    """Four elements of a buffer that lie one behind the other, from an index on whose address is a multiple of four."""
+
+    name = "load_neighbours"
+    pure = False
+
+    def infer(self, *types: Any) -> tuple[Type, ...]:
+        """Four scalars."""
+        if not isinstance(types[0], BufferType) or types[0].dtype.bytes != NEIGHBOURS:
+            raise DTypeError(f"load_neighbours: elements of 4 bytes are wanted, got {types[0]}")
+        return (TensorType(types[0].dtype),) * NEIGHBOURS
+
+
+class StoreNeighbours(LoopOp):
+    """Write four elements of a buffer that lie one behind the other: operands the values, the buffer, the index."""
+
+    name = "store_neighbours"
+    pure = False
+
+    def infer(self, *types: Any) -> tuple[Type, ...]:
+        """No results."""
+        buffer = types[NEIGHBOURS]
+        if not isinstance(buffer, BufferType) or buffer.dtype.bytes != NEIGHBOURS:
+            raise DTypeError(f"store_neighbours: elements of 4 bytes are wanted, got {buffer}")
+        if any(t.dtype != buffer.dtype for t in types[:NEIGHBOURS]):
+            raise DTypeError(f"store_neighbours: {types[:NEIGHBOURS]} do not fit into {buffer}")
+        return ()
+
+    def written(self, op: Operation) -> Sequence[Value]:
+        """The buffer."""
+        return op.operands[NEIGHBOURS : NEIGHBOURS + 1]

@@ -34,6 +34,7 @@ class Eig(Op):
     """
 
     name = "eig"
+    no_device = "its shifted iterations are LAPACK's"
     form = "structural"
 
     def infer(self, *types: Any) -> tuple[TensorType, TensorType]:

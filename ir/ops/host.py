@@ -137,6 +137,10 @@ class NotifyBack(Notify):
         return (None, None, *(next(values) if i in flows else None for i in range(len(inputs))))
 
 
+#: Of what calls Python in the middle of a program.
+_NO_DEVICE = "a device cannot call functions of Python's"
+
+
 class CallHost(Op):
     """Call the function at an address, if the token is 0: operands address, token, what it takes; the token first.
 
@@ -144,6 +148,7 @@ class CallHost(Op):
     """
 
     name = "call_host"
+    no_device = _NO_DEVICE
     form = "nest"
     differentiable = False
 
@@ -187,6 +192,7 @@ class Invoke(LoopOp):
     """`call_host` on buffers: ``inputs`` that are read (address and token first), then those that are filled."""
 
     name = "invoke"
+    no_device = _NO_DEVICE
     pure = False
 
     def infer(self, *types: Any, inputs: int) -> tuple[Type, ...]:
@@ -219,6 +225,7 @@ class NumpyFunction(Op):
     """What the user's function of arrays gave: on tapes, where no derivative goes on."""
 
     name = "numpy_function"
+    no_device = _NO_DEVICE
     form = "structural"
     pure = False
     differentiable = False

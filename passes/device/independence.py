@@ -102,7 +102,7 @@ class Indices:
     def _expression(self, value: Value) -> DimLike:
         op = value.op
         if op is None:
-            return self._argument(value)
+            return self.argument(value)
         if isinstance(op.defn, source.Constant) and isinstance(op.attrs["value"], int | Dim):
             number: DimLike = op.attrs["value"]
             return number
@@ -119,7 +119,7 @@ class Indices:
                 return operands[0] // operands[1] if quotient else operands[0] % operands[1]
         return self._unknown(value)
 
-    def _argument(self, value: Value) -> DimLike:
+    def argument(self, value: Value) -> DimLike:
         """The index of a loop with its bounds; any other argument."""
         block = value.owner
         assert isinstance(block, Block)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Operation, Region, Value, clone_operation
+from tapec.ir.core import Block, Function, Operation, Region, Value, clone_operation
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops import loop
@@ -205,3 +205,11 @@ class Emitter:
             at = self.b.mul(at, self.index(step))
         low = op.operands[0]
         return at if indices.of(low) == 0 else self.b.add(self.new(low), at)
+
+
+def drop_unread(function: Function) -> None:
+    """Remove values that nothing reads any more."""
+    for op in reversed(list(function.walk())):
+        removable = op.defn.pure or isinstance(op.defn, loop.Load | loop.Alloc)
+        if removable and op.results and not any(r.users for r in op.results) and not op.regions:
+            op.erase()

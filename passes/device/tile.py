@@ -113,10 +113,13 @@ class Tile(Form):
         return [self.multiply_add(x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
 
     def _copy(self, buffer: Value, start: DimLike, first: DimLike, *, rows: bool) -> None:
-        """Copy a part of an operand, along what is contiguous there."""
+        """Copy a part of an operand, along what is contiguous there, neighbours at once if tiles come out even."""
         k, size = self.k, self.tiling.rows
         extent, depth = (self._height if rows else self._width), _count(self.problem.depth)
         along = (self.problem.left if rows else self.problem.right)[1] == 1
+        if extent % size == 0 and depth % DEEP == 0:
+            self._copy_whole(buffer, start, first, rows=rows, along=along)
+            return
 
         def one(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             place, deep = (turn // DEEP, turn % DEEP) if along else (turn % size, turn // size)
@@ -129,6 +132,23 @@ class Tile(Form):
             return ()
 
         k.repeat(0, size * DEEP, one, over="threads")
+
+    def _copy_whole(
+        self, buffer: Value, start: DimLike, first: DimLike, *, rows: bool, along: bool
+    ) -> None:
+        """The same where everything is inside: `PART` neighbours in each turn."""
+        k, size = self.k, self.tiling.rows
+        many = (DEEP if along else size) // PART
+
+        def some(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            other, begin = turn // many, turn % many * PART
+            places = [(other, begin + n) if along else (begin + n, other) for n in range(PART)]
+            values = [self._element(start + p, first + d, rows=rows) for p, d in places]
+            for (place, deep), value in zip(places, values, strict=True):
+                k.store(value, buffer, (deep, place))
+            return ()
+
+        k.repeat(0, size * DEEP // PART, some, over="threads")
 
     def _element(self, at: DimLike, depth: DimLike, *, rows: bool) -> Value:
         """An element of an operand, by its row or column among all."""

@@ -13,7 +13,10 @@ here is to spell them.
 `simulator`             runs the same text in Python, thread by thread, and watches every access
 `intrinsics`            what the primitives are on a device: the one module that needs numba.cuda to be imported
 `assembly`              text -> PTX -> machine code, with no driver
-`driver`                memory, launches and graphs, through cuda.core; a fake can stand for it
+`driver`                memory, streams, launches and graphs, through cuda.core; a fake can stand for it
+`memory`                arrays on a device, in the order of streams; `residents`: copies of Variables' arrays
+`sharing`, `dlpack`     memory of other libraries, both ways
+`device_program`        what is copied, launched and returned at a call
 `program`               a module as an `Executable` on a device, or in the simulator
 ======================  ================================================================================
 

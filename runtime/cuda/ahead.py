@@ -23,7 +23,8 @@ _ALIGNMENT = 256
 
 _TYPES = """#ifndef TAPEC_CUDA
 #define TAPEC_CUDA
-/* A place on the device: a buffer of the function's, and bytes from there on. */
+/* A place on the device: a buffer of the function's, and bytes from there on. Buffers begin at multiples of 16 bytes,
+   as those of cuMemAlloc do. */
 typedef struct { unsigned buffer; unsigned long long offset; } tapec_cuda_pointer;
 /* A launch: its first pointer among those of the function, and how many it has. */
 typedef struct {

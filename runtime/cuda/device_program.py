@@ -31,6 +31,8 @@ from tapec.runtime.residence import at_home
 
 #: Graphs that are kept for one set of sizes: each is for certain addresses.
 _GRAPHS = 4
+#: Where buffers begin, in bytes: `tapec.passes.widen` counts on it. The driver's memory begins at multiples of 256.
+_ALIGNMENT = 16
 #: The streams that were chosen, by the number of the device.
 _CHOSEN: ContextVar[Mapping[int, int]] = ContextVar("tapec_cuda_streams", default={})  # noqa: B039
 
@@ -152,16 +154,26 @@ class _Call:
         if i in self._program.updated:
             return resident(driver, array, stream).take(array, stream)
         if isinstance(array, DeviceArray) and array.memory.driver is driver:
-            return array.memory.at(stream)
+            address = array.memory.at(stream)
+            if address % _ALIGNMENT == 0:
+                return address
+            # Others' memory may begin anywhere.
+            inside = self._input(i, array.nbytes)
+            driver.copy(inside, address, array.nbytes, stream)
+            return inside
         held = None if isinstance(array, DeviceArray) else newest(driver, array)
         if held is not None:
             return held.memory.at(stream)
         home = array.fetch() if isinstance(array, DeviceArray) else at_home(array)
-        if i not in self._inputs:
-            self._inputs[i] = self._room(home.nbytes)
-        address = self._inputs[i].at(stream)
+        address = self._input(i, home.nbytes)
         driver.upload(address, home, stream)
         return address
+
+    def _input(self, i: int, size: int) -> int:
+        """The program's own room for an argument."""
+        if i not in self._inputs:
+            self._inputs[i] = self._room(size)
+        return self._inputs[i].at(self._stream)
 
     def _launch_all(self) -> None:
         launches = self._launches

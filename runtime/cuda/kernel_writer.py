@@ -31,6 +31,8 @@ _RULES = {
     device.Barrier: "barrier",
     device.ReduceThreads: "reduce_threads",
     device.Thread: "thread",
+    device.LoadNeighbours: "load_neighbours",
+    device.StoreNeighbours: "store_neighbours",
 }
 
 
@@ -189,6 +191,23 @@ class KernelWriter(IndexWriter):
         u = self.unsigned
         first = f"{u}({self.offset(buffer, indices)} * {u}(2))"
         return [f"{self.names[buffer]}[{at}]" for at in (first, f"{u}({first} + {u}(1))")]
+
+    def load_neighbours(self, op: Operation) -> None:
+        """Four elements by one instruction."""
+        buffer, *indices = op.operands
+        code, stem = spelling.memory(kind_of(buffer).dtype), _stem(self.names[buffer])
+        names = [self.numbered(stem) for _ in op.results]
+        call = f"load4_{code}({self.names[buffer]}, {self.offset(buffer, indices)})"
+        self.line(f"{', '.join(names)} = {call}")
+        self.names |= dict(zip(op.results, names, strict=True))
+
+    def store_neighbours(self, op: Operation) -> None:
+        """Four elements by one instruction."""
+        *values, buffer = op.operands[: device.NEIGHBOURS + 1]
+        indices = op.operands[device.NEIGHBOURS + 1 :]
+        code = spelling.memory(kind_of(buffer).dtype)
+        given = [self.names[buffer], self.offset(buffer, indices), *(self.names[v] for v in values)]
+        self.line(f"store4_{code}({', '.join(given)})")
 
     def alloc(self, op: Operation) -> None:
         """Scratch: of the block, or of this thread."""
@@ -378,7 +397,7 @@ class KernelWriter(IndexWriter):
 
     def invoke(self, op: Operation) -> None:
         """Refused: a device cannot call the host."""
-        raise TargetError(underline(op, "the cuda target cannot call functions of Python's"))
+        raise TargetError(underline(op, f"the cuda target has no {op.name}: {op.defn.no_device}"))
 
 
 def _stem(name: str) -> str:

@@ -45,11 +45,11 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
             _describe(OPS[name])
     if not names or as_json:
         rows = [
-            (name, _levels(op), op.form, _derivative(op), _summary(op))
+            (name, _levels(op), op.form, _derivative(op), _on_devices(op), _summary(op))
             for name, op in sorted(OPS.items())
             if not names or name in names
         ]
-        _tables(as_json, ops=(("name", "level", "form", "derivative", "meaning"), rows))
+        _tables(as_json, ops=(("name", "level", "form", "derivative", "cuda", "meaning"), rows))
 
 
 def _describe(op: Op) -> None:
@@ -66,6 +66,8 @@ def _describe(op: Op) -> None:
     kinds = getattr(op, "kinds", ())
     if kinds:
         click.echo(f"dtypes      {', '.join(sorted(kinds))}")
+    if op.no_device:
+        click.echo(f"cuda        no: {op.no_device}")
     click.echo(f"results     {_first_line(op.infer)}")
     if _derivative(op) == "yes":
         click.echo(f"vjp         {_first_line(op.vjp)}")
@@ -82,6 +84,10 @@ def _first_line(method: object) -> str:
 
 def _levels(op: Op) -> str:
     return "both" if len(op.levels) > 1 else next(iter(op.levels))
+
+
+def _on_devices(op: Op) -> str:
+    return "no" if op.no_device else "yes"
 
 
 def _derivative(op: Op) -> str:
