@@ -3,12 +3,14 @@
 Each tile of sums reads all depths of some rows and columns. Where these are more than a cache holds, every tile gets
 them from further away again. So the outermost summed axis is cut into blocks, whose part of both operands stays in the
 second cache; all tiles run over one block before the next. Between blocks their sums wait in scratch, and when all is
-added up, what follows is written once for each element.
+added up, what follows is written once for each element. A row times a matrix reads no element twice: its blocks are a
+few depths, so that memory is read along rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from tapec.ir.core import Value
@@ -16,6 +18,9 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
 from tapec.passes.microkernel import Columns, Outer
 from tapec.passes.products import Step, each, over, vectors
+
+#: Strips of columns that threads share, and bytes of one in each row, at least.
+_STRIPS, _LEAST_STRIP = 2, 4096
 
 
 class Blocked(Outer):
@@ -69,6 +74,10 @@ class Blocked(Outer):
             number = number * extent + index
         return number
 
+    def _place(self, row: DimLike, column: DimLike) -> Index:
+        """Where a sum waits."""
+        return self._number, row, column
+
     def _tile(
         self,
         origin: DimLike,
@@ -79,7 +88,7 @@ class Blocked(Outer):
         staged: bool = False,
     ) -> None:
         places = [
-            (self._number, origin + r, columns.neighbours + offset)
+            self._place(origin + r, columns.neighbours + offset)
             for r in range(height)
             for offset in columns.offsets
         ]
@@ -107,3 +116,58 @@ class Blocked(Outer):
             )
 
         return list(axis((), init))
+
+
+class Streamed(Blocked):
+    """Few rows, one tile for all: the right operand is read once, so in the order of memory, some depths at a time.
+
+    Threads share strips of columns, whose sums wait in the first cache.
+    """
+
+    def lower(self) -> None:
+        """Write everything."""
+        self.over_batch(self.product)
+
+    def product(self) -> None:
+        """Strips of columns."""
+        assert isinstance(self.columns, int)
+        most = max(self.columns // _STRIPS, _LEAST_STRIP // self.dtype.bytes)
+        width = self.tiling.width
+        strips = (n for n in range(width, self.columns + 1, width) if self.columns % n == 0)
+        size = max((n for n in strips if n <= most), default=width)
+        shared = self.tiling.parallel == "columns"
+        each(self.k, 0, self.columns, lambda n: self._strip(n, size), step=size, parallel=shared)
+
+    def _strip(self, first: DimLike, size: int) -> None:
+        k, width, lanes = self.k, self.tiling.width, self.tiling.lanes
+        assert isinstance(self.rows, int)
+        self._first = first
+        self._kept = self.scratch((self.rows, size))
+        over_strip = partial(self._over_strip, first, size)
+        over_strip(lambda row, column: k.store(self.zero(), self._kept, self._place(row, column)))
+        offsets = tuple(range(0, width, lanes))
+
+        def block(low: DimLike) -> None:
+            self._low = low
+            each(k, first, first + size, lambda j: self._panel(j, j, offsets, lanes), step=width)
+
+        each(k, 0, self.problem.depth[0], block, step=self.tiling.block)
+
+        def follow(row: DimLike, column: DimLike) -> None:
+            self.write(row, column, k.load(self._kept, self._place(row, column)))
+
+        over_strip(follow)
+
+    def _over_strip(
+        self, first: DimLike, size: int, body: Callable[[DimLike, DimLike], None]
+    ) -> None:
+        """Run a body for every vector of a strip's sums."""
+        k, lanes = self.k, self.tiling.lanes
+
+        def row(n: DimLike) -> None:
+            vectors(k, first, first + size, lanes, lambda column: body(n, column), exact=True)
+
+        each(k, 0, self.rows, row)
+
+    def _place(self, row: DimLike, column: DimLike) -> Index:
+        return row, column - self._first

@@ -12,13 +12,13 @@ from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
-from tapec.passes.blocked import Blocked
+from tapec.passes.blocked import Blocked, Streamed
 from tapec.passes.device.tile import Tile
 from tapec.passes.microkernel import Outer
 from tapec.passes.packing import sum_lanes
 from tapec.passes.products import Fetch, Form, Write, each, over, vectors
 from tapec.passes.sliding import find
-from tapec.passes.tiling import Tiling, must_stage
+from tapec.passes.tiling import Tiling, describe, must_stage, streams
 from tapec.passes.winograd import Filters, Windows
 
 
@@ -52,10 +52,13 @@ def lower_contraction(
 
 def _kind(contraction: Contraction, operands: Sequence[Operand], tiling: Tiling) -> type[Form]:
     """Who writes the loops of a tiling."""
+    types = [operand.type for operand in operands]
     if tiling.part:
-        found = find(contraction, *(operand.type for operand in operands))
+        found = find(contraction, *types)
         return Filters if found is not None and found.gradient else Windows
-    return Blocked if tiling.block else _FORMS[tiling.form]
+    if tiling.block:
+        return Streamed if streams(describe(contraction, *types)) else Blocked
+    return _FORMS[tiling.form]
 
 
 #: Columns whose sums are made together: more would be more streams through memory than a processor follows.

@@ -24,6 +24,11 @@ from tapec.passes.packing import Panel
 from tapec.passes.products import Form, Step, each
 from tapec.passes.tiling import must_stage
 
+#: Rows of a second, smaller tile, where it is not known how many there are.
+_FEW = 2
+#: Vectors of a tile of one row.
+_WIDE = 8
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -74,6 +79,8 @@ class Outer(Form):
                 self._panel(self.start(first, columns, width), first, full, lanes)
 
             each(k, 0, columns, panel, step=width, parallel=shared)
+            if not isinstance(self.rows, int) and self._goes_alone:
+                self._last_row()
         else:
             last = max(columns - lanes, 0)
             offsets = tuple(min(offset, last) for offset in range(0, columns, lanes))
@@ -151,19 +158,53 @@ class Outer(Form):
         if isinstance(rows, int):
             each(self.k, 0, rows, tile, step=height, parallel=shared)
             return
-        tiled = whole = self.k.whole(rows, height)
-        if self.in_place or shared:
-            # Nothing may be written twice, but the last tile overlaps: it goes through scratch.
-            whole = rows // height * height
+        whole, rest = self._split(rows)
         each(self.k, 0, whole, tile, step=height, parallel=shared)
+        once = self.in_place or shared
 
-        def last(first: DimLike) -> None:
-            origin = self.start(first, rows, height)
-            self._tile(origin, first, height, columns, staged=True)
+        def few(first: DimLike) -> None:
+            self._tile(self.start(first, rows, _FEW), first, _FEW, columns, staged=once)
 
-        if whole != tiled:
-            each(self.k, whole, tiled, last, step=height)
-        each(self.k, tiled, rows, lambda i: self._tile(i, i, 1, columns))
+        each(self.k, whole, rest, few, step=_FEW)
+        if not self._goes_alone:
+            each(self.k, rest, rows, lambda i: self._tile(i, i, 1, columns))
+
+    def _split(self, rows: DimLike) -> tuple[DimLike, DimLike]:
+        """Where the tiles of unknown rows end, and the small ones after them; one row may be left."""
+        height = self.tiling.rows
+        if self.in_place or self.tiling.parallel == "rows":
+            # Nothing may be written twice.
+            whole = rows // height * height
+        else:
+            # Where more than half a tile is left, the last one overlaps.
+            whole = (self.k.whole(rows, height) + (height - 1) // 2) // height * height
+        return whole, whole + self.k.whole(rows - whole, _FEW) if height > _FEW else whole
+
+    @property
+    def _goes_alone(self) -> bool:
+        """Whether a row that is left over has wide tiles of its own: two vectors of sums would wait for each other."""
+        columns, width = self.columns, _WIDE * self.tiling.lanes
+        even = isinstance(columns, int) and columns % width == 0
+        return even and not (self.tiling.pack or self.tiling.vectors >= _WIDE)
+
+    def _last_row(self) -> None:
+        """A row that makes up no tile."""
+        lanes = self.tiling.lanes
+        offsets = tuple(range(0, _WIDE * lanes, lanes))
+
+        def panel(row: DimLike, first: DimLike) -> None:
+            def at(neighbours: DimLike) -> None:
+                self._tile(row, row, 1, Columns(neighbours, first, first, offsets, None))
+
+            self._neighbours(first, lanes, at)
+
+        _, rest = self._split(self.rows)
+        each(
+            self.k,
+            rest,
+            self.rows,
+            lambda row: each(self.k, 0, self.columns, lambda j: panel(row, j), step=_WIDE * lanes),
+        )
 
     def _tile(
         self,

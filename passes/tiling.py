@@ -32,6 +32,8 @@ PACK_DISTANCE = 1 << 21
 _NARROW_LIMIT = 1 << 14
 #: Turns of a block of depth, at least, and tiles that run over it: fewer are not worth keeping sums for.
 _BLOCK_DEPTH, _BLOCK_TILES = 48, 8
+#: So few rows that a large right operand is read in the order of memory, so many depths at a time.
+_FEW_ROWS, _STREAM_DEPTH = 2, 4
 #: What a tiling in blocks may cost by itself, in terms of the best.
 _BLOCK_COST = 1.1
 
@@ -215,18 +217,19 @@ def choose(
     if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
         return best
     problem = describe(contraction, left, right)
+    simple = {"pack": False, "staged": False, "across": False, "fetch": False, "ahead": 0}
     deep = [
-        (
-            cost,
-            replace(
-                tiling, block=block, pack=False, staged=False, across=False, fetch=False, ahead=0
-            ),
-        )
+        (cost, replace(tiling, block=block, **simple))  # type: ignore[arg-type]
         for cost, tiling in found
         if cost <= _BLOCK_COST * least
         and (block := _block(problem, tiling, size(left.bytes) + size(right.bytes), machine))
     ]
     return min(deep, key=lambda pair: pair[0])[1] if deep else best
+
+
+def streams(problem: Problem) -> bool:
+    """Whether there are so few rows that blocks are of a few depths."""
+    return size(problem.rows) <= _FEW_ROWS
 
 
 def _block(problem: Problem, tiling: Tiling, bytes: int, machine: Machine) -> int:
@@ -237,6 +240,12 @@ def _block(problem: Problem, tiling: Tiling, bytes: int, machine: Machine) -> in
     if tiling.form != "outer" or tiling.swapped or not known:
         return 0
     even = problem.rows % tiling.rows == 0 and problem.columns % tiling.width == 0
+    if streams(problem):
+        large = (
+            not inner and first % _STREAM_DEPTH == 0 and 4 * _right_bytes(problem) >= machine.level2
+        )
+        whole = even and tiling.rows == problem.rows and problem.right[0] == 1
+        return _STREAM_DEPTH if large and whole else 0
     results = prod(map(size, extents))
     many = results >= _BLOCK_TILES * tiling.rows * tiling.width
     kept = results * max(problem.dtype.bytes, 4)

@@ -18,7 +18,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index
 from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, TensorType
 from tapec.ir.verifier import verify
-from tapec.passes import tiling
+from tapec.passes import blocked, tiling
 from tapec.passes.contraction import lower_contraction
 from tapec.passes.tiling import Machine, Tiling, choose, describe
 from tapec.runtime import compile_module
@@ -244,6 +244,26 @@ def test_blocks_of_depth(block: int, parallel: str) -> None:
             Case(6, 8, 12, dtype=F16),
         ):
             evaluate(replace(case, epilogue=epilogue), choice)
+
+
+@pytest.mark.parametrize("parallel", ["", "columns", "batch"])
+@pytest.mark.parametrize("strip", [16, 4096])
+def test_few_rows(strip: int, parallel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large right operand is read along its rows, in strips of columns."""
+    monkeypatch.setattr(blocked, "_LEAST_STRIP", strip)
+    for epilogue in EPILOGUES:
+        for case in (Case(1, 48, 12), Case(2, 16, 8, True, batch=(2,)), Case(2, 24, 4, dtype=F16)):
+            choice = Tiling("outer", 4, case.m, 2, unroll=2, block=4, parallel=parallel)
+            evaluate(replace(case, epilogue=epilogue), choice)
+    for large in (Case(1, 512, 256), Case(2, 512, 256)):
+        assert choice_for(large).block == 4
+    for small in (
+        Case(1, 128, 128),
+        Case(1, 512, 256, False, True),
+        Case(3, 512, 256),
+        Case(1, 1000, 512),
+    ):
+        assert choice_for(small).block == 0
 
 
 def test_what_is_prefetched() -> None:

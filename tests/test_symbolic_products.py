@@ -73,6 +73,21 @@ PLACES = [
 ]
 
 
+def test_few_rows_and_one_alone() -> None:
+    """Rows that make up no tile: in pairs, and the last in wide tiles; whether or not a result may be written twice."""
+    sizes = [{"N": n, "M": 1} for n in range(1, 19)]
+    check(product("N", "12", "256", ""), 1, sizes)
+    module = parse_module("""
+func @f<N in 1..>(%a: f32[N,12], %b: f32[12,256]) -> f32[N,256] {
+  %0 = matmul %a, %b : f32[N,256]
+  return %0
+}""")
+    executable = compile_module(lowered(module, "fuse,schedule{vector-bytes=64},plan,lower"))
+    for size in sizes:
+        a, b = operands(module, size)
+        np.testing.assert_allclose(executable(a, b)[0], a @ b, rtol=2e-4, atol=2e-5)
+
+
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("place", PLACES, ids="-".join)
 def test_all_sizes(place: tuple[str, str, str], transposed: str) -> None:
