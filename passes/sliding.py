@@ -27,6 +27,8 @@ from tapec.passes.tiling import Machine, Tiling
 TAPS, SUMS, COVERED = 3, 2, 4
 #: Multiply-adds from which on a convolution is worth so much code.
 _LEAST_WORK = 1 << 22
+#: Bytes of transformed filters that are kept together.
+_MOST_FILTERS = 1 << 20
 #: Part of the direct way's cycles below which the other is taken.
 _WORTH = 0.85
 #: Cycles of transforms, by vector of a tile or filter: additions, loads and stores.
@@ -141,36 +143,44 @@ def choose(
     """The tiling ``direct``, with ``part`` set where the algorithm is faster."""
     lanes = direct.lanes
     work = prod(n for n in contraction.space if isinstance(n, int))
-    if direct.form != "outer" or direct.swapped or lanes < 4 or work < _LEAST_WORK:
+    # Where registers are few and short, a tile stays in memory, and what else there is on a stack is little.
+    short = lanes < (4 if machine.registers > COVERED * COVERED else 8)
+    if direct.form != "outer" or direct.swapped or short or work < _LEAST_WORK:
         return direct
     found = find(contraction, left, right)
-    if found is None or any(n % lanes for n in found.widths):
+    some = 0 if found is None else columns_at_once(found, left.dtype.bytes, lanes)
+    if found is None or not some or _cycles(found, some, lanes) > _WORTH * work / (2 * lanes):
         return direct
-    channels, columns = found.widths
-    tiles = found.count * prod(found.tiles)
-    bytes = left.dtype.bytes
-    elements = COVERED * COVERED
-    products = elements * channels * columns / (2 * lanes)
-    moved = _ELEMENTS * channels / lanes + _SUMS * columns / lanes
-    cycles = tiles * (1.1 * products + moved) + _FILTER * channels * columns / lanes
-    part = _part(found, bytes, machine)
-    if not part or cycles > _WORTH * work / (2 * lanes):
-        return direct
+    part = _part(found, some, left.dtype.bytes, machine)
     simple = replace(direct, staged=False, across=False, fetch=False, ahead=0, block=0)
     return replace(simple, part=part, parallel="batch")
 
 
-def _part(found: Sliding, bytes: int, machine: Machine) -> int:
-    """Tiles that are transformed together; 0 if the filters leave no room in the second cache.
+def _cycles(found: Sliding, some: int, lanes: int) -> float:
+    """Cycles of a processor that starts two multiply-adds in each, with ``some`` columns at a time."""
+    channels, columns = found.widths
+    # Vectors of channels, and of columns; the last of either may not be full.
+    first, second = -(-channels // lanes), -(-columns // lanes)
+    products = 1.1 * COVERED * COVERED * channels * second / 2
+    tile = products + _ELEMENTS * first * (columns // some) + _SUMS * second
+    return found.count * prod(found.tiles) * tile + _FILTER * channels * second
+
+
+def columns_at_once(found: Sliding, bytes: int, lanes: int) -> int:
+    """Columns whose transformed filters are kept together: all, or whole vectors; 0 if there is no room for them."""
+    channels, columns = found.widths
+    each = COVERED * COVERED * channels * bytes
+    some = [columns, *(n for n in range(lanes, columns, lanes) if columns % n == 0)]
+    return max((n for n in some if n * each <= _MOST_FILTERS), default=0)
+
+
+def _part(found: Sliding, columns: int, bytes: int, machine: Machine) -> int:
+    """Tiles that are transformed together, for so many columns: what fits into the second cache.
 
     They divide a row, or are rows that divide an image, or images that divide the batch.
     """
-    channels, columns = found.widths
-    elements = COVERED * COVERED
-    if elements * channels * columns * bytes > machine.level2:
-        return 0
     sums = 0 if found.gradient else SUMS * SUMS
-    each = (elements * (channels + columns) + sums * columns) * bytes
+    each = (COVERED * COVERED * (found.widths[0] + columns) + sums * columns) * bytes
     rows, across = found.tiles
     images = found.space[found.batch[-1]] if found.batch else 1
     parts = [*_divisors(across), *(n * across for n in _divisors(rows))]

@@ -23,7 +23,7 @@ from tapec.ir.op import Contraction, Index, Operand
 from tapec.ir.types import INDEX, BufferType, Shape, TensorType
 from tapec.passes.microkernel import Outer
 from tapec.passes.products import Form, Write, each, over, vectors
-from tapec.passes.sliding import COVERED, SUMS, TAPS, find
+from tapec.passes.sliding import COVERED, SUMS, TAPS, columns_at_once, find
 from tapec.passes.tiling import Machine, Tiling, candidates
 
 #: A square of values, by its rows.
@@ -104,6 +104,9 @@ class Transformed(Form):
         self.of = found
         self.shared = tiling.parallel != ""
         self._contraction, self._operands = contraction, operands
+        #: Channels, and columns that are made together, from ``first_column`` on.
+        self.widths = found.widths[0], columns_at_once(found, left.dtype.bytes, tiling.lanes)
+        self.first_column: DimLike = 0
         rows, across = found.tiles
         #: How many images a part has, and how many tiles in both directions.
         self.counts = (
@@ -112,11 +115,23 @@ class Transformed(Form):
             min(tiling.part, across),
         )
 
+    def lower(self) -> None:
+        """Some columns after the other."""
+
+        def some(first: DimLike) -> None:
+            self.first_column = first
+            self.product()
+
+        each(self.k, 0, self.columns, some, step=self.widths[1])
+
     # ---- elements
 
     def element(self, operand: int, at: Mapping[int, DimLike]) -> Value:
-        """An element of an operand, by the loops that it depends on."""
-        index = tuple(at.get(axis, 0) for axis in range(len(self.of.space)))
+        """An element of an operand, by the loops that it depends on; columns are counted from the first."""
+        of = self.of
+        if of.columns in at:
+            at = {**at, of.columns: self.first_column + at[of.columns]}
+        index = tuple(at.get(axis, 0) for axis in range(len(of.space)))
         return self._operands[operand][self._contraction.maps[operand](index)]
 
     def square(self, operand: int, size: int, tile: Tile, last: DimLike) -> Square:
@@ -140,7 +155,7 @@ class Transformed(Form):
             square = self.square(0, COVERED, tile, channel)
             self.put(_both(self.k, _elements, square), matrices, (tile.number, channel))
 
-        self.along(self.of.widths[0], at)
+        self.along(self.widths[0], at)
 
     # ---- matrices
 
@@ -176,14 +191,16 @@ class Transformed(Form):
         given = [Scratch(self.k, buffer) for buffer in operands]
         rows, columns, _ = sizes
 
-        def suits(tiling: Tiling) -> bool:
+        def rank(pair: tuple[float, Tiling]) -> tuple[bool, float]:
+            cost, tiling = pair
             even = rows % tiling.rows == 0 and columns % tiling.width == 0
-            return tiling.form == "outer" and not tiling.swapped and (even or not adds)
+            return adds and not even, cost
 
         types = (x.type for x in given)
         machine = Machine(masked=self.k.masked)
         found = candidates(inner, *types, lanes=self.tiling.lanes, machine=machine)
-        _, best = min((pair for pair in found if suits(pair[1])), key=lambda pair: pair[0])
+        straight = (pair for pair in found if pair[1].form == "outer" and not pair[1].swapped)
+        _, best = min(straight, key=rank)
         shared = "batch" if adds and self.shared else ""
         Outer(
             self.k, inner, given, write, replace(best, parallel=shared, ahead=0), in_place=adds
@@ -193,7 +210,8 @@ class Transformed(Form):
 
     def along(self, extent: int, body: Callable[[DimLike], None]) -> None:
         """Run a body for all vectors of neighbours."""
-        vectors(self.k, 0, extent, self.tiling.lanes, body, exact=True)
+        lanes = self.tiling.lanes
+        vectors(self.k, 0, extent, lanes, body, exact=extent % lanes == 0)
 
     def over(self, shape: Shape, body: Callable[[Index], None], *, parallel: bool = False) -> None:
         """Run a body for all vectors along the last axis."""
@@ -246,7 +264,8 @@ class Transformed(Form):
         def step(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
             return (self.multiply_add(self.left(row, depth), self.right(column, depth), *carried),)
 
-        (total,) = self.over_depth([self.zero(self.tiling.lanes)], step)
+        lanes = self.k.active_lanes
+        (total,) = self.over_depth([self.zero(lanes.count if lanes else 1)], step)
         return total
 
     def hand_on(
@@ -254,7 +273,7 @@ class Transformed(Form):
         shape: Shape,
         sums: Value,
         place: Callable[[Index], Index],
-        index: Callable[[Index], Index],
+        outer: Callable[[Index], Index] = lambda i: i[:-1],
     ) -> None:
         """Hand on what waits in scratch; where one is not finite, which times 0 is not 0, all are made again.
 
@@ -262,9 +281,13 @@ class Transformed(Form):
             shape: how many there are.
             sums: the scratch.
             place: where in it they are.
-            index: where in the result they belong.
+            outer: where in the result they belong, but for the column.
         """
         k = self.k
+
+        def index(i: Index) -> Index:
+            return (*outer(i), self.first_column + i[-1])
+
         total = k.reduce(
             "add", shape, self.dtype, lambda i: k.mul(k.load(sums, place(i)), self.zero())
         )
@@ -280,9 +303,9 @@ class Transformed(Form):
 class Windows(Transformed):
     """Sums of windows."""
 
-    def lower(self) -> None:
+    def product(self) -> None:
         """Filters first, then part by part."""
-        of, (channels, columns) = self.of, self.of.widths
+        of, (channels, columns) = self.of, self.widths
         filters = self.matrices(channels, columns)
 
         def one(at: Index) -> None:
@@ -297,7 +320,7 @@ class Windows(Transformed):
         self.parts(lambda part: self._part(part, filters), parallel=self.shared)
 
     def _part(self, part: Part, filters: Value) -> None:
-        k, (channels, columns) = self.k, self.of.widths
+        k, (channels, columns) = self.k, self.widths
         elements = self.matrices(prod(self.counts), channels)
         products = self.matrices(prod(self.counts), columns)
         self.each_tile(part, lambda tile: self.cover(elements, tile))
@@ -311,7 +334,7 @@ class Windows(Transformed):
 
     def _sum_up(self, part: Part, products: Value) -> None:
         """Transform products back, and hand the sums on."""
-        k, columns = self.k, self.of.widths[1]
+        k, columns = self.k, self.widths[1]
         images, *tiles = part.counts
         # The last tile of an odd number begins one earlier, perhaps in front of the part.
         fronts = [extent % SUMS for extent in self.of.extents]
@@ -342,16 +365,16 @@ class Windows(Transformed):
             (images, *counts, columns),
             sums,
             lambda i: (i[0], i[1] + fronts[0], i[2] + fronts[1], i[3]),
-            lambda i: (*part.image(i[0]), lows[0] + i[1], lows[1] + i[2], i[3]),
+            lambda i: (*part.image(i[0]), lows[0] + i[1], lows[1] + i[2]),
         )
 
 
 class Filters(Transformed):
     """Gradients of filters."""
 
-    def lower(self) -> None:
+    def product(self) -> None:
         """The sum over all parts, transformed back."""
-        k, (channels, columns) = self.k, self.of.widths
+        k, (channels, columns) = self.k, self.widths
         total = self.matrices(channels, columns)
         elements = self.matrices(prod(self.counts), channels)
         spread = self.matrices(prod(self.counts), columns)
@@ -391,11 +414,11 @@ class Filters(Transformed):
             ]
             self.put(_both(k, _spread, square), matrices, (tile.number, column))
 
-        self.along(self.of.widths[1], at)
+        self.along(self.widths[1], at)
 
     def _follow(self, total: Value) -> None:
         """Hand on what the sums of products are, transformed back."""
-        k, shape = self.k, (TAPS, TAPS, *self.of.widths)
+        k, shape = self.k, (TAPS, TAPS, *self.widths)
         taps = self.scratch(shape)
 
         def back(i: Index) -> None:
@@ -403,9 +426,9 @@ class Filters(Transformed):
                 for b, value in enumerate(row):
                     k.store(value, taps, (a, b, *i))
 
-        self.over(self.of.widths, back)
+        self.over(self.widths, back)
 
-        self.hand_on(shape, taps, tuple, tuple)
+        self.hand_on(shape, taps, tuple)
 
 
 def _both(k: LoopBuilder, line: Line, square: Square) -> list[list[Value]]:

@@ -89,7 +89,7 @@ class Case:
 
 CASES = [
     (Case(2, 4, 6), 6), (Case(2, 4, 6), 3), (Case(2, 4, 6), 1), (Case(4, 4, 2), 4), (Case(1, 5, 7), 4),
-    (Case(2, 3, 5), 1), (Case(2, 3, 3, dtype=F64), 8), (Case(1, 2, 2), 1),
+    (Case(2, 3, 5), 1), (Case(2, 3, 3, 2, dtype=F64), 8), (Case(1, 2, 2, 6), 1), (Case(2, 3, 4, 2, 11), 4),
 ]  # fmt: skip
 
 
@@ -110,8 +110,10 @@ def native(kernels: list[Function], threads: int = 1) -> Executable:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_sums_and_gradients(threads: int) -> None:
+def test_sums_and_gradients(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     parallel = "batch" if threads > 1 else ""
+    if threads > 1:
+        monkeypatch.setattr(sliding, "_MOST_FILTERS", 2047)  # four of eight columns
     triples = [
         (case, part, epilogue)
         for (one, part), epilogue in zip(CASES, itertools.cycle(("store", "bias", "add")))
@@ -159,7 +161,7 @@ def test_what_is_not_finite_is_summed_up_directly() -> None:
 
 
 def test_where_it_pays() -> None:
-    """Channels in vectors, windows that move by one, enough of them; sixteen matrices that stay in a cache."""
+    """Channels in vectors, windows that move by one, enough of them; sixteen matrices of filters in a cache."""
 
     def part(case: Case, **attrs: Any) -> int:
         contraction = OPS["conv"].contraction(*case.operands, **(case.attrs | attrs))
@@ -170,11 +172,13 @@ def test_where_it_pays() -> None:
     assert part(Case(64, 14, 14, 32, 64, gradient=True)) == 49
     assert part(Case(64, 7, 7, 64, 64)) == 32  # two images
     assert part(Case(1, 224, 224, 32, 64)) == 28  # a quarter of a row
+    assert part(Case(16, 14, 14, 256, 256)) == 7  # of columns, 64 at a time
+    assert part(Case(64, 14, 14, 24, 40)) == 49
     for case in (
         Case(64, 28, 28, 1, 32),
-        Case(64, 14, 14, 20, 64),
+        Case(64, 14, 14, 4, 64),
         Case(1, 14, 14, 32, 32),
-        Case(16, 14, 14, 512, 512),
+        Case(16, 14, 14, 2048, 512),
         Case(64, 14, 14, 32, 64, dtype=BF16),
     ):
         assert part(case) == 0
