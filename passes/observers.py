@@ -92,20 +92,20 @@ class Times(Observer):
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        #: Pass, seconds, operations after it.
-        self.rows: list[tuple[str, float, int]] = []
+        #: Pass, seconds, how much there is after it, and of what.
+        self.rows: list[tuple[str, float, int, str]] = []
 
     def after(
         self, module: Module, index: int, stages: Sequence[Stage], changed: bool, seconds: float
     ) -> None:
         """Add a row."""
-        self.rows.append((str(stages[index]), seconds, count(module)))
+        self.rows.append((str(stages[index]), seconds, count(module), "ops"))
 
     def __str__(self) -> str:
         """A table, the total at the end."""
-        lines = [f"{s * 1e3:9.2f} ms {n:7} ops  {name}" for name, s, n in self.rows]
-        total = sum(seconds for _, seconds, _ in self.rows)
-        return "\n".join([*lines, f"{total * 1e3:9.2f} ms          total"])
+        lines = [f"{s * 1e3:9.2f} ms {n:7} {unit:5}  {name}" for name, s, n, unit in self.rows]
+        total = sum(seconds for _, seconds, _, _ in self.rows)
+        return "\n".join([*lines, f"{total * 1e3:9.2f} ms {'':13}  total"])
 
 
 class Check(Observer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ __all__ = [
     "find_program",
     "is_mismatch",
     "load_compiler",
+    "native_stages",
 ]
 
 
@@ -35,6 +36,13 @@ def _compile_for_cpu(module: Module, **options: Any) -> Executable:
 def load_compiler() -> None:
     """Import what compiles for this machine."""
     from tapec.runtime.cpu import jit, program  # noqa: F401  as above
+
+
+def native_stages(module: Module, *, threads: int) -> Iterable[tuple[str, float, int, str]]:
+    """What follows the passes for this machine; see `tapec.runtime.cpu.program.native_stages`."""
+    from tapec.runtime.cpu import program  # as above
+
+    return program.native_stages(module, threads=threads)
 
 
 def _find_for_cpu(key: str, **options: Any) -> Executable | None:

@@ -30,12 +30,14 @@ from tapec.runtime import (
     evaluated,
     find_program,
     is_mismatch,
+    native_stages,
 )
 from tapec.runtime import compile_module as compile_loops
 from tapec.runtime import load_compiler as load_runtime
 from tapec.runtime.sources import version_of
 
 if TYPE_CHECKING:
+    from tapec.passes.observers import Times
     from tapec.passes.pipeline import Observer, Stage
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "load",
     "lowered",
     "native_text",
+    "stage_times",
     "timed_module",
     "version",
 ]
@@ -122,6 +125,16 @@ def compile_module(
         loops = lowered(module, observers=observers, pipeline=pipeline)
         # A Variable's array is its own (`Variable.own_array`), so nothing overlaps what is updated.
         return compile_loops(loops, threads=threads, cache=kept, key=key, apart=True, **options)
+
+
+def stage_times(module: Module) -> Times:
+    """How long passes, the text of the loops and LLVM take to compile a tensor-level module."""
+    from tapec.passes.observers import Times  # rarely asked for
+
+    times = Times()
+    loops = lowered(module, observers=[times])
+    times.rows += native_stages(loops, threads=config.threads())
+    return times
 
 
 def evaluated_module(module: Module) -> Executable:

@@ -68,7 +68,7 @@ SHAPES: Mapping[str, Any] = {
         "lines": [{"text": str, "defines": [str], "reads": [str], "values": [str]}],
     }],
     "ir {step} --time --memory --cost": {
-        "time": [{"pass": str, "milliseconds": float, "operations": int}],
+        "time": [{"pass": str, "milliseconds": float, "operations": (int, type(None))}],
         "memory": {"peak": int, "buffers": [{"name": str, "bytes": int, "line": int}]},
         "cost": {"flops": int, "kernels": [{"kernel": int, "runs": int, "flops": int, "operations": [str]}]},
     },

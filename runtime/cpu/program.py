@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tapec.ir.core import Module
@@ -123,6 +124,20 @@ def write_text(
         quick.write()
         quick.write_support()
     return writer.write(), writer.host
+
+
+def native_stages(module: Module, *, threads: int) -> Iterator[tuple[str, float, int, str]]:
+    """Compile a module for nobody; yield each stage, the seconds that it takes, how much it makes and of what."""
+    from tapec.runtime.cpu.jit import host_compiler  # as above
+
+    compiler = host_compiler(1)
+    start = time.perf_counter()
+    text, _ = write_text(module, threads=usable_threads(threads), apart=True)
+    written = time.perf_counter()
+    yield "text", written - start, text.count("\n"), "lines"
+    start = time.perf_counter()
+    code = link(compiler.compile(text)).to_bytes()
+    yield "LLVM", time.perf_counter() - start, len(code), "bytes"
 
 
 def native_text(module: Module, form: str) -> str:

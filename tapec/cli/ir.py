@@ -41,7 +41,7 @@ from tapec.passes.observers import count
 @click.option("--costs", is_flag=True, help="Show bytes and flops at the right margin.")
 @click.option("--cost", is_flag=True, help="Show its arithmetic and memory traffic, by kernel.")
 @click.option("--memory", is_flag=True, help="Show the memory of a call, and what is in it.")
-@click.option("--time", "timed", is_flag=True, help="Show how long each pass takes for it.")
+@click.option("--time", "timed", is_flag=True, help="Show how long passes and LLVM take for it.")
 @click.option(
     "--json",
     "as_json",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tapec.compiled.buffers import Buffer, ProgramMemory
 from tapec.compiled.cost import Cost
 from tapec.compiled.lowering import Lowered
-from tapec.compiler import lowered
+from tapec.compiler import stage_times
 from tapec.passes.observers import Times
 
 
@@ -19,17 +19,15 @@ class Report(NamedTuple):
     json: Callable[[Any], Any]
 
 
-def _times(program: Lowered) -> Times:
-    times = Times()
-    lowered(program.module, observers=[times])
-    return times
-
-
 def times_json(times: Times) -> list[dict[str, Any]]:
-    """How long each pass took, and how many operations it left."""
+    """How long each pass took, and how many operations it left; what follows the passes leaves none."""
     return [
-        {"pass": name, "milliseconds": round(seconds * 1e3, 3), "operations": count}
-        for name, seconds, count in times.rows
+        {
+            "pass": name,
+            "milliseconds": round(seconds * 1e3, 3),
+            "operations": count if unit == "ops" else None,
+        }
+        for name, seconds, count, unit in times.rows
     ]
 
 
@@ -83,7 +81,7 @@ def plain(size: Any) -> Any:
 
 #: What can be told instead of the program.
 REPORTS: Mapping[str, Report] = {
-    "time": Report(_times, times_json),
+    "time": Report(lambda program: stage_times(program.module), times_json),
     "memory": Report(Lowered.memory, memory_json),
     "cost": Report(Lowered.cost, cost_json),
 }
