@@ -5,6 +5,28 @@ from __future__ import annotations
 from state_scripts import MODEL, Script
 
 SCRIPTS: dict[str, Script] = {
+    "object of a method behind a partial": Script(
+        MODEL + "import functools\ng = functools.partial(model.apply)",
+        "g(x)",
+        "model.scale = 5.0",
+        "g.func.__self__.scale",
+    ),
+    "object behind a proxy": Script(
+        MODEL + "import weakref\np = weakref.proxy(model)\nkept = model; del model",
+        "x * p.scale",
+        "kept.scale = 5.0",
+        "p.scale",
+    ),
+    "object of a method that is compiled": Script(
+        MODEL + "g = tapec.compile(model.apply)", "g(x)", "model.scale = 5.0", "scale"
+    ),
+    "object of a method behind a cache": Script(
+        MODEL
+        + "import functools\nmodel.get = functools.lru_cache(model.inner.__call__)\ng = model.get.__wrapped__",
+        "g(x)",
+        "model.inner.bias = 5.0",
+        "bias",
+    ),
     "class attribute that is None": Script(
         MODEL + "Model.mode = None", "x if model.mode is None else x * 2", "Model.mode = 1", "mode"
     ),

@@ -339,6 +339,49 @@ def test_items_by_keys_of_any_kind_are_state_too() -> None:
         both(f, scalar(value), tapec.constant(3))
 
 
+def test_lists_and_dicts_get_items_in_branches() -> None:
+    def f(x: Any) -> Any:
+        seen: list[Any] = []
+        lists: list[list[Any]] = [[], []]
+        table: dict[str, Any] = {"a": x}
+        for i in range(3):
+            if x > i:
+                seen.append(x - i)
+                lists[i % 2].extend([x, i])
+            elif x < -5.0:
+                seen.append(-x)
+                lists[i % 2].extend([2.0 * x, i])
+            else:
+                seen.append(tapec.zeros([]))
+                lists[i % 2].extend([3.0 * x, i])
+            for key in "ab":
+                if x > 0.0:
+                    table[key] = x * 2.0
+                else:
+                    table.update({key: x})
+            table.setdefault("c", x)
+        return seen, lists, [table[key] for key in "abc"]
+
+    for value in (1.5, -1.0, -9.0):
+        both(f, scalar(value))
+
+
+def test_items_of_one_branch_are_refused() -> None:
+    notes = []
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        found = [x]
+        if x > 0.0:
+            notes.append("positive")  # no value of the program: once, while it is traced
+            found.append(x)
+        return found
+
+    with pytest.raises(errors.TypeError, match=r"what the list gets .*(?s:.*)if x > 0"):
+        f(scalar(-1.0))
+    assert notes == ["positive"]
+
+
 def test_items_that_a_loop_leaves_alone_stay_numbers_of_python() -> None:
     @tapec.compile
     def f(x: Any) -> Any:

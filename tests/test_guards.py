@@ -175,6 +175,23 @@ def test_a_count_of_calls_counts_calls() -> None:
     assert got == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize(
+    ("before", "update", "reads"),
+    [
+        ("n = 0", "global n; n += 1", "n"),
+        ("class A: n = 0\na = A()", "a.n += 1", "a.n"),
+        ("class A: n = 0\n", "A.n += 1", "A.n"),
+        ("n = [0]", "n[0] += 1", "n[0]"),
+    ],
+)
+def test_what_is_changed_in_place_and_read_counts_calls(
+    before: str, update: str, reads: str
+) -> None:
+    space: dict[str, Any] = {"tapec": tapec, "__name__": "__main__"}
+    exec(f"{before}\n@tapec.compile\ndef f(x):\n    {update}\n    return x * {reads}", space)
+    assert [float(space["f"](tapec.constant(1.0))) for _ in range(4)] == [1.0, 2.0, 3.0, 4.0]
+
+
 def test_state_that_takes_up_a_tensor_is_refused() -> None:
     space = started(
         Script(

@@ -39,7 +39,7 @@ def if_stmt(
         else:
             orelse()
         return
-    places = places_of((body, orelse), names, paths)
+    places = places_of((body, orelse), names, paths, branches=True)
     choose(predicate(test, "if statement"), body, orelse, places, names, later)
 
 

@@ -126,7 +126,7 @@ def _each(
             continue
         goes_on = test()
         if is_traced(goes_on):
-            places = places or places_of((body,), names, paths)
+            places = places or places_of((body,), names, paths, branches=True)
             condition = predicate(goes_on, "for loop")
             choose(condition, lambda item=item: body(item), nothing, places, names, later)  # type: ignore[misc]
             continue

@@ -83,8 +83,11 @@ def _read(nodes: Iterable[ast.AST]) -> set[str]:
     return set().union(*map(read, nodes))
 
 
-#: One step from an object to what is in it: ``"."`` and a name, ``"[]"`` and an index; ``"[*]"`` for any index.
+#: One step from an object to what is in it: ``"."`` and a name, ``"[]"`` and an index; ``"[*]"`` for any index, and
+#: ``"[+]"`` for those that are not there before.
 Step = tuple[str, Any]
+#: Methods of lists and dicts by which items come to be.
+_ADDING = {"append", "extend", "setdefault", "update"}
 
 
 def places_in(
@@ -96,8 +99,15 @@ def places_in(
     """
     met = set()
     for node in own_nodes(parts):
+        steps: tuple[Step, ...] = ()
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             variable, steps = _steps(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            variable, steps = _steps(node.func.value)
+            if node.func.attr not in _ADDING:
+                continue
+            steps = (*steps, ("[*]" if node.func.attr == "update" else "[+]", None))
+        if steps:
             place = ast.dump(variable), repr(steps)
             if place in met or not isinstance(variable, ast.Name) or variable.id in names:
                 continue

@@ -10,6 +10,7 @@ from types import CellType, FunctionType
 from typing import Any, Protocol
 
 from tapec.autograph.names import Step
+from tapec.structure import flatten
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
@@ -111,8 +112,54 @@ class _Attribute:
             delattr(self._holder, self._key)
 
 
-def places_of(functions: Sequence[Any], names: Sequence[str], paths: Sequence[Path]) -> list[Place]:
-    """The variables, which the functions share, and the attributes and items that exist."""
+class _New:
+    """The items that a list or dict gets, if there are tensors of a trace among them; others stay where they are."""
+
+    surely = False
+
+    def __init__(self, name: str, holder: list[Any] | dict[Any, Any]) -> None:
+        self.name = name
+        self._holder = holder
+        self._before = self._there()
+
+    def _there(self) -> Any:
+        return len(self._holder) if isinstance(self._holder, list) else set(self._holder)
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        return id(self._holder), "+"
+
+    def get(self) -> Any:
+        new: Any
+        if isinstance(self._holder, list):
+            new = self._holder[self._before :]
+        else:
+            new = {k: v for k, v in self._holder.items() if k not in self._before}
+        if not any(isinstance(leaf, Tensor) for leaf in flatten(new)[0]):
+            self._before = self._there()
+            return type(new)()
+        return new
+
+    def set(self, value: Any) -> None:
+        if isinstance(self._holder, list):
+            self._holder[self._before :] = value
+            return
+        for key in self._holder.keys() - self._before:
+            del self._holder[key]
+        self._holder.update(value)
+
+
+def places_of(
+    functions: Sequence[Any], names: Sequence[str], paths: Sequence[Path], branches: bool = False
+) -> list[Place]:
+    """The variables, which the functions share, and the attributes and items that exist.
+
+    Args:
+        functions: the parts of a statement.
+        names: the variables.
+        paths: to attributes and items.
+        branches: whether lists and dicts may get items: the same number either way.
+    """
     cells: dict[str, CellType] = {}
     for function in functions:
         assert isinstance(function, FunctionType)
@@ -129,11 +176,12 @@ def places_of(functions: Sequence[Any], names: Sequence[str], paths: Sequence[Pa
         except NameError:
             continue  # it is made inside, if at all
         for place in _places_within(thing, steps):
-            within.setdefault(place.identity, place)
+            if branches or not isinstance(place, _New):
+                within.setdefault(place.identity, place)
     return [*found, *within.values()]
 
 
-def _places_within(thing: Any, steps: Sequence[Step]) -> Iterator[_Item | _Attribute]:
+def _places_within(thing: Any, steps: Sequence[Step]) -> Iterator[_Item | _Attribute | _New]:
     """The places that steps lead to; none where they end early."""
     (kind, key), *rest = steps
     kinds = dict | list | tuple if rest else dict | list
@@ -145,11 +193,13 @@ def _places_within(thing: Any, steps: Sequence[Step]) -> Iterator[_Item | _Attri
         places = [_Attribute(f"{name}.{key}", thing, key)]
     elif isinstance(thing, kinds) and kind == "[]":
         places = [_Item(f"{name}[{key!r}]", thing, key)]
-    elif isinstance(thing, kinds):
+    elif isinstance(thing, kinds) and kind == "[*]":
         keys = list(thing) if isinstance(thing, dict) else range(len(thing))
         places = [_Item(f"{name}[{k!r}]", thing, k, surely=False) for k in keys]
     if not rest:
         yield from places
+        if kind in ("[*]", "[+]") and isinstance(thing, kinds):
+            yield _New(f"what the {name} gets", thing)
         return
     for place in places:
         if (

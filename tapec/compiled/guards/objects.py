@@ -27,20 +27,33 @@ _DEEPEST = 16
 def function_behind(thing: Any) -> Any:
     """The function that a method, a property, a decorated or a compiled function leads to, or the thing itself."""
     for _ in range(_DEEPEST):
-        inner: Any = None
-        if isinstance(thing, MethodType | staticmethod | classmethod):
-            inner = thing.__func__
-        elif isinstance(thing, property):
-            inner = thing.fget
-        elif isinstance(thing, functools.partial | functools.cached_property):
-            inner = thing.func
-        elif not isinstance(thing, FunctionType | type):
-            own = own_attributes(thing)
-            inner = own.get("__wrapped__", own.get("python_function"))
+        inner = wrapped_by(thing)
         if inner is None:
             break
         thing = inner
     return thing
+
+
+def behind_proxy(proxy: Any) -> Any:
+    """The object that a weak proxy stands for; None if it is gone."""
+    try:
+        return getattr(proxy.__repr__, "__self__", None)
+    except ReferenceError:
+        return None
+
+
+def wrapped_by(thing: Any) -> Any:
+    """What a method, a property, a decorated or a compiled function calls; None for what is no such thing."""
+    if isinstance(thing, MethodType | staticmethod | classmethod):
+        return thing.__func__
+    if isinstance(thing, property):
+        return thing.fget
+    if isinstance(thing, functools.partial | functools.partialmethod | functools.cached_property):
+        return thing.func
+    if isinstance(thing, FunctionType | type):
+        return None
+    own = own_attributes(thing)
+    return own.get("__wrapped__", own.get("python_function"))
 
 
 def functions_with(code: CodeType) -> list[FunctionType]:

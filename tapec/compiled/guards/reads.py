@@ -244,7 +244,7 @@ def _own_reads(code: CodeType) -> Reads:
     stored: dict[tuple[str, str], int] = {}
     for i, instruction in enumerate(flow.instructions):
         kind = _STORES.get(instruction.opname)
-        if kind is not None:
+        if kind is not None and not flow.is_update(i):
             stored.setdefault((kind, instruction.argval), i)
     found.imports = _imports(flow)
     found.catches = _catches(flow)
@@ -426,6 +426,17 @@ class Flow:
             return taker.argval in _MUTATORS
         changing = {"POP_TOP": 0, "STORE_SUBSCR": 1, "DELETE_SUBSCR": 0, "STORE_ATTR": 1}
         return changing.get(name) == position
+
+    def is_update(self, store: int) -> bool:
+        """Whether what is stored was made in place of what the same place held: that rests on what there was."""
+        own = self.instructions[store]
+        for maker in (self.operands.get(store) or [frozenset()])[0]:
+            made = self.instructions[maker]
+            if made.opname == "BINARY_OP" and made.argrepr.endswith("="):
+                held = [self.instructions[i] for i in self.operands[maker][0]]
+                if any((kind_of(i), i.argval) == (_STORES[own.opname], own.argval) for i in held):
+                    return True
+        return False
 
     def _is_updated(self, load: int) -> bool:
         """Whether a value is loaded to be stored again at the same place, as in ``x.count += 1``."""

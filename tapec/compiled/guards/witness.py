@@ -30,12 +30,14 @@ from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.objects import (
+    behind_proxy,
     function_behind,
     functions_with,
     has_attributes,
     holds_traced,
     is_filled,
     words_of,
+    wrapped_by,
 )
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.guards.places import Place
@@ -226,6 +228,8 @@ class Witness:
         behind = function_behind(thing)
         if isinstance(behind, FunctionType):
             self._add_function(behind, path)
+        if (inner := wrapped_by(thing)) is not None:
+            self._visit(inner, f"{path}.func" if isinstance(thing, functools.partial) else path)
         if isinstance(thing, functools.partial):
             self._visit(thing.args, f"{path}.args")
             self._visit(thing.keywords, f"{path}.keywords")
@@ -233,6 +237,9 @@ class Witness:
             self._visit(thing.__self__, f"{path}.__self__")
         if isinstance(thing, weakref.ref):
             self._visit(thing(), f"{path}()")
+        if isinstance(thing, weakref.ProxyTypes):
+            self._visit(behind_proxy(thing), path)
+            return
         if isinstance(thing, operator.attrgetter | operator.methodcaller):
             self._add_names(Reads(asked=words_of(thing)))
         if has_attributes(thing):
