@@ -320,7 +320,7 @@ class Trainer(_Base):
                 )
             sample_weight = data_adapter_utils.class_weight_to_sample_weights(y, class_weight)
         data = _as_tensors((x, y, sample_weight))
-        self._symbolic_build(data_batch=data)
+        self._build_of(data)
         self.make_train_function()
         self.reset_metrics()
         return self._reported(self.train_function([data]), return_dict)  # type: ignore[misc]
@@ -331,7 +331,7 @@ class Trainer(_Base):
         """The metrics of a batch; see Keras."""
         self._assert_compile_called("test_on_batch")
         data = _as_tensors((x, y, sample_weight))
-        self._symbolic_build(data_batch=data)
+        self._build_of(data)
         self.make_test_function()
         self.reset_metrics()
         return self._reported(self.test_function([data]), return_dict)  # type: ignore[misc]
@@ -353,9 +353,21 @@ class Trainer(_Base):
         if self._is_built():
             return
         for _, _, data in batches:
-            self._symbolic_build(data_batch=_as_tensors(data[0]))
+            self._build_of(_as_tensors(data[0]))
             break
         batches.reset()
+
+    def _build_of(self, data: Any) -> None:
+        """The same, by the tensors of a batch.
+
+        A model with a step of its own need not be one that can be called. What is missing is made in its first step,
+        which also says what is wrong, if anything is.
+        """
+        try:
+            self._symbolic_build(data_batch=data)
+        except RuntimeError:
+            if type(self).train_step is Trainer.train_step:
+                raise
 
     def _is_built(self) -> bool:
         return (
