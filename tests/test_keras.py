@@ -352,6 +352,8 @@ def test_unequal_numbers_and_bytes_without_an_axis() -> None:
         keras.ops.unique(np.array([1.0, np.nan, 2.0, np.nan], np.float32))
     )
     np.testing.assert_array_equal(found, [1.0, 2.0, np.nan, np.nan])
+    filled = keras.ops.unique(np.array([[1, 0, 1], [0, 1, 0]]), axis=-1, size=3, fill_value=-1)
+    np.testing.assert_array_equal(filled, [[0, 1, -1], [1, 0, -1]])
     assert keras.ops.view(np.array(1, np.int16), "float16").dtype == "float16"
     with pytest.raises(tapec.errors.InvalidArgumentError, match="no axis for several int8"):
         keras.ops.view(np.array(1, np.int16), "int8")

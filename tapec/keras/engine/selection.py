@@ -222,7 +222,7 @@ def unique(
     found, *rest = find(array, axis=axis, equal_nan=False)
     first, inverse, counts = rest
     if size is not None:
-        along = 0 if axis is None else axis
+        along = 0 if axis is None else axis % array.ndim
         found = _sized(found, size, along, fill_value)
         first, counts = _sized(first, size, 0, None), _sized(counts, size, 0, 0)
     dtype = convert_to_tensor(x).dtype.name
