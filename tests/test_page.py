@@ -125,9 +125,24 @@ def test_a_value_is_followed_into_loops_and_machine_code(page: Page) -> None:
     assert loops.count() > 0
     for row in loops.all():
         assert "= tanh " in str(row.locator("..").inner_text())
-    machine = page.locator("section.machine .here").all_inner_texts()
-    assert len(machine) > 10
-    assert all("  " in line for line in machine)
+    machine = page.locator("section.machine pre > div:has(.v.value)").all_inner_texts()
+    whole = page.locator("section.machine pre > div").count()
+    # Those of the line's other value, the product, are not among them.
+    assert 10 < len(machine) < whole / 2
+    assert not any(":" in line.split()[0] for line in machine)
+    assert page.locator("section.machine .here").count() == 0
+
+
+def test_from_an_instruction_back_to_the_tensor(page: Page) -> None:
+    """Products are summed by fused multiplications and additions; the adjoint has its own."""
+    value = value_of(page, "matmul")
+    page.locator(f"section.stage [data-value={value}]").first.click()
+    fused = page.locator("section.machine .v.value", has_text="vfmadd").first
+    fused.click()
+    assert fused.evaluate("e => e.classList.contains('at')")
+    assert page.locator(f"section.stage[data-stage=input] .value[data-value={value}]").count() > 0
+    assert page.locator(".python .here").inner_text().endswith("hidden = tapec.tanh(x @ w)")
+    assert page.locator("section.machine .v.adjoint").count() > 0
 
 
 def test_from_loops_back_to_the_tensor(page: Page) -> None:

@@ -217,7 +217,14 @@ def snapshots(
     module: Module, *, locs: bool = False, costs: bool = False, pipeline: str = "default"
 ) -> list[Snapshot]:
     """The program as it is, and after each pass of a pipeline; the module is left alone."""
+    return snapshots_to(module, locs=locs, costs=costs, pipeline=pipeline)[0]
+
+
+def snapshots_to(
+    module: Module, *, locs: bool = False, costs: bool = False, pipeline: str = "default"
+) -> tuple[list[Snapshot], Module]:
+    """The same, and what the passes have made: values have in it the names that they have in the snapshots."""
     with listening() as told:
         record = Record(told, locs=locs, costs=costs)
-        lowered(module, observers=[record], pipeline=pipeline)
-    return record.snapshots
+        made = lowered(module, observers=[record], pipeline=pipeline)
+    return record.snapshots, made

@@ -19,7 +19,7 @@ from tapec.compiler import lowered
 from tapec.errors import TargetError
 from tapec.inspection.lines import Line
 from tapec.inspection.machine_code import MachineLine, machine_code
-from tapec.inspection.stages import Named, Snapshot, snapshots
+from tapec.inspection.stages import Named, Snapshot, snapshots_to
 from tapec.ir.core import Module
 from tapec.ir.location import Location
 from tapec.passes import PASSES
@@ -36,7 +36,8 @@ def html_of(module: Module) -> str:
     Args:
         module: as traced.
     """
-    name, stages = module.entry.name, snapshots(module)
+    name = module.entry.name
+    stages, loops = snapshots_to(module)
     places = _Places()
     # Its buffers go by the names that they have after `plan`, which are the same at each run.
     memory = memory_of(lowered(module, "plan", observers=[Named()]))
@@ -45,7 +46,7 @@ def html_of(module: Module) -> str:
         "example": _example(stages),
         "stages": [_stage(stage, places) for stage in stages],
         "memory": _memory(memory, stages),
-        "machine": _machine(module, places),
+        "machine": _machine(loops, places),
         "sources": _sources(stages),
         "places": places.listed,
     }
@@ -135,13 +136,16 @@ def _line(line: Line, places: _Places) -> list[Any]:
     return packed
 
 
-def _machine(module: Module, places: _Places) -> dict[str, Any]:
+def _machine(loops: Module, places: _Places) -> dict[str, Any]:
     """The machine code, or why it is not shown."""
     try:
-        lines: Sequence[MachineLine] = machine_code(module)
+        lines: Sequence[MachineLine] = machine_code(loops)
     except TargetError as error:
         return {"lines": [], "note": error.message}
-    shown = [[line.text, places.number(line.location)] for line in lines[:_MOST_MACHINE_LINES]]
+    shown = [
+        [line.text, places.number(line.location), *line.values]
+        for line in lines[:_MOST_MACHINE_LINES]
+    ]
     left = len(lines) - len(shown)
     note = f"{left} more lines: tapec ir --level asm shows all" if left else ""
     return {"lines": shown, "note": note}

@@ -167,12 +167,20 @@ function machine(data) {
   station("machine code", section, "What this processor runs.");
   const pre = section.appendChild(make("pre"));
   let last = 0;
-  for (const [text, place] of data.lines) {
+  const index = changed.length - 1;
+  for (const [text, place, ...values] of data.lines) {
     const row = pre.appendChild(make("div"));
     placed(row, place, place !== last);
     last = place || last; // what has no line stands among those of a line
     const head = /^(\s*)([\w.]+:?)(.*)$/.exec(text);
-    row.append(head[1], make("span", "o", head[2]), head[3]);
+    const word = make("span", "o", head[2]);
+    row.append(head[1], word, head[3]);
+    // An instruction stands for the values that it computes, as the last program calls them.
+    for (const value of values) add(byStage[index], value, word);
+    if (!values.length) continue;
+    word.classList.add("v");
+    word.dataset.value = values[values.length - 1]; // what the outermost loop has in the end
+    word.dataset.index = index;
   }
   if (data.note) section.append(make("div", "note", data.note));
 }

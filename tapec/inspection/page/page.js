@@ -84,9 +84,10 @@ function choose(value, index, element, scroll) {
   const shown = paint(own, "value");
   if (element) element.classList.add("at");
   const makers = shown.filter((e) => "defines" in e.dataset && e.dataset.value === value);
+  const computed = shown.some((e) => e.closest("section.machine")); // else its line is all that is known
   for (const place of new Set(makers.map((e) => e.parentElement.dataset.place).filter(Boolean))) {
     for (const row of byPlace.get(place)) {
-      if (row.closest("section.python, section.machine")) row.classList.add("here");
+      if (row.closest(computed ? "section.python" : "section.python, section.machine")) row.classList.add("here");
     }
   }
   for (const section of columns.querySelectorAll("section.stage, section.python, section.machine")) {
