@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import tapec
 from tapec.compiler import lowered
 from tapec.inspection.following import cotangents_of, followed
 from tapec.inspection.lines import Line, lines_of
-from tapec.inspection.stages import Snapshot, snapshots
+from tapec.inspection.machine_code import machine_code
+from tapec.inspection.stages import Snapshot, snapshots, snapshots_to
 from tapec.ir.core import Module
 from tapec.ir.parser import parse_module
 
@@ -27,6 +30,37 @@ func @f(%x: f32[4], %w: f32[4]) -> (f32, f32[4]) {
   return %loss, %g
 }
 """
+
+
+PRODUCT = """\
+func @f(%x: f32[4,6], %w: f32[6,3]) -> f32[4,3] {
+  %p = matmul %x, %w : f32[4,3]
+  %q = tanh %p : f32[4,3]
+  return %q
+}
+"""
+
+
+def test_instructions_know_what_they_compute() -> None:
+    """Products are summed in a loop, whose results they are; what sets up the kernel is mute."""
+    stages, loops = snapshots_to(parse_module(PRODUCT))
+    elements: dict[str, set[str]] = {}
+    for stage in stages:
+        for value, found in stage.elements.items():
+            elements.setdefault(value, set()).update(found)
+    lines = machine_code(loops)
+    summed = [line for line in lines if elements["p"].intersection(line.values)]
+    rounded = [line for line in lines if elements["q"].intersection(line.values)]
+    assert summed
+    assert rounded
+    assert not set(summed) & set(rounded)
+    assert any(re.search(r"fm(add|la)", line.text) for line in summed)
+    assert any(re.search(r"div", line.text) for line in rounded)
+    labels = [line for line in lines if not line.text.startswith(" ")]
+    saved = [line for line in lines if re.search(r"\b(pushq|stp)\b", line.text)]
+    assert not any(line.values for line in [*labels, *saved])
+    known = {name for line in stages[-1].lines for name in line.values}
+    assert {name for line in lines for name in line.values} <= known
 
 
 @pytest.fixture(scope="module")

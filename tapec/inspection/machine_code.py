@@ -88,7 +88,8 @@ def _lines(text: str, known: Sequence[MachineLine]) -> Iterator[MachineLine]:
             elif name in jumps:
                 waiting.append(name)
         elif (found := _PLACE.search(line)) is not None:
-            of = known[int(found[1])] if int(found[1]) else of
+            number = int(found[1])  # 0: it comes from several places, such as the turns of a loop
+            of = known[number] if number else of._replace(values=())
             # Before that, registers are saved.
             ready = ready or "prologue_end" in line
         elif inside and line.startswith("\t") and not line.startswith("\t."):
