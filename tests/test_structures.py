@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import pytest
 
 import tapec
 import tapec.structure
+from tapec.compiled.options import Options
 
 X, Y = tapec.constant([1.0, 2.0]), tapec.constant([3.0, 4.0])
 
@@ -276,3 +278,10 @@ def test_a_loop_over_a_dict_goes_by_its_own_order() -> None:
     assert f.retraces()[-1].path == "arguments"
     assert f.retraces()[0].path == "table"
     assert f.retraces()[0].new == "keys 'times', 'plus'"
+
+
+def test_type_checkers_see_the_options_that_there_are() -> None:
+    parameters = inspect.signature(tapec.compile).parameters
+    declared = {name: p.annotation for name, p in parameters.items() if name != "func"}
+    seen = {name: getattr(a, "__forward_arg__", a) for name, a in Options.__annotations__.items()}
+    assert declared == seen
