@@ -102,6 +102,7 @@ def run(args, folder):
     if not args.resume:
         for name in ("results.jsonl", "explain.jsonl", "done.json", "lost.json"):
             (folder / name).unlink(missing_ok=True)
+    (folder / "results.jsonl").touch()
     finished = json.loads(done.read_text()) if done.exists() else []
     failed = {}
     start = time.monotonic()

@@ -51,6 +51,7 @@ def test_pieces_that_fail_are_told_and_can_be_taken_up_again(
     # What is done is not done again: it would fail now.
     assert lost({"good": "exit(1)", "bad": ""}, True) == {}
     assert lost({"good": "exit(1)"}, False) == {"good": "ended with 1"}
+    assert (tmp_path / "results.jsonl").read_text() == ""  # the page has no rows then
 
 
 def test_products_are_compared_with_the_library_by_kind(
