@@ -359,6 +359,14 @@ def test_unequal_numbers_and_bytes_without_an_axis() -> None:
         keras.ops.view(np.array(1, np.int16), "int8")
 
 
+def test_truths_and_small_integers() -> None:
+    assert keras.ops.diag(np.array([True, True])).numpy().tolist() == [[True, False], [False, True]]
+    band = tapec.linalg.diag_part(tapec.constant([[True, False]] * 2), k=(0, 1))
+    assert band.numpy().tolist() == [[False, False], [True, False]]
+    assert keras.ops.isreal(np.array([True])).numpy().tolist() == [True]
+    assert keras.ops.bincount(np.array([2, 0], np.uint8)).numpy().tolist() == [1, 0, 1]
+
+
 def test_what_is_known_while_compiling_is_found() -> None:
     places = tapec.compile(lambda x: x[keras.ops.nonzero(np.array([0, 1, 1]))[0][0]])
     assert places(tapec.constant([5.0, 6.0, 7.0])).numpy() == 6.0

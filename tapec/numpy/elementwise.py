@@ -415,12 +415,12 @@ def isneginf(x: TensorLike, /) -> Tensor:
 
 def isreal(x: TensorLike, /) -> Tensor:
     """Whether the imaginary part is 0."""
-    return arithmetic.equal(arithmetic.imag(x), 0)
+    return arithmetic.logical_not(iscomplex(x))
 
 
 def iscomplex(x: TensorLike, /) -> Tensor:
     """Whether the imaginary part is not 0."""
-    return arithmetic.not_equal(arithmetic.imag(x), 0)
+    return arithmetic.cast(arithmetic.imag(x), "bool")
 
 
 # -- logic

@@ -23,7 +23,7 @@ from tapec.functions.matrices.factorization import matrices, places
 from tapec.functions.products import main_diagonal
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.ir.dims import Dim, DimLike
-from tapec.ir.types import I32
+from tapec.ir.types import BOOL, I32, DType
 from tapec.tensor import Array, Tensor, TensorLike, as_array, as_tensor
 
 
@@ -56,7 +56,7 @@ def diag(
         raise misfit("diag: expected at least a vector, got a scalar")
     lower, upper = _band(k)
     rows, columns = (static_integer(n, "a size of diag") for n in (num_rows, num_cols))
-    padding = as_tensor(padding_value, x.type.dtype)
+    padding = _padding(padding_value, x.type.dtype)
     if lower == upper == 0 and rows == columns == -1 and _is_single(k):
         n = x.type.shape[-1]
         return where(equal(*places(n, n)), expand_dims(x, -1), padding)
@@ -107,7 +107,7 @@ def diag_part(
     shape = _fixed((rows, columns), "diag_part")
     row, column, valid = _packing(shape, (lower, upper), align)
     taken = _taken(x, np.where(valid, row * shape[1] + column, 0))
-    packed = where(valid, taken, as_tensor(padding_value, x.type.dtype))
+    packed = where(valid, taken, _padding(padding_value, x.type.dtype))
     return reshape(packed, (*lead, valid.shape[1])) if _is_single(k) else packed
 
 
@@ -130,6 +130,11 @@ def set_diag(
         return where(equal(*places(rows, columns)), line, x)
     packed = expand_dims(values, -2) if _is_single(k) else values
     return _spread(packed, _fixed((rows, columns), "set_diag"), band, align, x)
+
+
+def _padding(value: TensorLike, dtype: DType) -> Tensor:
+    """What fills up; of truths, the default 0 is False, as in TensorFlow."""
+    return as_tensor(bool(value) if dtype == BOOL and isinstance(value, int) else value, dtype)
 
 
 def _smaller(m: DimLike, n: DimLike) -> DimLike:

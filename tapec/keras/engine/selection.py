@@ -175,7 +175,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
         weights = convert_to_tensor(weights)
         dtype = result_type(dtype_of(x), weights.dtype.name)
     if not is_traced:
-        length = max(minlength, int(np.max(convert_to_numpy(given), initial=-1)) + 1)
+        array = convert_to_numpy(given)
+        length = max(minlength, int(array.max()) + 1 if array.size else 0)
     elif minlength > 0:
         length = minlength
         tapec.debugging.assert_less(
