@@ -32,6 +32,7 @@ _TABLE = (
         "tensor",
         "Compute again what a budget of memory has no room for.",
     ),
+    Pass("stages", "tensor", "tensor", "Make long sums in two stages."),
     Pass("fuse", "tensor", "tensor", "Group operations into kernels."),
     Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
@@ -77,6 +78,11 @@ ORDER = (
     Constraint("hoist", "rematerialize", "what leaves loops is kept from there on"),
     Constraint("rematerialize", "fuse", "a kernel does not tell which of its operations run again"),
     Constraint("hoist", "fuse", "a kernel is for one turn, or for all"),
+    Constraint("adjoint", "stages", "rules are for whole sums"),
+    Constraint(
+        "rematerialize", "stages", "what is added up in parts would be kept, or computed again"
+    ),
+    Constraint("stages", "fuse", "a kernel is for one stage"),
     Constraint("fuse", "schedule", "what is scheduled are kernels"),
     Constraint("dce", "schedule", "a schedule is made for the results that a kernel has"),
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
@@ -100,8 +106,9 @@ PIPELINES = {
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
 #: For devices of many threads.
+_PLANNED = PIPELINES["ahead"].replace("plan", "plan{share=false}")
 PIPELINES["device"] = (
-    f"{PIPELINES['ahead'].replace('plan', 'plan{share=false}')}, enclose, spread, join, widen"
+    _PLANNED.replace("rematerialize", "rematerialize, stages") + ", enclose, spread, join, widen"
 )
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (

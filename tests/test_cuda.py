@@ -27,7 +27,7 @@ from tapec.runtime.cuda.text import write_text
 
 #: Two warps, so that threads of a block have to wait for each other.
 SPREAD = parse_pipeline(
-    "pairs,fuse,schedule{vector-bytes=0,masked=false,compact=true},plan,lower,spread{threads=64}"
+    "pairs,fuse,schedule{vector-bytes=0,masked=false,compact=true},plan,lower,enclose,spread{threads=64},widen"
 )
 
 
@@ -113,6 +113,23 @@ def test_products_by_tiles(m: int, k: int, n: int) -> None:
 
     assert "4608 bytes shared" in layer.lower(a, b, c).text("cuda")
     np.testing.assert_array_equal(layer(a, b, c).numpy(), np.maximum(a @ b + c, 0))
+
+
+def test_long_sums_take_two_stages() -> None:
+    """Blocks of threads have parts of them; so have those that make a deep product."""
+    rng = np.random.default_rng(2)
+    x, a, b = (
+        rng.integers(-3, 4, s).astype(np.float32) for s in ((64, 128), (1024, 16), (1024, 8))
+    )
+
+    @tapec.compile(target="cuda", engine="simulator")
+    def both(x: Any, a: Any, b: Any) -> Any:
+        return tapec.reduce_sum(x), tapec.matmul(a, b, transpose_a=True)
+
+    total, product = both(x, a, b)
+    assert "3 launches" in both.lower(x, a, b).text("cuda")
+    assert total.numpy() == x.sum()
+    np.testing.assert_array_equal(product.numpy(), a.T @ b)
 
 
 def test_convolutions_by_tiles() -> None:

@@ -46,6 +46,11 @@ def choose_tile(problem: Problem) -> Tiling:
     return Tiling(form="tile", rows=size)
 
 
+def tiles(rows: int, columns: int) -> int:
+    """How many tiles a product has, of those that it has if it is small."""
+    return -(-rows // 32) * -(-columns // 32)
+
+
 def _count(shape: Sequence[DimLike]) -> int:
     found = prod(shape)
     assert isinstance(found, int)
