@@ -23,7 +23,6 @@ from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
 from tapec.passes import adjoint, canonicalize, commit, cse, dce, hoist, pairs, prune
 from tapec.passes.footprint import Footprint, footprint
-from tapec.passes.joining import join_sums
 from tapec.passes.rematerialize import limit
 
 #: Turns from which on a loop is cut.
@@ -55,9 +54,9 @@ def _within(function: Function, most: int, plain: Footprint) -> Function:
             break
         copy = clone_function(function)
         copy.attrs["row_bytes"] = 0
-        for op in list(copy.block.ops):
+        for number, op in enumerate(list(copy.block.ops)):
             if depth > 1 and _is_long(op):
-                _cut(copy.block, op, depth)
+                _cut(copy.block, op, depth, f"{number}")
         arena = _planned(copy).arena
         if arena < least:
             best, least = copy, arena
@@ -75,7 +74,6 @@ def _planned(function: Function) -> Footprint:
     hoist.run(module)
     for simplify in (canonicalize, cse, dce):
         simplify.run(module)
-    join_sums(module.entry)
     return footprint(module.entry)
 
 
@@ -90,21 +88,22 @@ def _is_long(op: Operation) -> bool:
 # ---- a loop of loops
 
 
-def _cut(block: Block, op: Operation, depth: int) -> None:
-    """Replace a loop by loops of loops, so many levels deep."""
+def _cut(block: Block, op: Operation, depth: int, name: str) -> None:
+    """Replace a loop by loops of loops, so many levels deep, which bear a ``name`` as parts of one."""
     assert isinstance(op.defn, Loop)
     _, carried, stacked, same = op.defn.parts(op)
     b = Builder(block, before=op)
     b.location = op.location
     op.replace(
-        _Cut(op, same).write(b, op.attrs["length"], list(carried), list(stacked), same, depth)
+        _Cut(op, same, name).write(b, op.attrs["length"], list(carried), list(stacked), same, depth)
     )
 
 
 class _Cut:
     """Writes the turns of a loop in parts."""
 
-    def __init__(self, op: Operation, same: Sequence[Value]) -> None:
+    def __init__(self, op: Operation, same: Sequence[Value], name: str) -> None:
+        self.name = name
         self.body = op.regions[0].block
         self.backwards = bool(op.attrs.get("reverse"))
         self.same_types = [v.type for v in same]
@@ -161,7 +160,7 @@ class _Cut:
             return self.write(inner, within, own, blocks, rest, depth - 1)
 
         region = new_region([*types, *self.same_types], write)
-        attrs = {"carried": count, "stacked": len(rows), "length": length}
+        attrs = {"carried": count, "stacked": len(rows), "length": length, "part": self.name}
         attrs |= {"reverse": True} if self.backwards else {}
         return list(emitted(b, "loop", [*carried, *rows, *same], [region], **attrs))
 

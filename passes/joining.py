@@ -9,26 +9,64 @@ from tapec.ir.ops.repetition import Loop
 from tapec.passes.rewrite import is_exactly, splat
 
 
-def join_sums(function: Function) -> None:
-    """Let sums go through loops that begin with zeros, instead of adding what these have added up."""
+def join_sums(function: Function) -> bool:
+    """Let sums go through the parts of a loop that was cut, instead of adding what each part has added up.
+
+    Parts of one loop have the same attribute ``part`` (`tapec.passes.checkpoint`). Sums of loops that the user wrote
+    one into the other, or one after the other, stay as they are. Return whether there were any to join.
+    """
+    changed = False
     for op in list(function.walk()):
         if isinstance(op.defn, Add) and op.block is not None:
             for total, summand in (op.operands, op.operands[::-1]):
                 if _go_through(op.block, op, total, summand):
+                    changed = True
                     break
+    return changed
 
 
 def _go_through(block: Block, add: Operation, total: Value, summand: Value) -> bool:
     """Begin with ``total`` the loop that adds ``summand`` up from zero; tell whether it was done."""
-    if total is summand:
-        return False
     first = _beginning(block, summand)
-    if first is None or (total.op is not None and not _is_before(block, total.op, first.op)):
+    if first is None or first.op is None:
         return False
-    assert first.op is not None
-    first.op.set_operand(_place(first), total)
-    add.replace([summand])
+    before, others = _continued(first.op, total), None
+    if before is None and total.op is not None and isinstance(total.op.defn, Add):
+        # What comes from elsewhere is added to the sum of all parts.
+        others, before = _split(first.op, total.op)
+    if before is None or not _is_there(block, before, first.op):
+        return False
+    first.op.set_operand(_place(first), before)
+    if others is None:
+        add.replace([summand])
+    else:
+        add.set_operands([others, summand])
     return True
+
+
+def _split(part: Operation, add: Operation) -> tuple[Value | None, Value | None]:
+    """Of two values that are added, the one that comes from elsewhere, and the one that a part of a loop continues."""
+    for others, total in (add.operands, add.operands[::-1]):
+        if _continued(part, total) is not None:
+            return others, total
+    return None, None
+
+
+def _continued(part: Operation, total: Value) -> Value | None:
+    """A sum, if it is that of the turns of the same loop that come before a part; else None."""
+    mark = part.attrs.get("part")
+    if mark is None:
+        return None
+    if total.op is None:
+        around = (
+            None if part.block is None or part.block.region is None else part.block.region.owner
+        )
+        inside = isinstance(around, Operation) and around.attrs.get("part") == mark
+        return total if inside and total.owner is part.block else None
+    if total.op.attrs.get("part") != mark or sum(total.users.values()) > 1:
+        return None
+    follows = any(v.op is total.op for v in part.operands)
+    return total if follows and _adds_up(total.op, total.index) else None
 
 
 def _beginning(block: Block, value: Value) -> Value | None:
@@ -78,10 +116,13 @@ def _is_sum(value: Value, arg: Value) -> bool:
     return True
 
 
-def _is_before(block: Block, op: Operation, other: Operation | None) -> bool:
-    if other is None or op.block is not block:
+def _is_there(block: Block, value: Value, op: Operation) -> bool:
+    """Whether a value is made before an operation of a block runs."""
+    if op.block is not block:
         return False
-    return block.ops.index(op) < block.ops.index(other)
+    return value.op is None or (
+        value.op.block is block and block.ops.index(value.op) < block.ops.index(op)
+    )
 
 
 def _source(value: Value) -> Value:

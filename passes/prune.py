@@ -14,6 +14,7 @@ from tapec.ir.core import Block, Module
 from tapec.ir.errors import PassError
 from tapec.ir.ops.control import Gradient
 from tapec.passes import dce
+from tapec.passes.joining import join_sums
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ def run(module: Module, options: Options = Options()) -> bool:
     for function in module.functions.values():
         changed |= _unmark(function.block, options.keep_cuts)
         changed |= dce.sweep(function.block)
+        changed |= join_sums(function)
     return changed
 
 

@@ -3,7 +3,8 @@
 The budget is the attribute ``memory_budget`` of the function: bytes of its arena, or a part of those that it takes
 without (what these were, `tapec.passes.checkpoint` tells if it cut loops). Ways to save are tried in the order of what
 they cost, and the first that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and
-fewer states kept (`tapec.passes.recomputation`). What each takes is not guessed: a copy is fused and planned.
+fewer states kept (`tapec.passes.recomputation`). What each takes is not guessed: a copy is fused and planned. If none
+fits, all are tried again on what came out smallest, as long as that helps.
 
 After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
 """
@@ -18,7 +19,6 @@ from tapec.ir.dims import typical
 from tapec.ir.errors import BudgetError
 from tapec.passes import dce
 from tapec.passes.footprint import Footprint, footprint
-from tapec.passes.joining import join_sums
 from tapec.passes.recomputation import (
     Parts,
     is_cheap,
@@ -47,7 +47,6 @@ def run(module: Module, options: object = None) -> bool:
     for name, function in list(module.functions.items()):
         budget = function.attrs.get("memory_budget")
         if budget is not None:
-            join_sums(function)
             found = _within(function, budget)
             changed |= found is not function
             module.functions[name] = found
@@ -75,14 +74,22 @@ def _within(function: Function, budget: float) -> Function:
     if plain.arena <= most:
         return function
     tried = _Tries(function, plain, most)
-    found = (
-        tried.first([lambda f, peak: _cheaply(f, peak, is_cheap)])
-        or tried.first([lambda f, peak: _cheaply(f, peak, is_no_product)])
-        or _by_states(tried, len(steps_of(Parts(function, plain))) - 1)
-    )
+    while (found := _saved(tried)) is None and tried.best.function is not tried.function:
+        # What needs least so far may have another peak, around which the same ways save more.
+        tried = _Tries(tried.best.function, tried.best.footprint, most)
     if found is None:
         raise _too_small(function.name, most, tried.best.footprint)
     return found
+
+
+def _saved(tried: _Tries) -> Function | None:
+    """What the first of all ways makes that fits."""
+    steps = steps_of(Parts(tried.function, tried.best.footprint))
+    return (
+        tried.first([lambda f, peak: _cheaply(f, peak, is_cheap)])
+        or tried.first([lambda f, peak: _cheaply(f, peak, is_no_product)])
+        or _by_states(tried, len(steps) - 1)
+    )
 
 
 def _by_states(tried: _Tries, states: int) -> Function | None:
@@ -108,18 +115,19 @@ class _Tries:
     """Tries ways to save memory on copies of a function.
 
     Attributes:
+        function: what is copied.
         best: what takes least of all that was tried.
     """
 
     def __init__(self, function: Function, plain: Footprint, most: int) -> None:
         """``most`` bytes may be taken."""
-        self._function, self._most = function, most
+        self.function, self._most = function, most
         self.best = _Attempt(function, plain)
 
     def first(self, ways: Sequence[Way]) -> Function | None:
         """What the first way makes that fits; None if none does."""
         for way in ways:
-            copy = clone_function(self._function)
+            copy = clone_function(self.function)
             attempt = _Attempt(copy, way(copy, footprint(copy)))
             if attempt.footprint.arena < self.best.footprint.arena:
                 self.best = attempt
@@ -168,8 +176,8 @@ def _too_small(name: str, budget: int, best: Footprint) -> BudgetError:
         lines.append(f"  {rest:>14,} bytes in {len(best.alive) - _NAMED} more")
     largest = next((v.op.location for v in best.alive if v.op is not None), None)
     return BudgetError(
-        f"{name} cannot run within a memory_budget of {budget:,} bytes: it needs {best.arena:,} at least, of which\n"
-        + "\n".join(lines),
+        f"{name} cannot run within a memory_budget of {budget:,} bytes: "
+        f"the least that was found is {best.arena:,}, of which\n" + "\n".join(lines),
         location=largest,
         hint=f"memory_budget={best.arena} can be met; smaller batches take less",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from itertools import permutations
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from tapec.cli import main
 from tapec.passes.arena import search
 from tapec.passes.arena.buffers import Buffer, Plan, collisions, most_alive
-from tapec.passes.arena.first_fit import _in_order, first_fit
+from tapec.passes.arena.first_fit import _beside, _in_order, first_fit
 from tapec.passes.arena.planning import best_plan
 
 INSTANCES = Path(__file__).resolve().parents[1] / "benchmarks" / "minimalloc" / "challenging"
@@ -35,7 +36,7 @@ def buffers(draw: st.DrawFn, most: int = 6) -> list[Buffer]:
 def least(found: list[Buffer]) -> int:
     """The fewest bytes: of all orders, one places buffers as they lie in a best plan, from below."""
     return min(
-        max(o + found[i].size for i, o in enumerate(_in_order(found, order)))
+        max(o + found[i].size for i, o in enumerate(_in_order(found, _beside(found), order)))
         for order in permutations(range(len(found)))
     )
 
@@ -159,3 +160,57 @@ def test_command_with_a_wrong_table(tmp_path: Path, text: str, says: str) -> Non
     status, printed = run(str(path))
     assert status == 2
     assert says in printed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffid,lower,upper,size\na,0,5,4\n",
+        "id, lower, upper, size\r\na, 0, 5, 4\r\n\r\n",
+        "id,lower,upper,size,alignment,gaps\na,0,5,4,1,\n",
+    ],
+    ids=["byte order mark", "spaces", "columns that change nothing"],
+)
+def test_tables_of_other_programs_are_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text(text, "utf-8", newline="")
+    status, output = run(str(path), "--json")
+    assert status == 0
+    assert json.loads(output)["offsets"] == {"a": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"id,lower,upper,size\na,0,5,4\n\na,1,5,4\n", "line 4: there is a buffer 'a' already"),
+        (b"id,lower,upper,size,alignment\na,0,5,4,8\n", "line 2: alignment 8 is not planned for"),
+        (b"id,lower,upper,size,gaps\na,0,5,4,2-3\n", "line 2: gaps 2-3 is not planned for"),
+        (b"id,lower,upper,size\n\xe9,0,5,4\n", "is no table of text"),
+        (b"id,lower,upper,size\n" + 200_000 * b"a" + b",0,5,4\n", "is no table of text"),
+    ],
+    ids=["twice", "alignment", "gaps", "not UTF-8", "a long field"],
+)
+def test_other_tables_are_refused(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(text)
+    status, output = run(str(path))
+    assert status == 2
+    assert message in output
+
+
+def test_what_is_too_large_to_search_is_placed() -> None:
+    """Sizes beyond 64 bits, where first fit wastes some."""
+    found = [b._replace(size=b.size << 60) for b in load("K")]
+    plan = best_plan(found, seconds=0.1)
+    assert most_alive(found) == plan.bound < plan.total
+    assert not collisions(found, plan.offsets)
+
+
+def test_many_buffers_are_placed_in_time() -> None:
+    chance = np.random.default_rng(0)
+    starts, sizes = chance.integers(0, 1000, 5000), chance.integers(1, 1 << 20, 5000)
+    found = [Buffer(int(t), int(t) + 50, int(n)) for t, n in zip(starts, sizes, strict=True)]
+    start = time.process_time()
+    plan = best_plan(found, seconds=0.1)
+    assert time.process_time() - start < 10
+    assert plan.bound <= plan.total

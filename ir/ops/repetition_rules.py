@@ -53,6 +53,8 @@ def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -
         attrs = {"carried": len(carries), "stacked": len(incoming), "length": op.attrs["length"]}
         attrs |= {} if op.attrs.get("reverse") else {"reverse": True}
         attrs |= {"counted": True} if turns else {}
+        # Loops back over the parts of one loop are parts of one loop, too.
+        attrs |= {"part": f"{op.attrs['part']}'"} if "part" in op.attrs else {}
         region = new_region(types, _backward(op, flow, len(carried), len(stacked)))
         found = list(emitted(b, defn.name, [*turns, *carries, *incoming, *same], [region], **attrs))
     else:

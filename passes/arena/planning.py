@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Of a turn of the search: branches for each buffer, the weight of blame, what is left of it after, and noise.
 _BRANCHES, _WEIGHT, _MEMORY, _NOISE = 2.5, 0.3, 0.9, 0.02
 
+#: Buffers that are searched at most.
+_MOST = 2048
+
 
 def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None = None) -> Plan:
     """First fit, and where that wastes any bytes, a search.
@@ -35,8 +38,8 @@ def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None
         The best plan found. Its bound is higher than what is alive at one time, if less was proven not to be enough.
     """
     start = monotonic()
-    best = first_fit(buffers, tries=10)
-    if _is_enough(best, capacity):
+    best = first_fit(buffers, tries=10, seconds=seconds / 2)
+    if _is_enough(best, capacity) or not _is_searchable(buffers):
         return best
     # Numba is loaded, and compiles the search, only where there is something to search for.
     from tapec.passes.arena import search
@@ -61,6 +64,12 @@ def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None
         if _is_enough(best, capacity) or (capacity is not None and best.bound > capacity):
             break
     return best
+
+
+def _is_searchable(buffers: Sequence[Buffer]) -> bool:
+    """Whether the search, which takes room in the square of their number, can count so many bytes and moments."""
+    sizes, moments = sum(b.size for b in buffers), [t for b in buffers for t in b[:2]]
+    return len(buffers) <= _MOST and max(sizes, max(moments) - min(moments)) < 1 << 60
 
 
 def _is_enough(plan: Plan, capacity: int | None) -> bool:

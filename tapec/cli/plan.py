@@ -13,6 +13,9 @@ from tapec.errors import ValueError
 from tapec.passes.arena.buffers import Buffer, Plan, most_alive
 from tapec.passes.arena.planning import best_plan
 
+#: Columns of other tools that would change what a plan is, with what changes nothing.
+_REFUSED = {"alignment": ("", "1"), "gaps": ("",)}
+
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -55,29 +58,48 @@ def plan(
 
 
 def _read(file: Path) -> tuple[list[str], list[Buffer]]:
-    """The buffers of a table, and what they are called."""
-    with file.open(encoding="utf-8", newline="") as lines:
-        table = csv.DictReader(lines)
-        missing = {"id", "lower", "upper", "size"} - set(table.fieldnames or ())
-        if missing:
-            raise ValueError(
-                f"{file} has no column {sorted(missing)[0]}: expected id,lower,upper,size"
-            )
-        rows = list(table)
+    """The buffers of a table, and what they are called.
+
+    Raises:
+        ValueError: it is no such table, or asks for what is not done.
+    """
+    names: dict[str, None] = {}
     buffers = []
-    for number, row in enumerate(rows, 2):
-        try:
-            buffer = Buffer(int(row["lower"]), int(row["upper"]), int(row["size"]))
-        except (TypeError, builtins.ValueError):
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            table = csv.DictReader(lines, skipinitialspace=True)
+            table.fieldnames = [name.strip() for name in table.fieldnames or ()]
+            missing = {"id", "lower", "upper", "size"} - set(table.fieldnames)
+            if missing:
+                raise ValueError(
+                    f"{file} has no column {sorted(missing)[0]}: expected id,lower,upper,size"
+                )
+            for row in table:
+                where = f"{file}, line {table.line_num}"
+                buffers.append(_buffer(row, where))
+                if row["id"] in names:
+                    raise ValueError(f"{where}: there is a buffer {row['id']!r} already")
+                names[row["id"]] = None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file} is no table of text: {error}") from None
+    return list(names), buffers
+
+
+def _buffer(row: dict[str, str], where: str) -> Buffer:
+    """The buffer of a row."""
+    try:
+        buffer = Buffer(int(row["lower"]), int(row["upper"]), int(row["size"]))
+    except (TypeError, builtins.ValueError):
+        raise ValueError(f"{where}: lower, upper and size must be integers") from None
+    if buffer.size < 0 or buffer.last <= buffer.first:
+        raise ValueError(f"{where}: a buffer lives for a time, and has no negative size")
+    for column, none in _REFUSED.items():
+        if (row.get(column) or "").strip() not in none:
             raise ValueError(
-                f"{file}, line {number}: lower, upper and size must be integers"
-            ) from None
-        if buffer.size < 0 or buffer.last <= buffer.first:
-            raise ValueError(
-                f"{file}, line {number}: a buffer lives for a time, and has no negative size"
+                f"{where}: {column} {row[column]} is not planned for",
+                hint="round sizes up; cut a buffer with gaps into several",
             )
-        buffers.append(buffer)
-    return [row["id"] for row in rows], buffers
+    return buffer
 
 
 def _fields(plan: Plan, names: list[str], buffers: list[Buffer]) -> dict[str, object]:
