@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,16 @@ def test_ir_at_levels_and_stages(file: Path) -> None:
     assert re.search(r"\d flops, .* bytes in \d+ kernels", costs)
     assert "are alive at one time" in costs
     assert "func @step" not in costs
+
+
+def test_ptx_takes_what_makes_it(file: Path) -> None:
+    """Numba's own cuda is not enough."""
+    result = tapec("ir", f"{file}:step", "--level=ptx")
+    if find_spec("numba_cuda") is None:
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "hint: pip install 'tapec[cuda]'" in result.stderr
+    else:
+        assert ".entry" in result.stdout
 
 
 def test_ir_tells_how_long_compiling_takes(file: Path) -> None:

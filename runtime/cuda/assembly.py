@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count
 from threading import RLock
 from types import SimpleNamespace
@@ -88,8 +89,14 @@ class Compiler:
         """Compile one kernel; ``lines`` keeps the text's line numbers in the PTX.
 
         Raises:
-            TargetError: numba.cuda does not take it.
+            TargetError: numba-cuda is not installed, or does not take it.
         """
+        if find_spec("numba_cuda") is None:
+            # Numba's own cuda, which is there without it, takes fewer options.
+            raise TargetError(
+                "PTX is made by numba-cuda, which is not installed",
+                hint="pip install 'tapec[cuda]'",
+            )
         from numba import cuda  # heavy, and only for this target
 
         text = self.text.kernels[name]
