@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from tapec.edge.signatures import arguments_of
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.runtime.aot.building import FORMS, Build, Options
-from tapec.runtime.aot.interface import Member, c_name
+from tapec.runtime.aot.interface import TAKEN, Member, c_name
 from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget, edge_target
 from tapec.runtime.cpu.vectors import VectorUnit
 from tapec.tensor import Array
@@ -63,15 +64,22 @@ class Built:
     variables: Mapping[str, Variable] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write the files into a folder, which is made if it is not there; return where they are."""
+        """Write the files into a folder, which is made if it is not there; return where they are.
+
+        All are written before one takes the place of an older one, so what fails leaves nothing behind, and who reads
+        meanwhile sees no half of a file.
+
+        Raises:
+            OSError: the folder cannot be made or written to.
+        """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        written = []
-        for name, contents in self.files.items():
-            path = place / name
-            path.write_bytes(contents)
-            written.append(path)
-        return written
+        with tempfile.TemporaryDirectory(prefix=f".{self.name}-", dir=place) as beside:
+            for name, contents in self.files.items():
+                (Path(beside) / name).write_bytes(contents)
+            for name in self.files:
+                (Path(beside) / name).replace(place / name)
+        return [place / name for name in self.files]
 
     def unpack(self, memory: bytes | bytearray | memoryview) -> dict[str, Array]:
         """The arrays of a state as it lies in the memory of a device.
@@ -171,7 +179,7 @@ def build(
     modelling = Modelling(title)
     names: list[str] = []
     for key, of in functions.items():
-        names.append(c_name(key, names))
+        names.append(c_name(key, (*TAKEN, *names)))
         modelling.add(names[-1], of, arguments_of(signatures.get(key)))
     goal = optimize or ("size" if machine.small else "speed")
     model = modelling.for_target(machine, compact=goal == "size")
@@ -236,6 +244,10 @@ def _forms(emit: str | Sequence[str], state: str, optimize: str | None) -> tuple
         ValueError: an option is unknown.
     """
     forms = tuple(emit.replace(",", " ").split()) if isinstance(emit, str) else tuple(emit)
+    if not forms:
+        raise ValueError(
+            "aot.build: emit names nothing to make", location=here(), hint=", ".join(FORMS)
+        )
     for given, known in ((forms, FORMS), ((state,), ("embed", "extern"))):
         unknown = [x for x in given if x not in known]
         if unknown:

@@ -16,6 +16,8 @@ from toolchains import need, run
 
 from tapec import aot
 from tapec.runtime.aot.building import Build
+from tapec.runtime.aot.declarations import c_type
+from tapec.runtime.aot.entry_point import is_by_value
 
 #: What a step is given.
 Batch = tuple[np.ndarray, np.ndarray]
@@ -37,6 +39,13 @@ static void put_word(uint32_t word) {
     text[8] = '\\n';
     text[9] = 0;
     put(text);
+}
+static void words(const unsigned char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i += 4) {
+        uint32_t word = 0;
+        for (size_t k = 0; k < 4 && i + k < count; k++) word |= (uint32_t)bytes[i + k] << (8 * k);
+        put_word(word);
+    }
 }
 """
 
@@ -162,41 +171,56 @@ def inputs_header(batches: Sequence[Batch], steps: int, painted: int) -> str:
 
 def calling(build: Build, arrays: Sequence[np.ndarray]) -> str:
     """A program in C that calls a model's first function with arrays, and prints the words of what it gives."""
-    entry = build.model.entries[0]
-    lines, given = [CALLING], [f"(const void *)&{p.name}" for p in entry.inputs]
+    model, entry = build.model, build.model.entries[0]
+    lines, given = [CALLING], []
+    starting, printing = [], []
+    if model.state:
+        lines.append("static net_state state;")
+        # Byte by byte, and so that no compiler calls a library for it.
+        starting.append(
+            "for (size_t i = 0; i < sizeof state; i++) "
+            "((volatile unsigned char *)&state)[i] = ((const unsigned char *)&net_initial)[i];"
+        )
+        printing.append("words((const unsigned char *)&state, sizeof state);")
+    if entry.reads_state:
+        given.append("&state")
     for p, array in zip(entry.inputs, arrays, strict=True):
         data = np.ascontiguousarray(array).tobytes()
-        words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
-        held = ", ".join(map(hex, words))
-        lines.append(f"static const union {{ uint32_t words[{len(words)}]; int64_t most; }}")
-        lines.append(f"{p.name} = {{{{{held}}}}};")
-    printing = []
-    for p in entry.outputs:
-        count = -(-p.most * p.item.bytes // 4)
-        lines.append(f"static union {{ uint32_t words[{count}]; int64_t most; }} {p.name};")
-        given.append(f"(void *)&{p.name}")
-        printing.append(f"for (int i = 0; i < {count}; i++) put_word({p.name}.words[i]);")
+        held = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
+        lines.append(f"static const union {{ uint32_t words[{max(len(held), 1)}]; int64_t most; }}")
+        lines.append(f"in_{p.name} = {{{{{', '.join(map(hex, held)) or 0}}}}};")
+        place = f"(const void *)&in_{p.name}"
+        given.append(f"*(const {c_type(p.item)} *){place}" if is_by_value(p) else place)
+    for p in reversed(entry.outputs):
+        size = max(p.most, 1) * p.item.bytes
+        lines.append(f"static union {{ unsigned char bytes[{size}]; int64_t most; }} out_{p.name};")
+        printing.insert(0, f"words(out_{p.name}.bytes, {p.most * p.item.bytes});")
+    given += [f"(void *)&out_{p.name}" for p in entry.outputs]
     if entry.arena_bytes:
         lines.append("static NET_DECLARE_ARENA(arena);")
         given.append("&arena")
-    lines.append(f"int main(void) {{\nif (net_{entry.name}({', '.join(given)})) return 1;")
-    return "\n".join([*lines, *printing, "return 0;\n}\n"])
+    calls = f"if (net_{entry.name}({', '.join(given)})) return 1;"
+    return "\n".join([*lines, "int main(void) {", *starting, calls, *printing, "return 0;\n}\n"])
 
 
 def called(machine: str, build: Build, arrays: Sequence[np.ndarray], folder: Path) -> list[Any]:
-    """What the function of a model called ``net`` gives on a machine; no argument is a number."""
+    """What the function of a model called ``net`` gives on a machine, then the parts of the state."""
     for name, contents in build.files().items():
         (folder / name).write_bytes(contents)
     source = folder / "calling.c"
     source.write_text(calling(build, arrays))
-    words = MACHINES[machine].outputs(folder, library=bool(build.symbols.missing), main=source)
+    library = bool(build.symbols.missing) or not build.target.floats
+    words = MACHINES[machine].outputs(folder, library=library, main=source)
+    held = np.array(words, np.uint32).tobytes()
     found, at = [], 0
     for p in build.model.entries[0].outputs:
-        count = -(-p.most * p.item.bytes // 4)
-        held = np.array(words[at : at + count], np.uint32).tobytes()
         shape = p.type.static_shape
-        found.append(np.frombuffer(held, p.type.dtype.numpy, int(np.prod(shape))).reshape(shape))
-        at += count
+        array = np.frombuffer(held, p.type.dtype.numpy, int(np.prod(shape)), at)
+        found.append(array.reshape(shape))
+        at += -(-array.nbytes // 4) * 4
+    for m in build.model.state:
+        array = np.frombuffer(held, m.initial.dtype, m.initial.size, at + m.offset)
+        found.append(array.reshape(m.initial.shape))
     return found
 
 

@@ -266,7 +266,8 @@ class Loop(RegionOp):
         length = ENDLESS_TURNS if op.attrs["length"] == ENDLESS else op.attrs["length"]
         high = k.number(length)
         if counted:
-            high = k.b.min(k.b.cast(k.load(k.operand(0), I32), dtype=INDEX), high)
+            count = k.b.cast(k.load(k.operand(0), I32), dtype=INDEX)
+            high = count if op.attrs["length"] == ENDLESS else k.b.min(count, high)
         ends = op.results[carried : len(op.results) - bool(op.attrs.get("turns"))]
         rest = [k.operand(i) for i in self.unchanged(op)]
         state = [k.result(i) for i in range(carried)]

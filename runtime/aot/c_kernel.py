@@ -19,6 +19,7 @@ from tapec.ir.dims import Atom, Dim, DimLike, Symbol
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import Op
 from tapec.ir.ops import bits, compare, loop, source
+from tapec.ir.ops.repetition import ENDLESS_TURNS
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type
 from tapec.runtime.aot import declarations
@@ -118,7 +119,7 @@ class CKernel:
         text = f"{place.file.rsplit('/', 1)[-1]}:{place.line}"
         if text != self._place:
             self._place = text
-            self.line(f"/* {text} */")
+            self.line(f"/* {declarations.in_comment(text)} */")
 
     def define(self, value: Value, expression: str, *, pure: bool = True) -> None:
         """Give a value: as a part of what reads it, or as a variable."""
@@ -373,10 +374,16 @@ class CKernel:
         """A loop that its condition may end; its result is where."""
         low, high = op.operands
         condition, body = (region.block for region in op.regions)
-        i = self.fresh("i")
-        self.names[op.result] = self.names[condition.args[0]] = self.names[body.args[0]] = i
-        self.line(f"{_INDEX} {i} = {self.names[low]};")
-        self.line(f"for (; {i} < {self.names[high]}; {i}++) {{")
+        i, counted = self.fresh("i"), (op.result, condition.args[0], body.args[0])
+        self.names.update(dict.fromkeys(counted, i))
+        # No number that fits every compiler's index stands for no bound.
+        bound = self.names[high]
+        within = "" if bound == str(ENDLESS_TURNS) else f"{i} < {bound}"
+        if within or any(self._uses[value] for value in counted):
+            self.line(f"{_INDEX} {i} = {self.names[low]};")
+            self.line(f"for (; {within}; {i}++) {{")
+        else:
+            self.line("for (;;) {")
         with self.nested():
             (holds,) = self.block(condition)
             self.line(f"if (!{self.names[holds]}) break;")

@@ -23,6 +23,9 @@ from tapec.runtime.aot.text import merged, refuse
 from tapec.runtime.cpu import spelling
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
+#: What an arena is placed for.
+_ARENA = "union { double number; int64_t word; }"
+
 
 class CSource:
     """One C file while it is written."""
@@ -37,6 +40,8 @@ class CSource:
         self.module = merged(model)
         self.functions = Functions()
         self._tables: dict[bytes, tuple[str, str]] = {}
+        #: Structs that tell how a compiler aligns what is in them, and what that is.
+        self.placed: dict[str, str] = {}
 
     def text(self) -> str:
         """The file."""
@@ -53,12 +58,12 @@ class CSource:
             f"/* {self.model.name}, made by tapec from {self._files()}. Compile with -ffp-contract=off. */\n"
             f'#include "{self.model.name}.h"\n'
         )
-        return "\n".join([head, *initial, *functions, *tables, *kernels, *entries])
+        placed = [f"{name} {{ char before; {kind} it; }};\n" for name, kind in self.placed.items()]
+        return "\n".join([head, *placed, *initial, *functions, *tables, *kernels, *entries])
 
     def _files(self) -> str:
-        return ", ".join(
-            dict.fromkeys(e.where.partition(":")[0] or "a program" for e in self.model.entries)
-        )
+        files = dict.fromkeys(e.where.partition(":")[0] or "a program" for e in self.model.entries)
+        return declarations.in_comment(", ".join(files))
 
     def table(self, array: np.ndarray[Any, Any]) -> str:
         """The name of a constant array."""
@@ -77,6 +82,7 @@ class CSource:
             alone = member.type.rank == 0 and member.items == 1
             held = items.strip() if alone else f"{{\n{items or '        0'}\n    }}"
             members.append(f"    {held}, /* {member.name} */")
+        members += ["    {0},"] * bool(self.model.padding)
         name = self.model.name
         return f"const {name}_state {name}_initial = {{\n" + "\n".join(members) + "\n};\n"
 
@@ -150,18 +156,19 @@ class _EntryBody(CKernel):
 
         for of in entry.sizes:
             refuse(f"{of.name} < {of.low} || {of.name} > {of.high}", "SIZE")
-        pointers = [("state", max((m.item.bytes for m in model.state), default=1))]
-        pointers = pointers * entry.reads_state
+        pointers = [("state", f"{model.name}_state")] * entry.reads_state
         pointers += [
-            (p.name, p.item.bytes)
+            (p.name, declarations.c_type(p.item))
             for p in (*entry.inputs, *entry.outputs)
             if not (is_by_value(p) and p in entry.inputs)
         ]
-        pointers += [("arena", 8)] * bool(entry.arena_bytes)
-        for name, align in pointers:
+        pointers += [("arena", _ARENA)] * bool(entry.arena_bytes)
+        for name, kind in pointers:
             refuse(f"!{name}", "NULL")
-            if align > 1:
-                refuse(f"(uintptr_t){name} % {align}", "MISALIGNED")
+            if kind not in ("uint8_t", "int8_t"):
+                place = f"struct tapec_{'arena' if kind == _ARENA else kind}"
+                self.file.placed[place] = kind
+                refuse(f"(uintptr_t){name} % offsetof({place}, it)", "MISALIGNED")
         if entry.arena_bytes:
             refuse(f"arena_bytes < {entry.arena_bytes}", "ARENA")
 

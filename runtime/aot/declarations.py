@@ -91,6 +91,12 @@ def size_macro(model: Model, entry: EntryPoint | None, what: str) -> str:
     return "_".join(parts).upper()
 
 
+def in_comment(text: str) -> str:
+    """A text that begins and ends no comment."""
+    text = text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    return text.encode("ascii", "replace").decode()
+
+
 def buffer_macro(model: Model, entry: EntryPoint, parameter: Parameter) -> str:
     """The name of the number of elements of an argument."""
     return size_macro(model, entry, f"{parameter.name}_ITEMS")

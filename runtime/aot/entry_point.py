@@ -106,6 +106,7 @@ class EntryPointWriter(FunctionWriter):
             self._require(f"icmp ule {WORD} {size}, {of.high}", "SIZE")
         for pointer, align in pointers:
             self._require(f"icmp ne ptr {pointer}, null", "NULL")
+            align = min(align, self.writer.target.alignment)
             if align > 1:
                 number = self.emit(f"ptrtoint ptr {pointer} to {WORD}")
                 rest = self.emit(f"and {WORD} {number}, {align - 1}")

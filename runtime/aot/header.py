@@ -78,7 +78,7 @@ class Header:
             yield " * anything outside of it, or keeps anything between calls."
         yield " *"
         yield " * Preconditions of every call: pointers are not null; arrays have at least the sizes that are"
-        yield f" * named; an array begins at a multiple of its items' size, an arena at one of {ALIGNMENT}; nothing"
+        yield f" * named; {self._places()}; nothing"
         yield " * that is written overlaps anything else. " + (
             "Null pointers, misplaced arrays, arenas and sizes are looked at: see below."
             if self.checked
@@ -89,6 +89,16 @@ class Header:
         yield " *"
         yield from (f" *     {line}".rstrip() for line in self.example())
         yield " */"
+
+    def _places(self) -> str:
+        """Where arrays may begin."""
+        if not self.target.triple:
+            return "arrays and arenas begin where the compiler puts such"
+        if self.target.alignment == 1:
+            return "arrays and arenas may begin anywhere"
+        if self.target.alignment < ALIGNMENT:
+            return f"arrays and arenas begin at multiples of {self.target.alignment}"
+        return f"an array begins at a multiple of its items' size, an arena at one of {ALIGNMENT}"
 
     def example(self) -> Iterator[str]:
         """A program that calls every function once; it compiles."""
@@ -189,6 +199,8 @@ class Header:
             fixed = "" if i in written else "; no function writes it"
             note = f"at {member.offset}: {declarations.shape_text(member.type)}{fixed}"
             yield f"    {kind} {member.name}{axes}; /* {note} */"
+        if model.padding:
+            yield f"    uint8_t padding[{model.padding}];"
         yield f"}} {model.name}_state;"
         holds = f"sizeof({model.name}_state) == {model.state_bytes}"
         yield f"typedef char {model.name}_state_has_no_gaps[{holds} ? 1 : -1];"
@@ -206,14 +218,17 @@ class Header:
     def _function(self, entry: EntryPoint) -> Iterator[str]:
         model = self.model
         given = declarations.arguments(model, entry, checked=self.checked)
-        yield f"/* {entry.name}{f', from {entry.where}' if entry.where else ''}."
+        yield f"/* {entry.name}{f', from {declarations.in_comment(entry.where)}' if entry.where else ''}."
         yield " *"
         width = max((len(a.name) for a in given), default=0)
-        yield from (f" *   {a.name:{width}}  {a.note}" for a in given)
+        yield from (f" *   {a.name:{width}}  {declarations.in_comment(a.note)}" for a in given)
         if entry.checks:
             yield " *"
             yield " * Returns the number of the first check that does not hold; the state is then as it was:"
-            yield from (f" *   {i}: {_plain(text)}" for i, text in enumerate(entry.checks, 1))
+            yield from (
+                f" *   {i}: {declarations.in_comment(text)}"
+                for i, text in enumerate(entry.checks, 1)
+            )
         yield " */"
         yield f"{_wrapped(declarations.prototype(model, entry, given), given)};"
         yield ""
@@ -234,8 +249,3 @@ def _wrapped(text: str, given: list[Argument]) -> str:
         return text
     head, _, _ = text.partition("(")
     return f"{head}(\n    " + ",\n    ".join(a.declaration for a in given) + ")"
-
-
-def _plain(text: str) -> str:
-    """A text that ends no comment."""
-    return text.replace("*/", "* /").encode("ascii", "replace").decode()

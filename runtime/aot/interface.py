@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -28,13 +28,19 @@ ERRORS = {
     "SIZE": (-4, "a size is out of its bounds"),
 }
 
+#: Words and macros of C and C++, with the names of the types and macros that headers use.
 _RESERVED = frozenset(
-    """alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue
-    decltype default delete do double else enum explicit export extern false float for friend goto if inline int long
-    mutable namespace new noexcept not nullptr operator or private protected public register restrict return short
-    signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned using
-    virtual void volatile while xor""".split()
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires restrict return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile
+    wchar_t while xor xor_eq linux unix NULL offsetof size_t ptrdiff_t max_align_t int8_t int16_t int32_t int64_t
+    uint8_t uint16_t uint32_t uint64_t intptr_t uintptr_t intmax_t uintmax_t""".split()
 )
+#: What a model's header and module call by its name and one of these, so that no function of it can be.
+TAKEN = ("state", "initial", "selftest", "initial_state", "layout", "arena_bytes", "state_bytes")
 
 
 @dataclass(frozen=True)
@@ -151,11 +157,20 @@ class Model:
     @property
     def state_bytes(self) -> int:
         """Of the whole state, as C lays it out."""
+        return self._state_end + self.padding
+
+    @property
+    def padding(self) -> int:
+        """Bytes behind the last part of the state, so that all compilers take it for equally large."""
+        most = max((m.item.bytes for m in self.state), default=1)
+        return aligned(self._state_end, most) - self._state_end
+
+    @property
+    def _state_end(self) -> int:
         if not self.state:
             return 0
         last = self.state[-1]
-        end = last.offset + last.items * last.item.bytes
-        return aligned(end, max(m.item.bytes for m in self.state))
+        return last.offset + last.items * last.item.bytes
 
     @property
     def arena_bytes(self) -> int:
@@ -194,7 +209,8 @@ def most(dim: DimLike) -> int:
         if of.high is None:
             raise TargetError(
                 f"the size {of} has no bound, so no memory can be laid out for it",
-                hint=f'declare one: @tapec.compile(dims={{"x": ("{of}<=32", …)}})',
+                hint=f"declare one: 'f32[{of}<=32,…]' as the type of the argument, "
+                f'or @tapec.compile(dims={{"x": ("{of}<=32", …)}})',
             )
         bounds[of.name] = of.high
     found = substitute(dim, bounds)
@@ -207,13 +223,17 @@ def aligned(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def c_name(text: str, taken: Iterable[str] = ()) -> str:
-    """A name for C, C++ and Python that is like a text, and like no other."""
+def c_name(text: str, taken: Iterable[str] = (), *, cased: bool = False) -> str:
+    """A name for C, C++ and Python that is like a text, and like no other.
+
+    Names that differ in capitals alone are alike, as macros are made of them, unless ``cased``.
+    """
+    fold: Callable[[str], str] = str if cased else str.upper
     plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
     if plain[0].isdigit() or plain in _RESERVED or keyword.iskeyword(plain):
         plain = f"{plain}_" if not plain[0].isdigit() else f"_{plain}"
-    used, name, number = set(taken), plain, 1
-    while name in used:
+    used, name, number = set(map(fold, taken)), plain, 1
+    while fold(name) in used:
         number += 1
         name = f"{plain}_{number}"
     return name

@@ -34,6 +34,8 @@ _HALF = re.compile(
     re.MULTILINE,
 )
 _DIVISION = re.compile(r"\b([su])(div|rem) i64 (\S+), (\S+)$", re.MULTILINE)
+#: By a number of bits that is not known: small code calls a library for that.
+_SHIFT = re.compile(r"\b(shl|lshr|ashr) i64 (\S+), (%\S+)$", re.MULTILINE)
 #: How many arguments those functions take that do not take one.
 _COUNTS = {
     "_minimum": 2,
@@ -66,6 +68,7 @@ class _Completion:
         if self.target.bits < 64 and not self.target.name.startswith("wasm"):
             text = _DIVISION.sub(self._division, text)
             if self.target.floats:
+                text = _SHIFT.sub(self._shift, text)
                 text = _FROM_INTEGER.sub(self._from_integer, text)
                 text = _TO_INTEGER.sub(self._to_integer, text)
                 text = _CUT.sub(self._cut, text)
@@ -164,6 +167,13 @@ class _Completion:
         if own not in self.functions:
             self._lanes(own, _wide_product, "i128", "i128", lanes)
         return f"call {many} {own}({many} {a}, {many} {b})"
+
+    def _shift(self, found: re.Match[str]) -> str:
+        word, value, count = found.groups()
+        own = f"@tapec.lacking.{word}.i64"
+        if own not in self.functions:
+            self.functions[own] = _shifting(own, word)
+        return f"call i64 {own}(i64 {value}, i64 {count})"
 
     def _division(self, found: re.Match[str]) -> str:
         sign, word, a, b = found.groups()
@@ -319,18 +329,17 @@ def _narrow(f: Expansion, x: Reg) -> Reg:
 # ---- integers of 64 bits, in halves
 
 
-def _from_halves(f: Expansion, x: Reg, kind: str, word: str) -> Reg:
-    high = f.convert(word, f.convert("trunc", f.shift_right(x, 32), "i32"), kind)
+def _from_unsigned(f: Expansion, x: Reg, kind: str) -> Reg:
+    high = f.convert("uitofp", f.convert("trunc", f.shift_right(x, 32), "i32"), kind)
     low = f.convert("uitofp", f.convert("trunc", x, "i32"), kind)
     return high * 4294967296.0 + low
 
 
 def _from_signed(f: Expansion, x: Reg, kind: str) -> Reg:
-    return _from_halves(f, x, kind, "sitofp")
-
-
-def _from_unsigned(f: Expansion, x: Reg, kind: str) -> Reg:
-    return _from_halves(f, x, kind, "uitofp")
+    """By its size: the halves of a small number below 0 are large, and cancel."""
+    sign = x >> 63
+    found = _from_unsigned(f, (x ^ sign) - sign, kind)
+    return f.select(x < 0, -found, found)
 
 
 def _to_unsigned(f: Expansion, x: Reg) -> Reg:
@@ -366,6 +375,38 @@ def _wide_product(f: Expansion, x: Reg, y: Reg) -> Reg:
     high = b * d + f.shift_right(middle, 32) + f.shift_right(more, 32)
     high = high + x_low * y_high + x_high * y_low
     return (f.convert("zext", high, "i128") << 64) | f.convert("zext", x_low * y_low, "i128")
+
+
+def _shifting(name: str, word: str) -> str:
+    """A shift by 0 to 63 bits, in halves: ``near`` is the one that bits come out of, ``far`` the one they go to."""
+    left = word == "shl"
+    near, far = ("low", "high") if left else ("high", "low")
+    back = "lshr" if left else "shl"
+    empty = "ashr i32 %high, 31" if word == "ashr" else "add i32 0, 0"
+    return f"""
+define internal i64 {name}(i64 %x, i64 %n) noinline #0 {{
+  %count = trunc i64 %n to i32
+  %few = and i32 %count, 31
+  %rest = xor i32 %few, 31
+  %whole = and i32 %count, 32
+  %many = icmp ne i32 %whole, 0
+  %low = trunc i64 %x to i32
+  %above = lshr i64 %x, 32
+  %high = trunc i64 %above to i32
+  %moved = {word} i32 %{near}, %few
+  %one = {back} i32 %{near}, 1
+  %across = {back} i32 %one, %rest
+  %kept = {"shl" if left else "lshr"} i32 %{far}, %few
+  %joined = or i32 %kept, %across
+  %empty = {empty}
+  %{near}.new = select i1 %many, i32 %empty, i32 %moved
+  %{far}.new = select i1 %many, i32 %moved, i32 %joined
+  %bottom = zext i32 %low.new to i64
+  %top = zext i32 %high.new to i64
+  %placed = shl i64 %top, 32
+  %result = or i64 %placed, %bottom
+  ret i64 %result
+}}"""
 
 
 #: Division bit by bit. A divisor of 0 does not come here: `tapec.runtime.cpu.division` sees to that.

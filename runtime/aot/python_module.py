@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tapec.ir.dims import Symbol, substitute, symbols
+from tapec.ir.errors import TargetError
 from tapec.ir.types import DType
 from tapec.runtime.aot import declarations
 from tapec.runtime.aot.entry_point import is_by_value
@@ -17,12 +19,12 @@ _CTYPES = {
 
 _HEAD = '''"""{name}: {functions}. Made by tapec; needs lib{name}.so beside it, and NumPy."""
 
-import ctypes
-from pathlib import Path
+import ctypes as _ctypes
+from pathlib import Path as _Path
 
-import numpy as np
+import numpy as _np
 
-_library = ctypes.CDLL(str(Path(__file__).with_name("lib{name}.so")))
+_library = _ctypes.CDLL(str(_Path(__file__).with_name("lib{name}.so")))
 ARENA_BYTES, STATE_BYTES = {arena}, {state}
 #: The parts of the state: where each begins, its dtype and shape.
 LAYOUT = {{
@@ -31,30 +33,68 @@ LAYOUT = {{
 
 
 class State:
-    """What functions read and train: each part is an attribute, an array that shares its memory.
+    """What functions read and train: each part is an attribute, an array; ``bytes`` gives all as they lie in memory.
 
     ``{initial}`` are its values at first.
     """
 
     def __init__(self, values=None):
-        """``values``: bytes as they lie in memory, such as `initial_state` gives; zeros if None."""
-        self.memory = np.zeros(max(STATE_BYTES, 1), np.uint8)
+        """``values``: bytes as they lie in memory; zeros if None."""
+        if values is not None and len(values) != STATE_BYTES:
+            raise ValueError(f"the state has {{STATE_BYTES}} bytes, got {{len(values)}}")
+        memory = _np.zeros(max(STATE_BYTES, 1), _np.uint8)
         if values is not None:
-            self.memory[:STATE_BYTES] = np.frombuffer(values, np.uint8)
-        for name, (offset, dtype, shape) in LAYOUT.items():
-            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            setattr(self, name, self.memory[offset : offset + size].view(dtype).reshape(shape))
+            memory[:STATE_BYTES] = _np.frombuffer(values, _np.uint8)
+        object.__setattr__(self, "_memory", memory)
+
+    def __getattr__(self, name):
+        if name not in LAYOUT:
+            raise AttributeError(f"the state has no {{name}}, but {{', '.join(LAYOUT)}}")
+        offset, dtype, shape = LAYOUT[name]
+        size = int(_np.prod(shape, dtype=_np.int64)) * _np.dtype(dtype).itemsize
+        return self._memory[offset : offset + size].view(dtype).reshape(shape)
+
+    def __setattr__(self, name, value):
+        self.__getattr__(name)[...] = value
+
+    def __bytes__(self):
+        return self._memory[:STATE_BYTES].tobytes()
+
+    def __dir__(self):
+        return [*super().__dir__(), *LAYOUT]
 
 
-def _given(name, value, dtype, shape):
-    array = np.asarray(value, dtype, order="C")
+def _held(state):
+    if not isinstance(state, State):
+        raise TypeError(f"state: expected a State, got {{type(state).__name__}}")
+    return _pointer(state._memory)
+
+
+def _given(name, value, dtype):
+    array = _np.asarray(value)
+    found = _np.asarray(array, dtype, order="C")
+    if found.dtype.kind in "iu" and not (found == array).all():
+        raise ValueError(f"{{name}}: a number is no {{dtype}}")
+    return found
+
+
+def _size(name, array, axis, factor, rest, low, high):
+    if axis >= array.ndim:
+        raise ValueError(f"{{name}}: expected {{axis + 1}} axes or more, got shape {{array.shape}}")
+    size = (array.shape[axis] - rest) // factor
+    if not low <= size <= high:
+        expected = f"{{factor * low + rest}} to {{factor * high + rest}}"
+        raise ValueError(f"{{name}}: axis {{axis}} has {{array.shape[axis]}}, expected {{expected}}")
+    return size
+
+
+def _check(name, array, shape):
     if array.shape != shape:
         raise ValueError(f"{{name}}: expected shape {{shape}}, got {{array.shape}}")
-    return array
 
 
 def _pointer(array):
-    return ctypes.c_void_p(array.ctypes.data)
+    return _ctypes.c_void_p(array.ctypes.data)
 
 
 def _raise(status):
@@ -66,14 +106,14 @@ _INITIAL = '''
 
 def initial_state():
     """The state before the first call, which the library holds."""
-    return State(bytes((ctypes.c_char * STATE_BYTES).in_dll(_library, "{name}_initial")))
+    return State(bytes((_ctypes.c_char * STATE_BYTES).in_dll(_library, "{name}_initial")))
 '''
 
 _EXTERN = '''
 
 def initial_state():
     """The state before the first call, from the file beside this one."""
-    return State(Path(__file__).with_name("{name}.bin").read_bytes())
+    return State(_Path(__file__).with_name("{name}.bin").read_bytes())
 '''
 
 
@@ -113,36 +153,51 @@ def _function(model: Model, entry: EntryPoint, checked: bool) -> str:
     given = ", ".join(f"{p.name} {declarations.shape_text(p.type)}" for p in entry.inputs)
     gives = ", ".join(f"{p.name} {declarations.shape_text(p.type)}" for p in entry.outputs)
     lines.append(f'    """Take {given or "nothing"}; return {gives or "nothing"}."""')
-    passed = ["_pointer(state.memory)"] * entry.reads_state
-    for of in entry.sizes:
-        lines.append(f"    {of.name} = {_size_of(entry, of.name)}")
-        passed.append(f"ctypes.c_size_t({of.name})")
-    for p in entry.inputs:
-        dtype = _numpy(p.type.dtype)
-        if is_by_value(p):
-            kind = _CTYPES.get(p.type.dtype.code) or f"c_{dtype}"
-            view = '.view("uint16")' if p.type.dtype.code == "f16" else ""
-            passed.append(f'ctypes.{kind}(np.asarray({p.name}, "{dtype}"){view}.item())')
-        else:
-            lines.append(f'    {p.name} = _given("{p.name}", {p.name}, "{dtype}", {_shape(p)})')
-            passed.append(f"_pointer({p.name})")
-    for p in entry.outputs:
-        lines.append(f'    {p.name} = np.empty({_shape(p)}, "{_numpy(p.type.dtype)}")')
-        passed.append(f"_pointer({p.name})")
+    lines += [f'    {p.name} = _given("{p.name}", {p.name}, "{_dtype(p)}")' for p in entry.inputs]
+    lines += [f"    {of.name} = {_size(entry, of)}" for of in entry.sizes]
+    lines += [f'    _check("{p.name}", {p.name}, {_shape(p)})' for p in entry.inputs]
+    lines += [f'    {p.name} = _np.empty({_shape(p)}, "{_dtype(p)}")' for p in entry.outputs]
+    lines += ["    arena = _np.empty(ARENA_BYTES, _np.uint8)"] * bool(entry.arena_bytes)
+    passed = ["_held(state)"] * entry.reads_state
+    passed += [f"_ctypes.c_size_t({of.name})" for of in entry.sizes]
+    passed += [_passed(p) for p in entry.inputs]
+    passed += [f"_pointer({p.name})" for p in entry.outputs]
     if entry.arena_bytes:
-        lines.append("    arena = np.empty(ARENA_BYTES, np.uint8)")
-        passed.append("_pointer(arena)")
-        passed += ["ctypes.c_size_t(ARENA_BYTES)"] * checked
+        passed += ["_pointer(arena)", *["_ctypes.c_size_t(ARENA_BYTES)"] * checked]
     lines.append(f"    _raise(_library.{model.name}_{entry.name}({', '.join(passed)}))")
     results = ", ".join(p.name for p in entry.outputs)
     lines.append(f"    return {results}" if results else "    return None")
     return "\n".join(lines) + "\n"
 
 
-def _size_of(entry: EntryPoint, name: str) -> str:
-    """Where a function finds a size: the first axis of an argument that is just it."""
+def _dtype(parameter: Parameter) -> str:
+    return _numpy(parameter.type.dtype)
+
+
+def _passed(parameter: Parameter) -> str:
+    """An input as `ctypes` passes it."""
+    if not is_by_value(parameter):
+        return f"_pointer({parameter.name})"
+    dtype = parameter.type.dtype
+    kind = _CTYPES.get(dtype.code) or f"c_{_dtype(parameter)}"
+    view = '.view("uint16")' if dtype.code == "f16" else ""
+    return f"_ctypes.{kind}({parameter.name}{view}.item())"
+
+
+def _size(entry: EntryPoint, of: Symbol) -> str:
+    """How a function finds a size: by an axis of an argument that says it.
+
+    Raises:
+        TargetError: there is none.
+    """
     for p in entry.inputs:
         for axis, dim in enumerate(p.type.shape):
-            if str(dim) == name:
-                return f"np.shape({p.name})[{axis}]"
-    raise ValueError(f"{entry.name}: no argument has an axis of just {name}")
+            if list(symbols(dim)) == [of]:
+                rest, *more = (int(substitute(dim, {of.name: n})) for n in (0, 1, 2))  # type: ignore[arg-type]
+                factor = more[0] - rest
+                if factor > 0 and more[1] == rest + 2 * factor:
+                    return f'_size("{p.name}", {p.name}, {axis}, {factor}, {rest}, {of.low}, {of.high})'
+    raise TargetError(
+        f"no argument of {entry.name} tells the size {of.name}",
+        hint="give it an argument with an axis of this size, or build the object (emit='obj')",
+    )

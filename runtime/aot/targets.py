@@ -33,6 +33,7 @@ class EdgeTarget:
         floats: the floats that it has instructions for; others are computed by functions of the C compiler's library.
         half: there are instructions that convert floats of 16 bits.
         double: C's ``double`` has 64 bits, and so have the functions that compute with it.
+        alignment: to what its C compilers align numbers at most, in bytes.
         lacks: what is worth knowing of it, for people.
     """
 
@@ -50,6 +51,7 @@ class EdgeTarget:
     floats: frozenset[str] = frozenset({"f32", "f64"})
     half: bool = True
     double: bool = True
+    alignment: int = 8
     lacks: str = ""
 
     @property
@@ -121,7 +123,7 @@ _ROWS = (
     ),
     EdgeTarget("c", "", bits=32, lacks="for any C99 compiler: source only, by emit='c'"),
     EdgeTarget(
-        "avr", "avr-unknown-none", "atmega2560", bits=16, int_bits=16, double=False,
+        "avr", "avr-unknown-none", "atmega2560", bits=16, int_bits=16, double=False, alignment=1,
         lacks=f"{_SOFT}; no float64", **_NO_FLOATS,  # type: ignore[arg-type]
     ),
 )  # fmt: skip
@@ -135,6 +137,8 @@ _BITS = (
     (r"(i[3-6]86|arm|thumb|riscv32|mips|ppc|powerpc|sparc|wasm32|hexagon|loongarch32)", 32),
     (r"(avr|msp430)", 16),
 )
+#: And to what C compilers align numbers at most, where that is less than 8.
+_ALIGNMENT = ((r"i[3-6]86", 4), (r"msp430", 2), (r"avr", 1))
 
 
 def edge_target(name: str, cpu: str | None = None, features: str | None = None) -> EdgeTarget:
@@ -161,8 +165,9 @@ def _by_triple(triple: str) -> EdgeTarget:
             hint=f"one of {', '.join(EDGE_TARGETS)}, or a triple of LLVM's such as "
             "thumbv7em-unknown-none-eabihf",
         )
+    alignment = next((n for pattern, n in _ALIGNMENT if re.match(pattern, triple)), 8)
     hosted = any(system in triple for system in ("linux", "darwin", "windows", "bsd"))
     return EdgeTarget(
         triple, triple, "", bits=bits, int_bits=16 if bits == 16 else 32, hosted=hosted, fma=False,
-        rounds=False, half=False,
+        rounds=False, half=False, alignment=alignment,
     )  # fmt: skip

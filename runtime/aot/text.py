@@ -6,6 +6,8 @@ instructions. Kernels that two functions have in common are written once.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from tapec.ir.core import Function, Module, Operation, clone_function
@@ -25,6 +27,14 @@ from tapec.runtime.cpu.dialect import Dialect
 from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
 from tapec.runtime.cpu.spelling import bytes_literal
 
+#: A function's definition: what stands before its name, the name, its arguments, what follows.
+_DEFINED = re.compile(
+    r"^(define [^@]*?) ?@(\S+?|\"[^\"]*\")\(([^)]*)\) ([^{]*)(?=\{)", re.MULTILINE
+)
+#: Bytes of registers that arguments of these types take there, and all that there are.
+_AVR_BYTES = {"i32": 4, "float": 4, "i64": 8, "double": 8}
+_AVR_REGISTERS = 18
+
 
 class ObjectWriter(ModuleWriter):
     """The text of a model for a target."""
@@ -33,6 +43,7 @@ class ObjectWriter(ModuleWriter):
         """``optimize`` as for `tapec.runtime.aot.objects.emit`; ``checked``: functions look at their arguments."""
         for entry in model.entries:
             refuse(entry, target)
+        refuse_large(model, target)
         super().__init__(merged(model), dialect=_dialect(target, optimize))
         self.model = model
         self.target = target
@@ -48,9 +59,29 @@ class ObjectWriter(ModuleWriter):
             section = self.section(".text", f"{self.model.name}_selftest").lstrip(",")
             self.add_function(selftest.llvm(section, self.target.int_bits))
         text = complete(self.finish(), self.target)
+        if self.target.triple.startswith("avr"):
+            text = _DEFINED.sub(self._in_registers, text)
         if embed and self.model.state:
             text += self._initial()
         return text + _flags(self.target)
+
+    def _in_registers(self, found: re.Match[str]) -> str:
+        """A definition whose arguments need no stack: LLVM looks for those at the wrong place on larger AVRs.
+
+        Raises:
+            TargetError: others call it, and will put arguments there.
+        """
+        head, name, arguments, attributes = found.groups()
+        kinds = [argument.split()[0] for argument in arguments.split(", ") if argument]
+        if sum(_AVR_BYTES.get(kind, 2) for kind in kinds) <= _AVR_REGISTERS:
+            return found[0]
+        if "internal" in head:
+            return f"{head} @{name}({arguments}) {attributes.replace('#0', '#1')}"
+        raise TargetError(
+            f"{name} cannot be built for {self.target.name}: its {len(kinds)} arguments do not fit into "
+            f"the {_AVR_REGISTERS} bytes of registers that take arguments, 2 for each pointer",
+            hint="stack several arrays into one, or build it with emit='c'",
+        )
 
     def _initial(self) -> str:
         """The state before the first call, for flash memory."""
@@ -120,6 +151,28 @@ def merged(model: Model) -> Module:
                 op.attrs["kernel"] = names[op.attrs["kernel"]]
         functions.append(main)
     return Module(functions)
+
+
+def refuse_large(model: Model, target: EdgeTarget) -> None:
+    """Hold a model to arrays that a machine can count the bytes of.
+
+    Raises:
+        TargetError: one is larger.
+    """
+    most = 2 ** (target.bits - 1) - 1
+    arrays = [("the state", model.state_bytes), ("the arena", model.arena_bytes)]
+    for entry in model.entries:
+        parameters = (*entry.inputs, *entry.outputs)
+        arrays += [(f"{p.name} of {entry.name}", p.most * p.item.bytes) for p in parameters]
+        constants = (slot.array for slot in entry.slots if slot.array is not None)
+        arrays += [(f"a constant of {entry.name}", array.nbytes) for array in constants]
+    for what, size in arrays:
+        if size > most:
+            raise TargetError(
+                f"{model.name} cannot be built for {target.name}: {what} takes {size:,} bytes, "
+                f"and its addresses have {target.bits} bits",
+                hint=f"no array there may have more than {most:,} bytes",
+            )
 
 
 def _computes_double(op: Operation) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tapec.ir.dims import Atom, DimLike, Symbol
+from tapec.ir.ops.repetition import ENDLESS_TURNS
 from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.spelling import WORD
 
@@ -171,8 +172,12 @@ class FunctionWriter:
         holds: Callable[[Affine], str],
         body: Callable[[Affine], None],
     ) -> str:
-        """Write a counted loop that ends before an index for which ``holds`` says no; return that index."""
-        start, stop = self.index(low), self.index(high)
+        """Write a counted loop that ends before an index for which ``holds`` says no; return that index.
+
+        Where ``high`` stands for no bound, nothing is compared with it: there are addresses with fewer bits.
+        """
+        endless = high == Affine((), ENDLESS_TURNS)
+        start, stop = self.index(low), "" if endless else self.index(high)
         outside = self.scopes[-1]
         head, ask, turn, done = (self.fresh(stem) for stem in ("loop", "ask", "turn", "done"))
         self._enter(ask, branch=True)
@@ -181,15 +186,16 @@ class FunctionWriter:
         asked = self.scopes[-1]
         self._enter(turn, branch=True)
         body(Affine(((i, 1),)))
-        following = self.emit(f"add nsw {WORD} {i}, 1")
+        following = self.emit(f"add {'' if endless else 'nsw '}{WORD} {i}, 1")
         turned = self.scopes.pop()
         self.scopes.pop()
+        more = "true" if endless else f"%{head}.more"
         outside.lines += [
             f"br label %{head}",
             f"{head}:",
             f"{i} = phi {WORD} [ {start}, %{outside.label} ], [ {following}, %{turned.label} ]",
-            f"%{head}.more = icmp slt {WORD} {i}, {stop}",
-            f"br i1 %{head}.more, label %{ask}, label %{done}",
+            *([] if endless else [f"{more} = icmp slt {WORD} {i}, {stop}"]),
+            f"br i1 {more}, label %{ask}, label %{done}",
             f"{ask}:",
             *asked.lines,
             f"br i1 {condition}, label %{turn}, label %{done}",

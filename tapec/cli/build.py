@@ -14,6 +14,7 @@ from tapec.cli.naming import function_of, refuse_missing
 from tapec.cli.programs import WrongTarget
 from tapec.cli.running import as_program, run_file
 from tapec.runtime.aot.building import FORMS
+from tapec.runtime.aot.interface import c_name
 
 
 @click.command()
@@ -69,19 +70,20 @@ def build(
     if not colon:
         raise WrongTarget(f"expected FILE:FUNCTION, such as train.py:step, got {where!r}")
     refuse_missing(file)
-    listed = names.split(",")
+    listed = [name.strip() for name in names.split(",")]
     if len(shapes) not in (0, len(listed)):
         raise WrongTarget(f"--shapes: {len(listed)} functions, but {len(shapes)} texts")
-    unknown = [form for form in emit.split(",") if form not in FORMS]
+    unknown = [form for form in emit.replace(",", " ").split() if form not in FORMS]
     if unknown:
         raise click.BadParameter(
             f"there is no {unknown[0]!r}, but {', '.join(FORMS)}", param_hint="--emit"
         )
     with as_program(Path(file)):
         found = run_file(Path(file))
-        functions: dict[str, Any] = {
-            n.rsplit(".", 1)[-1]: function_of(found, n, file) for n in listed
-        }
+        functions: dict[str, Any] = {}
+        for n in listed:
+            called = c_name(n.rsplit(".", 1)[-1], functions)
+            functions[called] = function_of(found, n, file)
         built = aot.build(
             functions,
             dict(zip(functions, shapes, strict=True)) if shapes else None,

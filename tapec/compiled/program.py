@@ -15,6 +15,7 @@ from tapec.claims import Access
 from tapec.compiled.boxes import deal_in_tensors
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.builds import Build
+from tapec.compiled.comparison import describe
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.witness import Witness
@@ -188,6 +189,13 @@ class Program:
             return ()
         found = self.recipe.run(numbers)
         return found if type(found) is tuple else None
+
+    @property
+    def result_paths(self) -> list[str]:
+        """Where in what the function returns each tensor is that a call computes: ``["loss"]``, ``[0].mean``."""
+        described = describe(unflatten(self._spec, self._leaves), "").leaves()
+        pairs = zip(described, self._leaves, strict=True)
+        return [found.path for found, leaf in pairs if isinstance(leaf, TracedTensor)]
 
     def first_numbers(self) -> tuple[Any, ...]:
         """Arrays for the numbers of the call that was traced."""

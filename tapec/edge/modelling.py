@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.evaluator import evaluate_module
+from tapec.ir.lazy import lazy
 from tapec.ir.ops.check import Check
 from tapec.ir.ops.host import Notify
 from tapec.ir.types import BufferType
@@ -30,6 +32,10 @@ from tapec.runtime.aot.selftest import Vectors, numbers
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.tensor import Array, Tensor
 from tapec.variable import Variable
+
+#: Names in C that are no argument's.
+_USED = ("state", "arena", "arena_bytes", "status")
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Modelling:
@@ -57,17 +63,19 @@ class Modelling:
             arguments, function = [*function.args, *arguments], function.func
         if not isinstance(function, CompiledFunction):
             function = compile(function)
-        if not arguments and function.input_signature is None and function.programs:
-            arguments = [Tensor(None, type) for type in function.programs[-1].pattern]
-        if arguments or function.input_signature is None:
-            _hold_to(function.python_function, name, arguments)
-        program = function.traced(*arguments)
+        if arguments or function.input_signature is not None or not function.programs:
+            named: dict[str, Any] = {}
+            if arguments or function.input_signature is None:
+                arguments, named = _placed(function.python_function, name, arguments)
+            program = function.traced(*arguments, **named)
+        else:
+            program = _called(name, function)
         self._programs[name] = program
         self._functions[name] = function.python_function
         for captured, argument in zip(program.captures, _captured(program), strict=True):
             if isinstance(captured, Variable) and id(captured) not in self._names:
-                taken = self._names.values()
-                self._names[id(captured)] = c_name(argument.name or "variable", taken)
+                taken = ["padding", *self._names.values()]
+                self._names[id(captured)] = c_name(argument.name or "variable", taken, cased=True)
                 self._variables[id(captured)] = captured
 
     @property
@@ -124,15 +132,28 @@ class Modelling:
             variable = program.captures[function.updates[i] - given]
             if isinstance(variable, Variable):
                 state[order[self._names[id(variable)]]] = np.asarray(result)
-        called = result_names(self._functions[name], len(outputs))
-        used = ["state", "arena", "arena_bytes"]
-        for arg in function.args[:given]:
-            used.append(c_name(arg.name or "argument", used))
-        found = {}
-        for title, output in zip(called, outputs, strict=True):
-            used.append(c_name(title, used))
-            found[used[-1]] = np.asarray(output)
-        return Vectors(found, state)
+        _, called = self._parameters[name]
+        return Vectors(dict(zip(called, map(np.asarray, outputs), strict=True)), state)
+
+    @lazy
+    def _parameters(self) -> dict[str, tuple[list[str], list[str]]]:
+        """What C calls the arguments of each function, and its results.
+
+        No two macros are alike: they are made of a function's name and a parameter's.
+        """
+        found, macros = {}, set[str]()
+        for name, program in self._programs.items():
+            paths = [d.path for d in program.description.leaves() if d.kind == "tensor"]
+            results = result_names(self._functions[name], program.result_paths)
+            used, called = [*_USED, *_sizes(name, program)], []
+            for text in (*paths, *results):
+                while f"{name}_{(title := c_name(text, used))}".upper() in macros:
+                    used.append(title)
+                used.append(title)
+                called.append(title)
+            macros |= {f"{name}_{title}".upper() for title in called}
+            found[name] = called[: len(paths)], called[len(paths) :]
+        return found
 
     def _state(self) -> tuple[Member, ...]:
         """The state with the Variables' present values."""
@@ -148,8 +169,8 @@ class Modelling:
         count = len(loops.entry.args) - bool(loops.entry.attrs.get("arena", 0))
         inputs = loops.entry.attrs.get("inputs", count)
         given = inputs - len(program.captures)
-        used: list[str] = ["state", "arena", "arena_bytes"]
-        taken = [_parameter(arg, used) for arg in loops.entry.args[:given]]
+        called, returned = self._parameters[name]
+        taken = map(_parameter, loops.entry.args[:given], called)
         members = {member.name: i for i, member in enumerate(state)}
         slots = [Slot("input", i) for i in range(given)]
         numbers = iter(program.first_numbers())
@@ -161,8 +182,7 @@ class Modelling:
                 slots.append(Slot("constant", array=np.array(array)))
         has_status = bool(loops.entry.attrs.get("checks", 0))
         results = loops.entry.args[inputs : count - has_status]
-        names = result_names(self._functions[name], len(results))
-        given_out = [_parameter(arg, used, n) for arg, n in zip(results, names, strict=True)]
+        given_out = map(_parameter, results, returned)
         slots += [Slot("output", i) for i in range(len(results))]
         slots += [Slot("status")] * has_status
         slots += [Slot("arena")] * (len(loops.entry.args) - count)
@@ -177,20 +197,64 @@ class Modelling:
         )  # fmt: skip
 
 
-def _hold_to(function: Any, name: str, arguments: Sequence[Any]) -> None:
-    """See that a function can be called with so many arguments.
+def _placed(
+    function: Any, name: str, arguments: Sequence[Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Arguments in the order of the parameters, by position as far as these may be, and by name.
 
     Raises:
-        ValueError: it takes more, or fewer.
+        ValueError: the function takes more, or fewer.
     """
+    signature = inspect.signature(function)
+    kinds = [p.kind for p in signature.parameters.values()]
+    count = len(arguments)
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        count = sum(kind in _BY_PLACE for kind in kinds)
+    only = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    named = dict(zip(only, arguments[count:], strict=False))
+    placed = [*arguments[:count], *arguments[count + len(only) :]]
     try:
-        inspect.signature(function).bind(*arguments)
+        signature.bind(*placed, **named)
     except builtins.TypeError as error:
         raise ValueError(
             f"aot.build: {name} is built for {len(arguments)} arguments: {error}",
             location=here(),
             hint="tell the type of each argument: signature='f32[1,784] i32[1]' (--shapes on the command line)",
         ) from None
+    return placed, named
+
+
+def _called(name: str, function: CompiledFunction[Any, Any]) -> Program:
+    """The program of the function's last call.
+
+    Raises:
+        ValueError: Python state that it depends on has changed since.
+    """
+    program = function.programs[-1].general
+    if not (program.build.fits and program.state.holds()):
+        raise ValueError(
+            f"aot.build: what {name} reads from outside has changed since its last call",
+            location=here(),
+            hint="call it once more, or tell the type of each argument: signature='f32[1,784] i32[1]'",
+        )
+    return program
+
+
+def _sizes(name: str, program: Program) -> list[str]:
+    """The sizes that a call tells.
+
+    Raises:
+        ValueError: C cannot call one so.
+    """
+    found = sorted({s.name for type in program.pattern for s in type.symbols()})
+    for size in found:
+        if c_name(size, _USED, cased=True) != size:
+            raise ValueError(
+                f"aot.build: {name} has a size {size!r}, which is no name for an argument in C",
+                location=here(),
+                hint="give it another name, such as N",
+            )
+    return found
 
 
 def _refuse_python(name: str, program: Program, target: EdgeTarget) -> None:
@@ -218,12 +282,10 @@ def _captured(program: Program) -> list[Any]:
     return list(args[len(args) - len(program.captures) :])
 
 
-def _parameter(argument: Any, used: list[str], name: str | None = None) -> Parameter:
+def _parameter(argument: Any, name: str) -> Parameter:
     kind = argument.type
     assert isinstance(kind, BufferType)
-    found = c_name(name or argument.name or "argument", used)
-    used.append(found)
-    return Parameter(found, kind.tensor)
+    return Parameter(name, kind.tensor)
 
 
 def _array(captured: Any) -> Array:
@@ -245,29 +307,35 @@ def _checks(module: Module) -> tuple[str, ...]:
     return tuple(found)
 
 
-def result_names(function: Any, count: int) -> list[str]:
-    """What the last ``return`` of a function calls its results, where these are names; else ``result``s."""
-    plain = ["result"] if count == 1 else [f"result{i}" for i in range(count)]
+def result_names(function: Any, paths: Sequence[str]) -> list[str]:
+    """What to call the results of a function that are at these places of what it returns.
+
+    Keys of dicts and fields are names. What is in a tuple has that of the last ``return``, where it names it.
+    """
+    names = _returned_names(function)
+    found = []
+    for path in paths:
+        place = re.match(r"\[(\d+)\](.*)", path)
+        if place is None:
+            found.append(path or names.get(None, "result"))
+            continue
+        number, rest = int(place[1]), place[2]
+        plain = "" if rest.startswith((".", '["')) else f"result{number}"
+        found.append(names.get(number, plain) + rest)
+    return found
+
+
+def _returned_names(function: Any) -> dict[int | None, str]:
+    """The names in the last ``return`` of a function, by their places in a tuple; None: there is none."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, builtins.TypeError):
-        return plain
+        return {}
     returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value]
     if not returns:
-        return plain
+        return {}
     value = max(returns, key=lambda node: node.lineno).value
-    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
-    if isinstance(value, ast.Dict):
-        parts = list(value.values)
-        keys = [
-            k.value for k in value.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)
-        ]
-        if len(keys) == count:
-            return sorted(keys)
-    if len(parts) != count:
-        return plain
-    named = [
-        part.id if isinstance(part, ast.Name) else name
-        for part, name in zip(parts, plain, strict=True)
-    ]
-    return named
+    if isinstance(value, ast.Name):
+        return {None: value.id}
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else ()
+    return {i: part.id for i, part in enumerate(parts) if isinstance(part, ast.Name)}

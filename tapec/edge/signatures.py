@@ -15,6 +15,8 @@ from tapec.ir.types import TensorType
 from tapec.tensor import Tensor, as_tensor
 
 _BOUND = re.compile(r"([A-Za-z_]\w*)\s*<=\s*(\d+)")
+#: A type; between brackets there may be blanks.
+_TYPE = re.compile(r"[^\s\[]+\[[^\]]*\]?|\S+")
 
 
 def arguments_of(signature: Any) -> list[Any]:
@@ -38,9 +40,9 @@ def types_of(text: str) -> list[TensorType]:
     Raises:
         ValueError: it is none of types.
     """
-    bounds = {name: int(bound) for name, bound in _BOUND.findall(text)}
+    bounds = _bounds(text)
     found = []
-    for part in _BOUND.sub(r"\1", text).split():
+    for part in _TYPE.findall(_BOUND.sub(r"\1", text)):
         try:
             kind = parse_type(part)
         except TypeTextError as error:
@@ -54,4 +56,22 @@ def types_of(text: str) -> list[TensorType]:
             s.name: symbol(s.name, 1, bounds.get(s.name)) for s in kind.symbols()
         }
         found.append(kind.substitute(sizes))
+    return found
+
+
+def _bounds(text: str) -> dict[str, int]:
+    """The largest value of each size that has one.
+
+    Raises:
+        ValueError: a size has two, or none that a size can have.
+    """
+    found: dict[str, int] = {}
+    for name, bound in _BOUND.findall(text):
+        if found.setdefault(name, int(bound)) != int(bound) or int(bound) < 1:
+            raise ValueError(
+                f"signature {text!r}: the size {name} can be at most {found[name]}, got {name}<={bound}"
+                if int(bound)
+                else f"signature {text!r}: expected a bound of at least 1, got {name}<={bound}",
+                location=here(),
+            )
     return found
