@@ -6,10 +6,10 @@
 
 `table` times products on one thread, in one process: by default those of ``matmul_relu`` and of the workloads that
 `workloads/gemm_only.py` knows. `rule` draws shapes that nobody has tuned for, and compares the tile that
-`tapec.passes.tiling` chooses with the fastest of its candidates. `library` compares products of shapes drawn in the
-same way with NumPy's OpenBLAS, to see whether that should be called for any kind of shape. A shape is ``f32:MxNxK``,
-with ``t`` behind the dtype for a transposed first operand, ``u`` for a transposed second, and one more size in front
-for a stack.
+`tapec.passes.contractions.tiling` chooses with the fastest of its candidates. `library` compares products of shapes
+drawn in the same way with NumPy's OpenBLAS, to see whether that should be called for any kind of shape. A shape is
+``f32:MxNxK``, with ``t`` behind the dtype for a transposed first operand, ``u`` for a transposed second, and one more
+size in front for a stack.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DTYPES, TensorType
+from tapec.passes.contractions.tiling import Machine, Tiling, candidates
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.passes.tiling import Machine, Tiling, candidates
 from tapec.runtime import TARGETS, Executable, compile_module
 from tapec.runtime.cpu.jit import host_compiler
 

@@ -13,9 +13,9 @@ import math
 import time
 from pathlib import Path
 
-from tapec.passes.arena.buffers import Buffer, collisions, most_alive
-from tapec.passes.arena.first_fit import first_fit
-from tapec.passes.arena.planning import best_plan
+from tapec.passes.memory.arena.buffers import Buffer, collisions, most_alive
+from tapec.passes.memory.arena.first_fit import first_fit
+from tapec.passes.memory.arena.planning import best_plan
 
 INSTANCES = Path(__file__).parent / "minimalloc" / "challenging"
 

@@ -1,12 +1,12 @@
 """The closed list of scalar primitives, each with its NumPy, LLVM and Python spelling in one record.
 
-Back ends hold no tables by operation: they ask the record. An LLVM spelling is one instruction per kind of dtype,
-with ``{t}`` the type (``float`` or ``<16 x float>``), ``{m}`` its name inside an intrinsic (``f32``, ``v16f32``) and
-``{0} {1} {2}`` the operands. ``@tapec.NAME`` are functions that `tapec.runtime.cpu.vectormath` writes; ``@llvm.NAME``
-are LLVM's. The Python spelling is an expression of typed scalars, for compilers of Python text (Numba, on CPUs and on
-GPUs): its names are functions of `tapec.runtime.python_text.primitives`, ``{t}`` is the dtype's, ``{bits}`` its width.
-A kind that is missing is one the primitive does not take. Complex numbers are pairs of reals before they
-reach a back end; ``pairs`` is the formula that makes them so.
+Back ends hold no tables by operation: they ask the record. An LLVM spelling is one instruction per kind of dtype, with
+``{t}`` the type (``float`` or ``<16 x float>``), ``{m}`` its name inside an intrinsic (``f32``, ``v16f32``) and ``{0}
+{1} {2}`` the operands. ``@tapec.NAME`` are functions that `tapec.runtime.cpu.mathematics.vectormath` writes;
+``@llvm.NAME`` are LLVM's. The Python spelling is an expression of typed scalars, for compilers of Python text (Numba,
+on CPUs and on GPUs): its names are functions of `tapec.runtime.python_text.primitives`, ``{t}`` is the dtype's,
+``{bits}`` its width. A kind that is missing is one the primitive does not take. Complex numbers are pairs of reals
+before they reach a back end; ``pairs`` is the formula that makes them so.
 """
 
 from __future__ import annotations

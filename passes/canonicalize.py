@@ -1,7 +1,7 @@
 """Rewrite to simpler forms of exactly equal value, and compute what is known.
 
-The rules are in `tapec.passes.algebra`, `tapec.passes.layout`, `tapec.passes.windows` and
-`tapec.passes.flow`; here are those about
+The rules are in `tapec.passes.rules.algebra`, `tapec.passes.rules.layout`, `tapec.passes.rules.windows` and
+`tapec.passes.rules.flow`; here are those about
 constants. A mark of a tape is not looked through: what it marks stays distinct until `prune`.
 """
 
@@ -22,11 +22,11 @@ from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import TensorType
-from tapec.passes.algebra import RULES as ALGEBRA
-from tapec.passes.flow import RULES as FLOW
-from tapec.passes.layout import RULES as LAYOUT
-from tapec.passes.rewrite import Replacement, Rewriter, Rule, plain, producer, splat
-from tapec.passes.windows import RULES as WINDOWS
+from tapec.passes.rules.algebra import RULES as ALGEBRA
+from tapec.passes.rules.flow import RULES as FLOW
+from tapec.passes.rules.layout import RULES as LAYOUT
+from tapec.passes.rules.rewrite import Replacement, Rewriter, Rule, plain, producer, splat
+from tapec.passes.rules.windows import RULES as WINDOWS
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
 from tapec.passes import adjoint, canonicalize, commit, cse, dce, hoist, pairs, prune
-from tapec.passes.footprint import Footprint, footprint
+from tapec.passes.memory.footprint import Footprint, footprint
 from tapec.passes.rematerialize import limit
 
 #: Turns from which on a loop is cut.

@@ -2,7 +2,7 @@
 
 A kernel is one loop nest. Its loops run over the shape of what it writes; operations inside are computed at the index
 where they are needed, from elements of values in memory. The pass goes backwards through the program, so that when it
-comes to a value, it knows who reads it and where in their loops (`tapec.passes.access`):
+comes to a value, it knows who reads it and where in their loops (`tapec.passes.fusion.access`):
 
 * A value that only one kernel reads is computed there, if that computes nothing costly twice. So elementwise
   operations go into their consumers, reductions take their producers in, a softmax becomes one kernel by rows.
@@ -16,9 +16,10 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
   ``relu`` the mask, one byte for four (`_Fusion._narrow`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
 * Branches and loops stay outside too, and their regions are grouped in the same way. What a loop carries gets memory
-  that nobody else needs (`tapec.passes.ownership`).
+  that nobody else needs (`tapec.passes.memory.ownership`).
 
-`tapec.passes.collapse` first moves changes of shape out of the way; `tapec.passes.order` says which kernel runs when.
+`tapec.passes.fusion.collapse` first moves changes of shape out of the way; `tapec.passes.memory.order` says which
+kernel runs when.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from tapec.ir.ops.loop import Yield
 from tapec.ir.ops.movement import Reshape
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.source import Constant, Extent, Iota
-from tapec.passes.access import Access, identity, is_by_rows, operand_accesses
-from tapec.passes.collapse import collapse
-from tapec.passes.grouping import Group, has_loops, repeats, sources
-from tapec.passes.merging import merge_totals
-from tapec.passes.order import ordered
-from tapec.passes.ownership import copy_aliases, give_own_memory
+from tapec.passes.fusion.access import Access, identity, is_by_rows, operand_accesses
+from tapec.passes.fusion.collapse import collapse
+from tapec.passes.fusion.grouping import Group, has_loops, repeats, sources
+from tapec.passes.fusion.merging import merge_totals
+from tapec.passes.memory.order import ordered
+from tapec.passes.memory.ownership import copy_aliases, give_own_memory
 
 #: Cheap operations that a value may stand for where it is computed more than once.
 _MOST_CHEAP = 24

@@ -6,7 +6,7 @@ from tapec.ir.core import Block, Function, Operation, Value
 from tapec.ir.ops.arith import Add
 from tapec.ir.ops.movement import Broadcast
 from tapec.ir.ops.repetition import Loop
-from tapec.passes.rewrite import is_exactly, splat
+from tapec.passes.rules.rewrite import is_exactly, splat
 
 
 def join_sums(function: Function) -> bool:

@@ -19,13 +19,13 @@ from tapec.ir.op import OPS, RUNS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
-from tapec.passes.access import block_accesses, is_by_rows, loops_of
-from tapec.passes.contraction import lower_contraction
+from tapec.passes.contractions.contraction import lower_contraction
+from tapec.passes.contractions.products import each
+from tapec.passes.contractions.tiling import Tiling, size
+from tapec.passes.fusion.access import block_accesses, is_by_rows, loops_of
+from tapec.passes.fusion.totals import reduce_in_parts, total_of
 from tapec.passes.loop_choice import order_for_gathers, shared_axis, vector_axis, written_out
-from tapec.passes.products import each
 from tapec.passes.schedule import core_of
-from tapec.passes.tiling import Tiling, size
-from tapec.passes.totals import reduce_in_parts, total_of
 
 #: Places where a loop is split, at most.
 _MOST_BREAKS = 6

@@ -20,7 +20,7 @@ from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, TensorType
 from tapec.ir.verifier import verify
 from tapec.passes import adjoint
-from tapec.passes.arena.check import check_plan
+from tapec.passes.memory.arena.check import check_plan
 from tapec.passes.pipeline import Observer, Stage
 
 Array = Any

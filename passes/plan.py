@@ -1,9 +1,9 @@
 """Place every kernel's result: in an argument that it updates, in a result's buffer, or in one arena.
 
 Values live from the kernel that makes them to the last that reads them; where those of the arena lie,
-`tapec.passes.arena` decides. A kernel writes over an operand that dies there, if it reads each element of it only
-where it writes one. The function's attributes ``arena`` and ``lower_bound`` tell the bytes taken and the most bytes
-alive at one time.
+`tapec.passes.memory.arena` decides. A kernel writes over an operand that dies there, if it reads each element of it
+only where it writes one. The function's attributes ``arena`` and ``lower_bound`` tell the bytes taken and the most
+bytes alive at one time.
 
 A size with a bound takes what it may be at most. Sizes without one are multiples of a few units, such as ``64*N``;
 those of one unit are placed among each other, as numbers, and the units' parts follow one another, so an offset is an
@@ -32,10 +32,10 @@ from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.loop import Yield
 from tapec.ir.ops.regions import RegionOp, may_take_long
 from tapec.ir.placement import Place
-from tapec.passes.access import block_accesses, is_own, loops_of
-from tapec.passes.arena.buffers import Buffer, most_alive
-from tapec.passes.arena.first_fit import first_fit
-from tapec.passes.ownership import writers
+from tapec.passes.fusion.access import block_accesses, is_own, loops_of
+from tapec.passes.memory.arena.buffers import Buffer, most_alive
+from tapec.passes.memory.arena.first_fit import first_fit
+from tapec.passes.memory.ownership import writers
 
 
 @dataclass(frozen=True)

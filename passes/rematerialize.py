@@ -3,8 +3,8 @@
 The budget is the attribute ``memory_budget`` of the function: bytes of its arena, or a part of those that it takes
 without (what these were, `tapec.passes.checkpoint` tells if it cut loops). Ways to save are tried in the order of what
 they cost, and the first that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and
-fewer states kept (`tapec.passes.recomputation`). What each takes is not guessed: a copy is fused and planned. If none
-fits, all are tried again on what came out smallest, as long as that helps.
+fewer states kept (`tapec.passes.memory.recomputation`). What each takes is not guessed: a copy is fused and planned. If
+none fits, all are tried again on what came out smallest, as long as that helps.
 
 After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
 """
@@ -18,8 +18,8 @@ from tapec.ir.core import Function, Module, Value, clone_function
 from tapec.ir.dims import typical
 from tapec.ir.errors import BudgetError
 from tapec.passes import dce
-from tapec.passes.footprint import Footprint, footprint
-from tapec.passes.recomputation import (
+from tapec.passes.memory.footprint import Footprint, footprint
+from tapec.passes.memory.recomputation import (
     Parts,
     is_cheap,
     is_no_product,

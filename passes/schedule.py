@@ -1,6 +1,6 @@
 """Decide how each kernel runs: vectors, tiles, threads. The decisions are attributes of the kernel operations.
 
-Contractions are tiled by `tapec.passes.tiling`. Other kernels get ``lanes``, the elements of a vector, and
+Contractions are tiled by `tapec.passes.contractions.tiling`. Other kernels get ``lanes``, the elements of a vector, and
 ``parallel``: whether threads share the outermost loop.
 """
 
@@ -13,9 +13,9 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType
-from tapec.passes import sliding, tiling
+from tapec.passes.contractions import sliding, tiling
+from tapec.passes.contractions.tiling import size
 from tapec.passes.device.tile import choose_tile
-from tapec.passes.tiling import size
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.regions import emitted, new_region
 from tapec.ir.types import BOOL, F16, F32, F64, I8, I32, DType, TensorType
 from tapec.ir.verifier import verify
-from tapec.passes.arena.check import check_plan
+from tapec.passes.memory.arena.check import check_plan
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module
 

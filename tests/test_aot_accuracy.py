@@ -17,7 +17,7 @@ from tapec.ir.core import Module
 from tapec.ir.op import OPS
 from tapec.runtime.aot.building import Build, Options
 from tapec.runtime.aot.targets import EDGE_TARGETS
-from tapec.runtime.cpu.vectormath import BOUNDS
+from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
 
 MACHINES = {
     "c": EDGE_TARGETS["c"],

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapec.cli import main
-from tapec.passes.arena import search
-from tapec.passes.arena.buffers import Buffer, Plan, collisions, most_alive
-from tapec.passes.arena.first_fit import _beside, _in_order, first_fit
-from tapec.passes.arena.planning import best_plan
+from tapec.passes.memory.arena import search
+from tapec.passes.memory.arena.buffers import Buffer, Plan, collisions, most_alive
+from tapec.passes.memory.arena.first_fit import _beside, _in_order, first_fit
+from tapec.passes.memory.arena.planning import best_plan
 
 INSTANCES = Path(__file__).resolve().parents[1] / "benchmarks" / "minimalloc" / "challenging"
 

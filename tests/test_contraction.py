@@ -18,9 +18,9 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index
 from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, TensorType
 from tapec.ir.verifier import verify
-from tapec.passes import blocked, tiling
-from tapec.passes.contraction import lower_contraction
-from tapec.passes.tiling import Machine, Tiling, choose, describe
+from tapec.passes.contractions import blocked, tiling
+from tapec.passes.contractions.contraction import lower_contraction
+from tapec.passes.contractions.tiling import Machine, Tiling, choose, describe
 from tapec.runtime import compile_module
 
 AVX512 = Machine()

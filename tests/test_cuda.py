@@ -17,7 +17,7 @@ from tapec.compiler import lowered_for
 from tapec.ir.core import Module
 from tapec.ir.op import Op
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.runtime.cpu.vectormath import BOUNDS
+from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
 from tapec.runtime.cuda import primitives
 from tapec.runtime.cuda.kernel_text import BLOCKS
 from tapec.runtime.cuda.launches import listing, recorded

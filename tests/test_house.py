@@ -47,7 +47,7 @@ HEAVY = {
     ],
     "numba": [
         "tapec/kernels/numba_code.py",
-        "passes/arena/search.py",
+        "passes/memory/arena/search.py",
         "tapec/cli/doctor.py",  # whether there is a CUDA device
         "runtime/numba",
         "runtime/cuda/intrinsics.py",
@@ -58,7 +58,7 @@ HEAVY = {
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "networkx": [
         "tapec/inspection/graph.py",  # lays a program out as a graph
-        "passes/cut.py",  # minimum cuts
+        "passes/memory/cut.py",  # minimum cuts
     ],
     "keras": ["tapec/keras"],
     "click": ["tapec/cli"],

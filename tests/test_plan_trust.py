@@ -19,7 +19,7 @@ from tapec.ir.ops.regions import RegionOp
 from tapec.ir.parser import parse_module
 from tapec.ir.placement import Lifetime, Place, lifetimes, parse_place
 from tapec.ir.verifier import verify
-from tapec.passes.arena.check import check_plan
+from tapec.passes.memory.arena.check import check_plan
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module
 

@@ -21,11 +21,9 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.types import F32, TensorType
 from tapec.ir.verifier import verify
 from tapec.passes import dce
-from tapec.passes.cut import least_kept
-from tapec.passes.footprint import footprint
-from tapec.passes.observers import random_inputs
-from tapec.passes.pipeline import parse_pipeline, run_pipeline
-from tapec.passes.recomputation import (
+from tapec.passes.memory.cut import least_kept
+from tapec.passes.memory.footprint import footprint
+from tapec.passes.memory.recomputation import (
     Parts,
     is_cheap,
     is_repeatable,
@@ -33,7 +31,9 @@ from tapec.passes.recomputation import (
     repeat_steps,
     steps_of,
 )
-from tapec.passes.reversal import actions, advances
+from tapec.passes.memory.reversal import actions, advances
+from tapec.passes.observers import random_inputs
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
 
 READY = "adjoint,prune,canonicalize,cse,dce"
 

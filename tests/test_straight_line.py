@@ -13,8 +13,8 @@ from tapec.ir.foreign import KERNEL, ForeignCode
 from tapec.ir.types import F64
 from tapec.runtime.cpu.foreign import ForeignLibrary
 from tapec.runtime.cpu.jit import host_compiler
-from tapec.runtime.cpu.straight_line import blocks_of, straighten
-from tapec.runtime.cpu.vectormath import MathLibrary
+from tapec.runtime.cpu.mathematics.straight_line import blocks_of, straighten
+from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
 
 LANES = 8
 #: Bodies of ``double f(double %a0)``, with what they compute.

@@ -14,7 +14,7 @@ from scipy import special
 from tapec.ir.op import OPS
 from tapec.ir.parser import parse_module
 from tapec.runtime import Executable, compile_module
-from tapec.runtime.cpu.vectormath import BOUNDS, EXPANSIONS, MathLibrary, expand
+from tapec.runtime.cpu.mathematics.vectormath import BOUNDS, EXPANSIONS, MathLibrary, expand
 
 Array = Any
 COUNT = 40_000

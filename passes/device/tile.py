@@ -16,8 +16,8 @@ from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS, Index
 from tapec.ir.types import BufferType
-from tapec.passes.products import Form
-from tapec.passes.tiling import Problem, Tiling
+from tapec.passes.contractions.products import Form
+from tapec.passes.contractions.tiling import Problem, Tiling
 
 T = TypeVar("T")
 

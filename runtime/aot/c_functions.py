@@ -1,4 +1,4 @@
-"""Mathematical functions as C, from the same text that objects are made of (`tapec.runtime.cpu.vectormath`)."""
+"""Mathematical functions as C, from the text that objects are made of (see `mathematics.vectormath`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tapec.ir.types import BF16, F16, DType
 from tapec.runtime.aot.c_instructions import Translator, c_type, constant, function_name
 from tapec.runtime.aot.missing import complete
 from tapec.runtime.aot.targets import EdgeTarget
-from tapec.runtime.cpu import conversion, spelling
-from tapec.runtime.cpu.expansion import EXACT
+from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.function import FunctionWriter
-from tapec.runtime.cpu.vectormath import MathLibrary
+from tapec.runtime.cpu.mathematics import conversion
+from tapec.runtime.cpu.mathematics.expansion import EXACT
+from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
 
 #: A processor of which nothing is known.
 PLAIN = EdgeTarget("c", "", bits=64, floats=frozenset(), fma=False, rounds=False, half=False)

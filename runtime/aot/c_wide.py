@@ -1,6 +1,6 @@
 """Integers of 128 bits in C99, which has none: two halves, and functions for what is done with them.
 
-Only the reduction of large angles in double precision needs them (`tapec.runtime.cpu.large_angles`).
+Only the reduction of large angles in double precision needs them (`tapec.runtime.cpu.mathematics.large_angles`).
 """
 
 from __future__ import annotations

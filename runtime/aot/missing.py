@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.expansion import EXACT, Expansion, Reg
+from tapec.runtime.cpu.mathematics.expansion import EXACT, Expansion, Reg
 
 _INTRINSIC = re.compile(
     r"@llvm\.(fma|floor|ceil|roundeven|sqrt|minimum|maximum)\.(?:v(\d+))?(f32|f64)\("
@@ -409,7 +409,7 @@ define internal i64 {name}(i64 %x, i64 %n) noinline #0 {{
 }}"""
 
 
-#: Division bit by bit. A divisor of 0 does not come here: `tapec.runtime.cpu.division` sees to that.
+#: Division bit by bit. A divisor of 0 does not come here: `tapec.runtime.cpu.mathematics.division` sees to that.
 _DIVIDE = """
 define internal i64 @tapec.lacking.divide(i64 %a, i64 %b, i1 %whole) noinline #0 {
 entry:

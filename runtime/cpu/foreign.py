@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tapec.ir.core import Operation
     from tapec.ir.types import DType
     from tapec.runtime.cpu.llvm import KernelWriter
-    from tapec.runtime.cpu.vectormath import MathLibrary
+    from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
 
 
 def scalar_op(writer: KernelWriter, op: Operation) -> None:

@@ -28,7 +28,6 @@ from tapec.runtime.cpu import (
     branching,
     calling,
     clock,
-    conversion,
     debug_info,
     foreign,
     lanes,
@@ -38,8 +37,9 @@ from tapec.runtime.cpu import (
 )
 from tapec.runtime.cpu.dialect import HOST, Dialect
 from tapec.runtime.cpu.function import Affine, FunctionWriter
+from tapec.runtime.cpu.mathematics import conversion
+from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
 from tapec.runtime.cpu.spelling import WORD
-from tapec.runtime.cpu.vectormath import MathLibrary
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
 _OWN = re.compile(r"@tapec\.(\w+)\.")

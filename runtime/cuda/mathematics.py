@@ -1,8 +1,9 @@
 """Mathematical functions as Python text, from the expansions that the CPU's are made of.
 
-`tapec.runtime.cpu.vectormath` writes each function through a small notation (`tapec.runtime.cpu.expansion`); here the
-notation writes typed Python of one number. So both give the same numbers, and no library is behind either. Products are
-``mul_f32(x, y)``: what is written as a product and a sum must not be rounded once.
+`tapec.runtime.cpu.mathematics.vectormath` writes each function through a small notation
+(`tapec.runtime.cpu.mathematics.expansion`); here the notation writes typed Python of one number. So both give the same
+numbers, and no library is behind either. Products are ``mul_f32(x, y)``: what is written as a product and a sum must
+not be rounded once.
 
 Integers are signed in these texts, whatever they stand for: ``floordiv_i32``. Those of 128 bits are two of 64.
 """
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field
 from math import copysign, inf, isnan
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.expansion import Expansion, Reg
-from tapec.runtime.cpu.large_angles import table
-from tapec.runtime.cpu.vectormath import EXPANSIONS
+from tapec.runtime.cpu.mathematics.expansion import Expansion, Reg
+from tapec.runtime.cpu.mathematics.large_angles import table
+from tapec.runtime.cpu.mathematics.vectormath import EXPANSIONS
 
 #: LLVM's names of dtypes, as text has them.
 CODES = {"float": "f32", "double": "f64", "i1": "bool"} | {

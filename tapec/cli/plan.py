@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from tapec.errors import ValueError
-from tapec.passes.arena.buffers import Buffer, Plan, most_alive
-from tapec.passes.arena.planning import best_plan
+from tapec.passes.memory.arena.buffers import Buffer, Plan, most_alive
+from tapec.passes.memory.arena.planning import best_plan
 
 #: Columns of other tools that would change what a plan is, with what changes nothing.
 _REFUSED = {"alignment": ("", "1"), "gaps": ("",)}

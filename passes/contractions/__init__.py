@@ -1,0 +1,1 @@
+"""Loops of matrix products and convolutions: how they are cut into tiles, packed, and summed in registers."""

@@ -1,0 +1,173 @@
+"""Deep products in blocks of depth: for sums over so much that no cache holds what one tile reads.
+
+Each tile of sums reads all depths of some rows and columns. Where these are more than a cache holds, every tile gets
+them from further away again. So the outermost summed axis is cut into blocks, whose part of both operands stays in the
+second cache; all tiles run over one block before the next. Between blocks their sums wait in scratch, and when all is
+added up, what follows is written once for each element. A row times a matrix reads no element twice: its blocks are a
+few depths, so that memory is read along rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+
+from tapec.ir.core import Value
+from tapec.ir.dims import DimLike
+from tapec.ir.op import Index
+from tapec.passes.contractions.microkernel import Columns, Outer
+from tapec.passes.contractions.products import Step, each, over, vectors
+
+#: Strips of columns that threads share, and bytes of one in each row, at least.
+_STRIPS, _LEAST_STRIP = 2, 4096
+
+
+class Blocked(Outer):
+    """The form ``outer`` where the tiling has a ``block``; tiles divide the result evenly."""
+
+    def lower(self) -> None:
+        """Zeros, then the products block by block, then what follows."""
+        rows, columns, batch = self.rows, self.columns, self.problem.batch
+        assert isinstance(rows, int)
+        assert isinstance(columns, int)
+        self._low: DimLike = 0
+        self._kept = self.scratch((prod(map(int, batch)), rows, columns))  # type: ignore[arg-type]
+        self._over_result(lambda at: self.k.store(self.zero(), self._kept, at))
+
+        def block(low: DimLike) -> None:
+            self._low = low
+            self.over_batch(self.product)
+
+        each(self.k, 0, self.problem.depth[0], block, step=self.tiling.block)
+
+        def follow(at: Index) -> None:
+            self.write(at[1], at[2], self.k.load(self._kept, at))
+
+        self._over_result(follow)
+
+    def _over_result(self, body: Callable[[Index], None]) -> None:
+        """Run a body for every vector of sums, given its place in scratch."""
+
+        def row(index: Index) -> None:
+            *self_batch, at = index
+            self._batch = tuple(self_batch)
+            place = self._number, at
+            vectors(
+                self.k,
+                0,
+                self.columns,
+                self.tiling.lanes,
+                lambda column: body((*place, column)),
+                exact=True,
+            )
+
+        parallel = self.tiling.parallel != ""
+        over(self.k, (*self.problem.batch, self.rows), row, parallel=parallel)
+        self._batch = (0,) * len(self.problem.batch)
+
+    @property
+    def _number(self) -> DimLike:
+        """Which of the batch the loops are at."""
+        number: DimLike = 0
+        for index, extent in zip(self._batch, self.problem.batch, strict=True):
+            number = number * extent + index
+        return number
+
+    def _place(self, row: DimLike, column: DimLike) -> Index:
+        """Where a sum waits."""
+        return self._number, row, column
+
+    def _tile(
+        self,
+        origin: DimLike,
+        first: DimLike,
+        height: int,
+        columns: Columns,
+        *,
+        staged: bool = False,
+    ) -> None:
+        places = [
+            self._place(origin + r, columns.neighbours + offset)
+            for r in range(height)
+            for offset in columns.offsets
+        ]
+        kept = [self.k.load(self._kept, at) for at in places]
+        step = self._step(origin, height, columns)
+        sums = self.over_depth(kept, step, unroll=self.tiling.unroll)
+        for at, value in zip(places, sums, strict=True):
+            self.k.store(value, self._kept, at)
+
+    def over_depth(self, init: Sequence[Value], step: Step, *, unroll: int = 1) -> list[Value]:
+        """Carry values over the summed axes, of the outermost over one block."""
+        extents = (self.tiling.block, *self.problem.depth[1:])
+
+        def axis(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
+            n = len(depth)
+            if n == len(extents):
+                return step((self._low + depth[0], *depth[1:]), carried)
+            last = n == len(extents) - 1
+            return self.k.repeat(
+                0,
+                extents[n],
+                lambda d, inner: axis((*depth, d), inner),
+                carried,
+                unroll=unroll if last else 1,
+            )
+
+        return list(axis((), init))
+
+
+class Streamed(Blocked):
+    """Few rows, one tile for all: the right operand is read once, so in the order of memory, some depths at a time.
+
+    Threads share strips of columns, whose sums wait in the first cache.
+    """
+
+    def lower(self) -> None:
+        """Write everything."""
+        self.over_batch(self.product)
+
+    def product(self) -> None:
+        """Strips of columns."""
+        assert isinstance(self.columns, int)
+        most = max(self.columns // _STRIPS, _LEAST_STRIP // self.dtype.bytes)
+        width = self.tiling.width
+        strips = (n for n in range(width, self.columns + 1, width) if self.columns % n == 0)
+        size = max((n for n in strips if n <= most), default=width)
+        shared = self.tiling.parallel == "columns"
+        each(self.k, 0, self.columns, lambda n: self._strip(n, size), step=size, parallel=shared)
+
+    def _strip(self, first: DimLike, size: int) -> None:
+        k, width, lanes = self.k, self.tiling.width, self.tiling.lanes
+        assert isinstance(self.rows, int)
+        self._first = first
+        self._kept = self.scratch((self.rows, size))
+        over_strip = partial(self._over_strip, first, size)
+        over_strip(lambda row, column: k.store(self.zero(), self._kept, self._place(row, column)))
+        offsets = tuple(range(0, width, lanes))
+
+        def block(low: DimLike) -> None:
+            self._low = low
+            each(k, first, first + size, lambda j: self._panel(j, j, offsets, lanes), step=width)
+
+        each(k, 0, self.problem.depth[0], block, step=self.tiling.block)
+
+        def follow(row: DimLike, column: DimLike) -> None:
+            self.write(row, column, k.load(self._kept, self._place(row, column)))
+
+        over_strip(follow)
+
+    def _over_strip(
+        self, first: DimLike, size: int, body: Callable[[DimLike, DimLike], None]
+    ) -> None:
+        """Run a body for every vector of a strip's sums."""
+        k, lanes = self.k, self.tiling.lanes
+
+        def row(n: DimLike) -> None:
+            vectors(k, first, first + size, lanes, lambda column: body(n, column), exact=True)
+
+        each(k, 0, self.rows, row)
+
+    def _place(self, row: DimLike, column: DimLike) -> Index:
+        return row, column - self._first

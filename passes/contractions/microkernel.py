@@ -1,0 +1,298 @@
+"""The micro-kernel: a tile of sums in registers, rows of the left operand times vectors of the right.
+
+One loop runs over depth. In each turn it loads some vectors of the right operand and, for each row, an element of the
+left, which goes to every lane. All tiles have the same size, so that there is one such loop: where the extents are no
+multiples, the last tile starts earlier and computes some results again. Where it is not known whether they are, a few
+rows or columns that make up no tile have loops of their own.
+
+What follows a sum is written once for each accumulator, in registers; or, if that would be much code or must not
+happen twice, the tile goes to scratch, and a loop over its new elements follows (``staged``).
+
+A processor that waits for memory does not multiply. So what the first tiles of the next columns will read, and what
+comes after the tile's sums, is prefetched between the turns of depth, if it is too much to be in a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tapec.ir.core import Value
+from tapec.ir.dims import DimLike
+from tapec.ir.op import Index
+from tapec.passes.contractions.packing import Panel
+from tapec.passes.contractions.products import Form, Step, each
+from tapec.passes.contractions.tiling import must_stage
+
+#: Rows of a second, smaller tile, where it is not known how many there are.
+_FEW = 2
+#: Vectors of a tile of one row.
+_WIDE = 8
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a tile, from ``origin`` on; those before ``first`` are another tile's.
+
+    ``neighbours`` is the origin as the index of a vectorised loop. Vectors start ``offsets`` after it.
+    """
+
+    neighbours: DimLike
+    origin: DimLike
+    first: DimLike
+    offsets: tuple[int, ...]
+    panel: Panel | None
+
+
+class Outer(Form):
+    """The form ``outer``."""
+
+    def lower(self) -> None:
+        """Write everything; a packed panel serves all of the batch if that shares the operand."""
+        if self._packs_once:
+            self.product()
+        else:
+            super().lower()
+
+    @property
+    def _packs_once(self) -> bool:
+        return self.tiling.pack and self.problem.shared and not self.tiling.across
+
+    def product(self) -> None:
+        """Panels of columns; in each, tiles of rows."""
+        k, tiling, columns = self.k, self.tiling, self.columns
+        lanes, width = tiling.lanes, tiling.width
+        shared = tiling.parallel == "columns"
+        full = tuple(range(0, width, lanes))
+        if tiling.across:
+            self._across(full)
+            return
+        if not isinstance(columns, int):
+            middle = columns // width * width
+            each(
+                k, 0, middle, lambda j: self._panel(j, j, full, lanes), step=width, parallel=shared
+            )
+            each(k, middle, columns, lambda j: self._panel(j, j, (0,), columns - j), step=lanes)
+        elif columns >= width:
+
+            def panel(first: DimLike) -> None:
+                self._panel(self.start(first, columns, width), first, full, lanes)
+
+            each(k, 0, columns, panel, step=width, parallel=shared)
+            if not isinstance(self.rows, int) and self._goes_alone:
+                self._last_row()
+        else:
+            last = max(columns - lanes, 0)
+            offsets = tuple(min(offset, last) for offset in range(0, columns, lanes))
+            self._panel(0, 0, offsets, min(columns, lanes))
+
+    def _across(self, offsets: tuple[int, ...]) -> None:
+        """Rows of tiles."""
+        k, tiling, rows, columns = self.k, self.tiling, self.rows, self.columns
+        panels = self._all_panels(offsets) if tiling.pack else None
+
+        def row(first_row: DimLike) -> None:
+            top = self.start(first_row, rows, tiling.rows)
+
+            def tile(first: DimLike) -> None:
+                origin = self.start(first, columns, tiling.width)
+
+                if panels is not None:
+                    panels.number = first // tiling.width
+
+                def at(neighbours: DimLike) -> None:
+                    place = Columns(neighbours, origin, first, offsets, panels)
+                    self._tile(top, first_row, tiling.rows, place)
+
+                self._neighbours(origin, tiling.lanes, at)
+
+            each(k, 0, columns, tile, step=tiling.width)
+
+        each(k, 0, rows, row, step=tiling.rows, parallel=tiling.parallel == "rows")
+
+    def _all_panels(self, offsets: tuple[int, ...]) -> Panel:
+        """Copies of all columns, panel by panel."""
+        columns, width = self.columns, self.tiling.width
+        assert isinstance(columns, int)
+        panels = Panel(self, offsets, self.tiling.lanes, panels=-(-columns // width))
+
+        def copy(first: DimLike) -> None:
+            panels.number = first // width
+            panels.fill(self.start(first, columns, width))
+
+        each(self.k, 0, columns, copy, step=width)
+        return panels
+
+    def _panel(
+        self, origin: DimLike, first: DimLike, offsets: tuple[int, ...], count: DimLike
+    ) -> None:
+        """Columns that share their vectors: ``count`` lanes of each are columns."""
+        panel = None
+        if self.tiling.pack:
+            panel = Panel(self, offsets, count)
+            panel.fill(origin)
+
+        def at(neighbours: DimLike) -> None:
+            columns = Columns(neighbours, origin, first, offsets, panel)
+            if self._packs_once:
+                self.over_batch(lambda: self._rows(columns))
+            else:
+                self._rows(columns)
+
+        self._neighbours(origin, count, at)
+
+    def _neighbours(self, first: DimLike, count: DimLike, body: Callable[[DimLike], None]) -> None:
+        """Run a body once, with the index of a vectorised loop if there are vectors."""
+        if self.tiling.lanes == 1:
+            body(first)
+        else:
+            self.k.neighbours(first, count, self.tiling.lanes, body)
+
+    def _rows(self, columns: Columns) -> None:
+        rows, height = self.rows, self.tiling.rows
+        shared = self.tiling.parallel == "rows"
+
+        def tile(first: DimLike) -> None:
+            self._tile(self.start(first, rows, height), first, height, columns)
+
+        if isinstance(rows, int):
+            each(self.k, 0, rows, tile, step=height, parallel=shared)
+            return
+        whole, rest = self._split(rows)
+        each(self.k, 0, whole, tile, step=height, parallel=shared)
+        once = self.in_place or shared
+
+        def few(first: DimLike) -> None:
+            self._tile(self.start(first, rows, _FEW), first, _FEW, columns, staged=once)
+
+        each(self.k, whole, rest, few, step=_FEW)
+        if not self._goes_alone:
+            each(self.k, rest, rows, lambda i: self._tile(i, i, 1, columns))
+
+    def _split(self, rows: DimLike) -> tuple[DimLike, DimLike]:
+        """Where the tiles of unknown rows end, and the small ones after them; one row may be left."""
+        height = self.tiling.rows
+        if self.in_place or self.tiling.parallel == "rows":
+            # Nothing may be written twice.
+            whole = rows // height * height
+        else:
+            # Where more than half a tile is left, the last one overlaps.
+            whole = (self.k.whole(rows, height) + (height - 1) // 2) // height * height
+        return whole, whole + self.k.whole(rows - whole, _FEW) if height > _FEW else whole
+
+    @property
+    def _goes_alone(self) -> bool:
+        """Whether a row that is left over has wide tiles of its own: two vectors of sums would wait for each other."""
+        columns, width = self.columns, _WIDE * self.tiling.lanes
+        even = isinstance(columns, int) and columns % width == 0
+        return even and not (self.tiling.pack or self.tiling.vectors >= _WIDE)
+
+    def _last_row(self) -> None:
+        """A row that makes up no tile."""
+        lanes = self.tiling.lanes
+        offsets = tuple(range(0, _WIDE * lanes, lanes))
+
+        def panel(row: DimLike, first: DimLike) -> None:
+            def at(neighbours: DimLike) -> None:
+                self._tile(row, row, 1, Columns(neighbours, first, first, offsets, None))
+
+            self._neighbours(first, lanes, at)
+
+        _, rest = self._split(self.rows)
+        each(
+            self.k,
+            rest,
+            self.rows,
+            lambda row: each(self.k, 0, self.columns, lambda j: panel(row, j), step=_WIDE * lanes),
+        )
+
+    def _tile(
+        self,
+        origin: DimLike,
+        first: DimLike,
+        height: int,
+        columns: Columns,
+        *,
+        staged: bool = False,
+    ) -> None:
+        sums = self._sums(origin, first, height, columns)
+        offsets = columns.offsets
+        places = [(r, offset) for r in range(height) for offset in offsets]
+        staged |= self.tiling.staged or must_stage(
+            self.problem, self.tiling, in_place=self.in_place
+        )
+        if not staged:
+            for (r, offset), value in zip(places, sums, strict=True):
+                self.write(origin + r, columns.neighbours + offset, value)
+            return
+        kept = self.scratch((height, offsets[-1] + self.tiling.lanes))
+        for (r, offset), value in zip(places, sums, strict=True):
+            self.keep(value, kept, r, offset)
+        self.write_kept(
+            kept,
+            (origin, columns.origin),
+            (first, columns.first),
+            (height, offsets[-1] + self.tiling.lanes),
+            lanes=1 if self.problem.apart else self.tiling.lanes,
+        )
+
+    def _sums(
+        self, origin: DimLike, first: DimLike, height: int, columns: Columns
+    ) -> Sequence[Value]:
+        tiling, deepest = self.tiling, self.problem.depth[-1]
+        step = self._step(origin, height, columns)
+        zeros = [self.zero(tiling.lanes)] * (height * len(columns.offsets))
+        if tiling.ahead:
+            return self._looking_ahead(zeros, step, first, columns)
+        if not tiling.fetch or len(self.problem.depth) > 1:
+            return self.over_depth(zeros, step, unroll=tiling.unroll)
+
+        def fetching(depth: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            for offset in columns.offsets:
+                self.fetch(self.index(origin + depth, columns.origin + offset))
+            return step((depth,), carried)
+
+        # A row of the tile in each of the first turns.
+        some = self.k.clamp(height, 0, deepest)
+        sums = self.k.repeat(0, some, fetching, zeros)
+        return self.k.repeat(
+            some, deepest, lambda d, inner: step((d,), inner), sums, unroll=tiling.unroll
+        )
+
+    def _step(self, origin: DimLike, height: int, columns: Columns) -> Step:
+        """What one depth adds to the sums of a tile."""
+
+        def step(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
+            vectors = [self._vector(columns, offset, depth) for offset in columns.offsets]
+            sums = []
+            totals = iter(carried)
+            for r in range(height):
+                x = self.left(origin + r, depth, lanes=self.tiling.lanes)
+                sums += [self.multiply_add(x, y, next(totals)) for y in vectors]
+            return sums
+
+        return step
+
+    def _looking_ahead(
+        self, zeros: Sequence[Value], step: Step, first: DimLike, columns: Columns
+    ) -> Sequence[Value]:
+        """Sums over depth, in groups of turns; each group prefetches one depth of the next panel.
+
+        A tile fetches as many as it has groups, from that on which its number among the panel's tiles says.
+        """
+        size, deepest = self.tiling.ahead, self.problem.depth[-1]
+        groups = deepest // size
+        start = first // self.tiling.rows * groups
+
+        def group(n: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            for offset in columns.offsets:
+                self.fetch_right(columns.origin + (self.tiling.width + offset), (start + n,))
+            low = n * size
+            return self.k.repeat(low, low + size, lambda d, inner: step((d,), inner), carried)
+
+        return self.k.repeat(0, groups, group, zeros)
+
+    def _vector(self, columns: Columns, offset: int, depth: Index) -> Value:
+        if columns.panel is not None:
+            return columns.panel.load(depth, offset)
+        return self.right(columns.neighbours + offset, depth)

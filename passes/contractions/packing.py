@@ -1,0 +1,187 @@
+"""Copies of operand panels in scratch, and the shuffles that transpose and sum vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tapec.ir.core import Value
+from tapec.ir.dims import DimLike
+from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.op import OPS, Index
+from tapec.passes.contractions.products import Form, each, over
+
+#: Bytes within which two vectors interleave fastest.
+_GROUP = 16
+
+
+class Panel:
+    """Some columns of a form's right operand, one row of scratch for each depth.
+
+    ``offsets`` are the columns at which vectors start, counted from the panel's first column; if there are fewer
+    columns than lanes, ``count`` of them are filled, the rest are zeros, or any columns if ``count`` is not known.
+    There may be room for several panels; ``number`` is the one that is written or read.
+    """
+
+    def __init__(
+        self, form: Form, offsets: Sequence[int], count: DimLike, *, panels: int = 1
+    ) -> None:
+        """Take scratch; `fill` writes it."""
+        self.form = form
+        self.k = form.k
+        self.offsets = offsets
+        self.count = count
+        self.lanes = form.tiling.lanes
+        depth = 1
+        for extent in form.problem.depth:
+            assert isinstance(extent, int)
+            depth *= extent
+        self.width = offsets[-1] + self.lanes
+        self.number: DimLike = 0
+        self.buffer = form.scratch((panels * depth, self.width))
+
+    def load(self, depth: Index, offset: int) -> Value:
+        """A vector of the panel."""
+        place = self.k.first_lane(self._flat(depth)), self.k.index(offset)
+        (value,) = self.k.effect(OPS["load"], self.buffer, *place, lanes=self.lanes)
+        return value
+
+    def fill(self, first: DimLike) -> None:
+        """Copy the columns from ``first`` on."""
+        along_columns, along_depth = self.form.problem.right
+        deepest = self.form.problem.depth[-1]
+        assert isinstance(deepest, int)
+        if along_columns == 1:
+            self._copy(first)
+        elif along_depth == 1 and (self.k.masked or deepest >= self.lanes):
+            self._transpose(first, deepest)
+        else:
+            self._copy_elements(first)
+
+    def _column(self, column: DimLike) -> DimLike:
+        """A column, or the last one for a place behind it."""
+        known = isinstance(self.count, int)
+        return column if known else self.k.clamp(column, 0, self.form.columns - 1)
+
+    def _flat(self, depth: Index) -> DimLike:
+        flat = self.number
+        for d, extent in zip(depth, self.form.problem.depth, strict=True):
+            flat = flat * extent + d
+        return flat
+
+    def _store(self, value: Value, depth: Index, column: DimLike) -> None:
+        place = self.k.first_lane(self._flat(depth)), self.k.first_lane(column)
+        self.k.effect(OPS["store"], value, self.buffer, *place)
+
+    def _copy(self, first: DimLike) -> None:
+        def at(depth: Index) -> None:
+            def all_vectors(n: DimLike) -> None:
+                for offset in self.offsets:
+                    self._store(self.form.right(n + offset, depth), depth, offset)
+
+            self.k.neighbours(first, self.count, self.lanes, all_vectors)
+
+        over(self.k, self.form.problem.depth, at)
+
+    def _copy_elements(self, first: DimLike) -> None:
+        def at(depth: Index) -> None:
+            def one(column: DimLike) -> None:
+                self._store(self.form.right(first + column, depth), depth, column)
+
+            columns = self.offsets[-1] + self.count
+            each(self.k, 0, columns, one)
+            each(self.k, columns, self.width, lambda c: self._store(self.form.zero(), depth, c))
+
+        over(self.k, self.form.problem.depth, at)
+
+    def _transpose(self, first: DimLike, deepest: int) -> None:
+        """Squares of as many columns as lanes; at the end of the last summed axis they overlap."""
+        lanes = self.lanes
+        used = min(deepest, lanes)
+
+        def square(depth: Index, start: DimLike, offset: DimLike) -> None:
+            def rows(d: DimLike) -> None:
+                at = (*depth, d)
+                filled = self.count if isinstance(self.count, int) else lanes
+                vectors = [
+                    self.form.right(self._column(first + offset + t), at) for t in range(filled)
+                ]
+                vectors += [self.form.zero(lanes)] * (lanes - filled)
+                for t, vector in enumerate(transposed(self.k, vectors)[:used]):
+                    self._store(vector, (*depth, start + t), offset)
+
+            self.k.neighbours(start, used, lanes, rows)
+
+        def at(depth: Index) -> None:
+            def some_columns(column: DimLike) -> None:
+                offset = self.k.clamp(column, 0, self.offsets[-1])
+                each(
+                    self.k,
+                    0,
+                    deepest,
+                    lambda d: square(depth, self.k.clamp(d, 0, deepest - used), offset),
+                    step=lanes,
+                )
+
+            each(self.k, 0, self.width, some_columns, step=lanes)
+
+        over(self.k, self.form.problem.depth[:-1], at)
+
+
+def transposed(k: LoopBuilder, rows: Sequence[Value]) -> list[Value]:
+    """The columns of a square whose rows are vectors."""
+    lanes = len(rows)
+    group = max(1, min(_GROUP // rows[0].type.dtype.bytes, lanes))
+    current = list(rows)
+    run = 1
+    while run < group:
+        # Interleave runs of neighbours within groups of 16 bytes: the row's bit of weight ``run`` becomes a lane's.
+        low, high = (_interleaved(lanes, group, run, half) for half in (0, 1))
+        following: list[Value] = [current[0]] * lanes
+        for base in range(0, lanes, 2 * run):
+            for n in range(run):
+                pair = current[base + n], current[base + n + run]
+                following[base + 2 * n] = k.pure(OPS["shuffle"], *pair, mask=low)
+                following[base + 2 * n + 1] = k.pure(OPS["shuffle"], *pair, mask=high)
+        current, run = following, 2 * run
+    while run < lanes:
+        # Swap the blocks off the diagonal.
+        low = tuple(n if not n & run else lanes + n - run for n in range(lanes))
+        high = tuple(n + run if not n & run else lanes + n for n in range(lanes))
+        for n in range(lanes):
+            if not n & run:
+                pair = current[n], current[n + run]
+                current[n] = k.pure(OPS["shuffle"], *pair, mask=low)
+                current[n + run] = k.pure(OPS["shuffle"], *pair, mask=high)
+        run *= 2
+    return current
+
+
+def _interleaved(lanes: int, group: int, run: int, half: int) -> tuple[int, ...]:
+    mask: list[int] = []
+    for base in range(half * group // 2, lanes, group):
+        for start in range(base, base + group // 2, run):
+            mask += range(start, start + run)
+            mask += range(lanes + start, lanes + start + run)
+    return tuple(mask)
+
+
+def sum_lanes(k: LoopBuilder, vectors: Sequence[Value]) -> Value:
+    """The vector whose lane ``n`` is the sum of the lanes of ``vectors[n]``; there are as many vectors as lanes."""
+    lanes = len(vectors)
+    current = list(vectors)
+    half = lanes // 2
+    while half:
+        # Each pair becomes one vector with both halves' sums, so that the numbers of vector and lane change places.
+        low = tuple(n if not n & half else lanes + n - half for n in range(lanes))
+        high = tuple(n + half if not n & half else lanes + n for n in range(lanes))
+        count = len(current) // 2
+        current = [
+            k.add(
+                k.pure(OPS["shuffle"], current[n], current[n + count], mask=low),
+                k.pure(OPS["shuffle"], current[n], current[n + count], mask=high),
+            )
+            for n in range(count)
+        ]
+        half //= 2
+    (total,) = current
+    return total

@@ -1,0 +1,498 @@
+"""How a contraction is cut into tiles: which form of loops, how large, what is packed, what runs in parallel.
+
+`describe` reads the strides of a contraction off its operand maps; `choose` searches the few hundred tiles that fit
+into the registers for the one with the least cost in an idealised processor. The choice is attributes of the kernel
+operation, so that it shows in a dump; `tapec.passes.contractions.contraction` writes the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from math import gcd, prod
+from typing import Any, Literal
+
+from tapec.ir.dims import DimLike, coefficient, symbol, symbols, typical
+from tapec.ir.op import Contraction
+from tapec.ir.types import BufferType, DType, Shape, TensorType
+
+Form = Literal["outer", "dot", "plain", "tile"]
+
+#: Lanes that a tile uses at most: with more, squares are too large to be transposed in registers.
+MOST_LANES = 16
+#: Work in multiply-adds from which on waking another thread pays.
+PARALLEL_WORK = 1 << 20
+#: Operations after a tile's accumulators above which they are written in a loop.
+STAGED_WEIGHT = 64
+#: Bytes of a packed panel, which lives on the stack.
+PANEL_LIMIT = 1 << 20
+#: From here on neighbours in depth are so far apart, in so many pages, that a copy of the panel pays.
+PACK_DISTANCE = 1 << 21
+#: Bytes of columns that are copied to run along depth.
+_NARROW_LIMIT = 1 << 14
+#: Turns of a block of depth, at least, and tiles that run over it: fewer are not worth keeping sums for.
+_BLOCK_DEPTH, _BLOCK_TILES = 48, 8
+#: So few rows that a large right operand is read in the order of memory, so many depths at a time.
+_FEW_ROWS, _STREAM_DEPTH = 2, 4
+#: What a tiling in blocks may cost by itself, in terms of the best.
+_BLOCK_COST = 1.1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the choice needs to know about a processor. The default is x86-64 with AVX-512.
+
+    ``masked`` says whether masked loads and stores are instructions; ``level1`` is how many bytes stay in the first
+    cache while others pass; ``ways`` how many lines of it may have the same address modulo ``set_span``; ``level2`` the
+    bytes of the second cache: assumed, not asked for, since it decides how sums are cut, and a program that is built
+    ahead has the bits of the one that is compiled here.
+    """
+
+    registers: int = 32
+    masked: bool = True
+    ways: int = 8
+    set_span: int = 4096
+    level1: int = 24 * 1024
+    level2: int = 1 << 20
+
+    @classmethod
+    def of(cls, vector_bytes: int, *, masked: bool) -> Machine:
+        """A processor by its vectors: AVX-512 and NEON have 32 registers, what else there is has 16."""
+        wide = vector_bytes >= 64 or (vector_bytes == 16 and not masked)
+        return cls(registers=32 if wide else 16, masked=masked)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contraction as a product of matrices ``left[rows, depth]`` and ``right[depth, columns]``, for each of a batch.
+
+    ``depth`` are the summed axes. Strides count elements between neighbours along rows (or columns) and along the last
+    summed axis; None where they are not constant. ``swapped``: rows are the result's last axis, columns the one before.
+    """
+
+    batch: Shape
+    rows: DimLike
+    columns: DimLike
+    depth: Shape
+    dtype: DType
+    left: tuple[int | None, int | None]
+    right: tuple[int | None, int | None]
+    #: No operand depends on the other's axis; otherwise it is no product of matrices.
+    separable: bool
+    #: All of the batch share the right operand.
+    shared: bool
+    swapped: bool = False
+
+    @property
+    def small(self) -> bool:
+        """Whether elements are floats of 16 bits, which are widened before they are multiplied."""
+        return self.dtype.kind == "float" and self.dtype.bits < 32
+
+    @property
+    def apart(self) -> bool:
+        """Whether results that are neighbours along columns are none in memory: they are written one by one."""
+        return self.swapped and self.rows != 1
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds; of extents known only at run time, what they may be."""
+        extents = (*self.batch, self.rows, self.columns, *self.depth)
+        return prod(size(extent) for extent in extents)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The choice.
+
+    ``outer`` keeps ``rows`` times ``vectors`` accumulators of ``lanes`` elements in registers, splats elements of the
+    left and loads vectors of the right, from a packed panel if ``pack``. ``dot`` multiplies vectors along depth, for
+    ``rows`` times so many columns that the sums of their lanes make up one vector. ``plain`` computes one vector of
+    results after the other. ``staged`` sends a tile through scratch, so that what follows is written once, in a loop,
+    not once for each accumulator.
+
+    ``across``: tiles follow each other along columns, so that results, and what is read with them, pass in the order of
+    memory; otherwise along rows. ``fetch`` prefetches these while a tile is summed. ``ahead``, if not 0, prefetches the
+    right operand's next columns, one depth after that many. ``block``, if not 0, is how many turns of the outermost
+    summed axis all tiles run over before the next (`tapec.passes.contractions.blocked`). ``part``, if not 0, is how
+    many small tiles of a convolution are transformed together (`tapec.passes.contractions.sliding`).
+    """
+
+    form: Form = "plain"
+    lanes: int = 1
+    rows: int = 1
+    vectors: int = 1
+    unroll: int = 1
+    pack: bool = False
+    staged: bool = False
+    across: bool = False
+    fetch: bool = False
+    ahead: int = 0
+    block: int = 0
+    part: int = 0
+    swapped: bool = False
+    #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
+    parallel: str = ""
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return self.lanes // self.rows if self.form == "dot" else self.lanes * self.vectors
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes of the kernel operation."""
+        return asdict(self)
+
+    @classmethod
+    def from_attrs(cls, attrs: Mapping[str, Any]) -> Tiling:
+        """The inverse of `attrs`."""
+        return cls(**{name: attrs[name] for name in cls.__dataclass_fields__})
+
+
+def size(extent: DimLike) -> int:
+    """An extent as a number to reckon with."""
+    return extent if isinstance(extent, int) else typical(extent)
+
+
+def describe(
+    contraction: Contraction, left: TensorType, right: TensorType, *, swapped: bool = False
+) -> Problem:
+    """Find out what moves along rows, columns and depth."""
+    space = contraction.space
+    axes = tuple(symbol(f"axis{n}") for n in range(len(space)))
+    last = len(space) - contraction.reduced
+    row, column = (last - 1, last - 2) if swapped else (last - 2, last - 1)
+    maps, types = contraction.maps, (left, right)
+    places = [
+        BufferType(t.dtype, t.shape).address(m(axes)) for t, m in zip(types, maps, strict=True)
+    ]
+    if swapped:
+        places.reverse()
+
+    def stride(operand: int, axis: int) -> int | None:
+        (of,) = symbols(axes[axis])
+        return coefficient(places[operand], of)
+
+    deepest = len(space) - 1
+    return Problem(
+        batch=space[: last - 2],
+        rows=space[row],
+        columns=space[column],
+        depth=space[last:],
+        dtype=left.dtype,
+        left=(stride(0, row), stride(0, deepest)),
+        right=(stride(1, column), stride(1, deepest)),
+        separable=stride(0, column) == 0 and stride(1, row) == 0,
+        shared=all(stride(1, axis) == 0 for axis in range(last - 2)),
+        swapped=swapped,
+    )
+
+
+def choose(
+    contraction: Contraction,
+    left: TensorType,
+    right: TensorType,
+    *,
+    lanes: int,
+    machine: Machine = Machine(),
+    weight: int = 1,
+    traffic: int = 0,
+) -> Tiling:
+    """The tiling of least cost.
+
+    Args:
+        contraction: The iteration space and operand maps.
+        left: Type of the first operand.
+        right: Type of the second.
+        lanes: Elements in a vector register of the dtype; 1 for a processor without.
+        machine: The processor.
+        weight: Operations that follow on each element of the result, the store included.
+        traffic: Bytes that these read and write, element by element.
+    """
+    found = candidates(
+        contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
+    )
+    least, best = min(found, key=lambda pair: pair[0])
+    operands = left.bytes, right.bytes
+    if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
+        return best
+    problem = describe(contraction, left, right)
+    simple = {"pack": False, "staged": False, "across": False, "fetch": False, "ahead": 0}
+    deep = [
+        (cost, replace(tiling, block=block, **simple))  # type: ignore[arg-type]
+        for cost, tiling in found
+        if cost <= _BLOCK_COST * least
+        and (block := _block(problem, tiling, size(left.bytes) + size(right.bytes), machine))
+    ]
+    return min(deep, key=lambda pair: pair[0])[1] if deep else best
+
+
+def streams(problem: Problem) -> bool:
+    """Whether there are so few rows that blocks are of a few depths."""
+    return size(problem.rows) <= _FEW_ROWS
+
+
+def _block(problem: Problem, tiling: Tiling, bytes: int, machine: Machine) -> int:
+    """How many turns of the outermost summed axis make up a block; 0 if operands of ``bytes`` need no blocks."""
+    extents = (*problem.batch, problem.rows, problem.columns)
+    first, *inner = problem.depth
+    known = all(isinstance(n, int) for n in (*extents, *problem.depth))
+    if tiling.form != "outer" or tiling.swapped or not known:
+        return 0
+    even = problem.rows % tiling.rows == 0 and problem.columns % tiling.width == 0
+    if streams(problem):
+        large = (
+            not inner and first % _STREAM_DEPTH == 0 and 4 * _right_bytes(problem) >= machine.level2
+        )
+        whole = even and tiling.rows == problem.rows and problem.right[0] == 1
+        return _STREAM_DEPTH if large and whole else 0
+    results = prod(map(size, extents))
+    many = results >= _BLOCK_TILES * tiling.rows * tiling.width
+    kept = results * max(problem.dtype.bytes, 4)
+    # A left operand that is contiguous in depth stays in the first cache for a row of tiles.
+    strides = problem.right[0] == 1 and problem.left[1] != 1
+    if not (even and many and strides and 2 * kept <= machine.level2 <= 2 * bytes):
+        return 0
+    turns, each = prod(map(size, inner)), bytes // size(first)
+    fits = (n for n in range(1, size(first)) if size(first) % n == 0)
+    return max(
+        (n for n in fits if n * turns >= _BLOCK_DEPTH and n * each <= 3 * machine.level2 // 8),
+        default=0,
+    )
+
+
+def candidates(
+    contraction: Contraction,
+    left: TensorType,
+    right: TensorType,
+    *,
+    lanes: int,
+    machine: Machine = Machine(),
+    weight: int = 1,
+    traffic: int = 0,
+) -> list[tuple[float, Tiling]]:
+    """All tilings that `choose`, which takes the same, looks at, with their costs in cycles."""
+    if len(contraction.space) - contraction.reduced < 2:
+        return [(0, Tiling())]
+    problem = describe(contraction, left, right)
+    if problem.columns == 1 and problem.rows != 1:
+        problem = describe(contraction, left, right, swapped=True)
+    real = problem.dtype.kind != "complex"
+    if problem.small:
+        lanes = max(lanes // 2, 1)  # as many as sums in 32 bits fill a register
+    lanes = min(lanes, MOST_LANES)
+    found: list[tuple[float, Tiling]] = []
+    if problem.separable and real:
+        found += _outer(problem, lanes, machine, weight, traffic)
+        found += _dot(problem, lanes, machine)
+        if 1 < size(problem.columns) < lanes <= size(problem.rows):
+            swapped = describe(contraction, left, right, swapped=True)
+            found += _outer(swapped, lanes, machine, weight, 0)
+    shared = _shared(problem, 1, size(problem.columns))
+    return found or [(0, Tiling(lanes=lanes if real else 1, parallel=shared))]
+
+
+def _outer(
+    problem: Problem, lanes: int, machine: Machine, weight: int, traffic: int
+) -> Iterator[tuple[float, Tiling]]:
+    """Tiles of accumulators with their costs in cycles."""
+    rows, columns = size(problem.rows), size(problem.columns)
+    lanes = _width(columns, lanes, machine)
+    right_bytes = _right_bytes(problem)
+    for vectors in range(1, min(_ceil(columns, lanes), machine.registers // 2) + 1):
+        pack = _packs(problem, lanes, vectors)
+        if pack is None:
+            continue
+        for most in range(1, min(rows, (machine.registers - 1 - vectors) // vectors) + 1):
+            # Tiles of equal height: less is computed twice.
+            height = _ceil(rows, _ceil(rows, most)) if isinstance(problem.rows, int) else most
+            if height != most:
+                continue
+            unroll = max(1, min(8 // (height * vectors), 4))
+            ahead = 0 if pack else _ahead(problem, height, vectors * lanes, machine)
+            # There is room for one stream of prefetches: the one of more bytes.
+            passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
+            across = passes and _fits_across(problem, vectors * lanes, machine, pack=pack)
+            parallel = _shared(problem, height, vectors * lanes)
+            tiling = Tiling(
+                form="outer",
+                lanes=lanes,
+                rows=height,
+                vectors=vectors,
+                unroll=unroll,
+                pack=pack,
+                staged=problem.apart or height * vectors * weight > STAGED_WEIGHT,
+                across=across,
+                fetch=passes,
+                ahead=0 if passes else ahead,
+                swapped=problem.swapped,
+                parallel="rows" if across and parallel == "columns" else parallel,
+            )
+            yield _outer_cost(problem, tiling, machine, weight), tiling
+
+
+def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int) -> float:
+    """Cycles of a processor that starts two multiply-adds and two loads in each, with a latency of four."""
+    tall, wide = tiling.rows, tiling.vectors
+    products = tall * wide
+    turns = _ceil(size(problem.rows), tall)
+    tiles = turns * _ceil(size(problem.columns), wide * tiling.lanes)
+    depth = prod(map(size, problem.depth))
+    widen = problem.small
+    loads = tall * (1 + widen) + wide * (1 + (widen and not tiling.pack))
+    if _lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
+        loads *= 3
+    panel = depth * wide * tiling.lanes * problem.dtype.bytes
+    if tiling.across:
+        panel = _right_bytes(problem)  # all of it is read before any is read again
+    # The first tile of a panel reads it from the second cache; so do the others if the first does not keep it.
+    fetch = wide * (1 + 1.5 / turns if panel <= machine.level1 else 2.5)
+    step = max(products / 2, loads / 2, fetch, 4) + 0.1 + 1 / products
+    after = 4 + tall / 2 + products * (0.5 + weight)
+    if problem.apart:
+        after += products * tiling.lanes * (2 + weight)
+    elif tiling.staged or must_stage(problem, tiling):
+        after += 3 * products
+    # Of equally fast tiles the smaller is less code.
+    batch = prod(map(size, problem.batch))
+    total = batch * tiles * (depth * step + after) * (1 + products / 2048)
+    if tiling.pack:
+        copies = 1 if problem.shared else batch
+        copied = depth * size(problem.columns) / tiling.lanes
+        total += copies * copied * (2 if problem.right[0] == 1 else 4)
+    return total
+
+
+def _fits_across(problem: Problem, width: int, machine: Machine, *, pack: bool) -> bool:
+    """Whether several tiles lie side by side, and the right operand, read for each row of them, stays in a cache."""
+    extents = problem.columns, problem.rows, prod(problem.depth)
+    known = all(isinstance(n, int) for n in extents)
+    if pack and any(n != 1 for n in problem.batch):
+        return False  # each would have its panels
+    panels = size(problem.columns) // width
+    return known and panels >= 2 and _right_bytes(problem) <= machine.level2 // 2
+
+
+def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
+    """Turns of depth for one that is prefetched: a panel's tiles together fetch the next panel.
+
+    Otherwise the first tile of each would wait for memory at every turn. 0 where there is nothing to gain.
+    """
+    rows, columns, deepest = problem.rows, problem.columns, problem.depth[-1]
+    if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(deepest, int)):
+        return 0
+    flat = len(problem.depth) == 1 and all(n == 1 for n in problem.batch)
+    if not flat or columns < 2 * width or _right_bytes(problem) < machine.level2 // 4:
+        return 0
+    return max(n for n in range(1, _ceil(rows, height) + 1) if deepest % n == 0)
+
+
+def _right_bytes(problem: Problem) -> int:
+    return size(problem.columns) * prod(map(size, problem.depth)) * problem.dtype.bytes
+
+
+def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> bool:
+    """Whether tiles overlap where results must not be written twice: by two threads, or where they are updated.
+
+    Those of the form ``outer`` do so along extents that are known.
+    """
+    known = tiling.form == "outer"
+    rows = problem.rows % tiling.rows != 0 and not (known and not isinstance(problem.rows, int))
+    # Columns that do not fill one vector are masked.
+    narrow = tiling.width if tiling.form == "dot" else tiling.lanes
+    if isinstance(problem.columns, int):
+        columns = problem.columns % tiling.width != 0 and problem.columns > narrow
+    else:
+        columns = not known
+    return (
+        (in_place and (rows or columns))
+        or (tiling.parallel == "rows" and rows)
+        or (tiling.parallel == "columns" and columns)
+    )
+
+
+def _lines_in_set(stride: int | None, count: int, bytes: int, machine: Machine) -> int:
+    """How many of ``count`` addresses with a stride compete for the same lines of level 1."""
+    if not stride:
+        return 1
+    apart = machine.set_span // gcd(stride * bytes, machine.set_span)
+    return _ceil(count, apart)
+
+
+def _packs(problem: Problem, lanes: int, vectors: int) -> bool | None:
+    """Whether the right operand is copied into panels; None if it had to be and cannot."""
+    depth = prod(problem.depth)
+    bytes = problem.dtype.bytes
+    kept = 2 * bytes if problem.small else bytes
+    fits = isinstance(depth, int) and depth * vectors * lanes * kept <= PANEL_LIMIT
+    if problem.right[0] != 1 and lanes > 1:
+        return True if fits else None
+    if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
+        return True  # each element is widened once, not once for each tile
+    distance = (problem.right[1] or 0) * bytes * size(depth)
+    return fits and lanes > 1 and distance >= PACK_DISTANCE and _packed_rows(problem) >= 64
+
+
+def _packed_rows(problem: Problem) -> int:
+    """Rows that a packed panel serves."""
+    return size(problem.rows) * (prod(map(size, problem.batch)) if problem.shared else 1)
+
+
+def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float, Tiling]]:
+    """Products along depth: for a few rows, whose work would not pay for transposing the right operand.
+
+    Or for a few columns, which are copied if they do not run along depth.
+    """
+    deepest = problem.depth[-1]
+    whole = machine.masked or (isinstance(deepest, int) and deepest % lanes == 0)
+    pack = problem.right[1] != 1
+    if lanes == 1 or not whole or problem.left[1] != 1 or (pack and not _is_narrow(problem, lanes)):
+        return
+    vectors = prod(map(size, problem.depth[:-1])) * _ceil(size(deepest), lanes)
+    batch = prod(map(size, problem.batch))
+    for height in (1, 2, 4, 8):
+        width = lanes // height
+        if height > 1 and (width < 2 or not isinstance(problem.rows, int) or problem.rows < height):
+            break
+        tiles = _ceil(size(problem.columns), width) * _ceil(size(problem.rows), height)
+        shared = _shared(problem, height, width)
+        tiling = Tiling("dot", lanes, height, pack=pack, swapped=problem.swapped, parallel=shared)
+        # A column's vectors come from the second cache; few accumulators wait for them now and then.
+        step = max(0.75 * lanes, 1.25 * width)
+        bytes = problem.dtype.bytes
+        lines = _lines_in_set(problem.right[0], width, bytes, machine)
+        if lines + _lines_in_set(problem.left[0], height, bytes, machine) >= machine.ways:
+            step *= 1.25
+        copied = size(problem.columns) * size(deepest) * 3 if pack else 0
+        yield batch * (tiles * (vectors * step + 3 * lanes + 8 + height) + copied), tiling
+
+
+def _is_narrow(problem: Problem, lanes: int) -> bool:
+    """Whether the right operand is a few columns that fit into the first cache."""
+    columns, *depth = problem.columns, *problem.depth
+    known = isinstance(columns, int) and isinstance(depth[0], int) and len(depth) == 1
+    return known and size(columns) < lanes and _right_bytes(problem) <= _NARROW_LIMIT
+
+
+def _shared(problem: Problem, height: int, width: int) -> str:
+    """Which loop threads share: one with many turns, as far out as possible."""
+    if problem.work < PARALLEL_WORK:
+        return ""
+    batch = next((size(n) for n in problem.batch if n != 1), 1)
+    turns = {
+        "batch": batch,
+        "columns": _ceil(size(problem.columns), width),
+        "rows": _ceil(size(problem.rows), height),
+    }
+    return next((name for name, n in turns.items() if n >= 8), max(turns, key=lambda n: turns[n]))
+
+
+def _width(columns: int, lanes: int, machine: Machine) -> int:
+    """Lanes for results with few columns: as many as they are, rounded to a power of two."""
+    while lanes > 1 and lanes >= 2 * columns:
+        lanes //= 2
+    return lanes if machine.masked or lanes <= columns else lanes // 2
+
+
+def _ceil(n: int, d: int) -> int:
+    return -(-n // d)

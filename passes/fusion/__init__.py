@@ -1,0 +1,1 @@
+"""What `fuse` knows of a kernel in the making, and of those that may become one."""

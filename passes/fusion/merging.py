@@ -1,0 +1,111 @@
+"""Sums of everything join the kernels that make what they add up.
+
+A kernel that reduces values to one number reads them once more than they are written, and what it computes from them
+was often computed where they were made. So if its loops and those of the kernels before it run over the same elements,
+all become one kernel, which keeps the sum while it writes the rest (`tapec.passes.fusion.totals`); what only the sum
+needed is not in memory at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tapec.ir.core import Operation, Value
+from tapec.ir.op import RUNS
+from tapec.ir.ops.control import Return
+from tapec.ir.ops.loop import Yield
+from tapec.passes.fusion.access import identity
+from tapec.passes.fusion.grouping import Group
+from tapec.passes.fusion.totals import total_of
+
+
+def merge_totals(
+    groups: list[Group],
+    outside: Iterable[Operation],
+    position: Callable[[Operation], int],
+    most_ops: int,
+) -> list[Group]:
+    """The groups, those that belong together merged; ``position`` tells where in the program an operation is."""
+    kept = set(outside)
+    for total in list(groups):
+        op = total_of(total.ops, total.outputs) if total.core is None else None
+        if op is None:
+            continue
+        shape = op.operands[0].tensor.shape
+        members = [total]
+        for group in groups:
+            fits = group.core is None and group.space == shape and not group.has_loops
+            if fits and total in group.readers and _fit([*members, group], kept, most_ops):
+                members.append(group)
+        if len(members) > 1:
+            groups = _merged(groups, members, kept, position)
+    return groups
+
+
+def _fit(members: list[Group], outside: set[Operation], most_ops: int) -> bool:
+    """Whether groups can be one: the first, whose loops are a reduction's, and others that write what it reads."""
+    total, *others = members
+    space = others[0].space
+    runs, own = (RUNS,) * len(space), identity(len(space))
+    written = [value for group in others for value in group.outputs]
+    return (
+        len({op for member in members for op in member.ops}) <= most_ops
+        and all(value.tensor.shape == space for value in written)
+        and all(
+            access == (runs if reader is total else own)
+            for reader in members
+            for value in written
+            for access in reader.accesses.get(value, ())
+        )
+        and not _reads_through(outside, members, written)
+        and _is_closed(members)
+    )
+
+
+def _reads_through(outside: set[Operation], members: list[Group], written: Iterable[Value]) -> bool:
+    """Whether a member reads what an operation outside of kernels makes of the values: those must be in memory."""
+    stack = [user for value in written for user in value.users if user in outside]
+    while stack:
+        for user in [user for result in stack.pop().results for user in result.users]:
+            if any(user in member.ops for member in members):
+                return True
+            if user in outside:
+                stack.append(user)
+    return False
+
+
+def _is_closed(members: list[Group]) -> bool:
+    """Whether nothing that others make from the members' results comes back to a member."""
+    others = {reader for member in members for reader in member.readers}.difference(members)
+    return not any(other.reaches(member) for other in others for member in members)
+
+
+def _merged(
+    groups: list[Group],
+    members: list[Group],
+    outside: set[Operation],
+    position: Callable[[Operation], int],
+) -> list[Group]:
+    """The groups with one in place of the members."""
+    rest = [group for group in groups if group not in members]
+
+    def is_needed(value: Value) -> bool:
+        return any(
+            isinstance(user.defn, Return | Yield)
+            or user in outside
+            or any(user in group.ops for group in rest)
+            for user in value.users
+        )
+
+    merged = Group(())
+    for member in reversed(members):
+        for value in member.outputs:
+            if is_needed(value):
+                merged.write(value)
+        merged.readers |= member.readers.difference(members)
+    ops = {op for member in members for op in member.ops}
+    merged.recompute(sorted(ops, key=position, reverse=True))
+    for group in rest:
+        if not group.readers.isdisjoint(members):
+            group.readers = group.readers.difference(members) | {merged}
+    return [*rest, merged]

@@ -1,0 +1,84 @@
+"""Plans in one go: buffers in some order, each at the lowest place that is free while it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from time import monotonic
+
+from tapec.passes.memory.arena.buffers import Buffer, Plan, most_alive
+
+#: What comes first: large ones, large ones that live long, long-lived ones, early ones.
+_ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
+    lambda b: (-b.size, b.first),
+    lambda b: (-b.size * (b.last - b.first), b.first),
+    lambda b: (b.first - b.last, -b.size, b.first),
+    lambda b: (b.first, -b.size),
+)
+
+
+def first_fit(
+    buffers: Sequence[Buffer], tries: int = 0, slack: float = 0.0, seconds: float = inf
+) -> Plan:
+    """The best plan of a few orders, always the same unless the time is up.
+
+    Args:
+        buffers: what to place.
+        tries: how many more orders to try for each of the usual ones, if these waste any bytes. Each brings forward
+            what stuck out of the last plan, as in Joslin and Clements, Squeaky Wheel Optimization (1999).
+        slack: the share of the bound that a plan may waste without that more is tried.
+        seconds: how long to try orders, of which the first is tried in any case.
+    """
+    end = monotonic() + seconds
+    beside = _beside(buffers)
+    best = Plan((), 0, most_alive(buffers))
+    for key in _ORDERS:
+        order = sorted(range(len(buffers)), key=lambda i, key=key: key(buffers[i]))  # type: ignore[misc]
+        for _ in range(1 + tries):
+            offsets = _in_order(buffers, beside, order)
+            tops = [offset + b.size for offset, b in zip(offsets, buffers, strict=True)]
+            total = max(tops, default=0)
+            if not best.offsets or total < best.total:
+                best = Plan(tuple(offsets), total, best.bound)
+            if best.total <= best.bound * (1 + slack) or monotonic() > end:
+                return best
+            order = _forward(order, [top > best.bound for top in tops])
+    return best
+
+
+def _forward(order: Sequence[int], sticks_out: Sequence[bool]) -> list[int]:
+    """An order in which what stuck out comes a third earlier."""
+    places = {
+        number: (place * 2 // 3 - 0.5 if sticks_out[number] else place)
+        for place, number in enumerate(order)
+    }
+    return sorted(order, key=places.__getitem__)
+
+
+def _beside(buffers: Sequence[Buffer]) -> list[list[int]]:
+    """For each buffer those that live at some moment when it does, by number."""
+    found: list[list[int]] = [[] for _ in buffers]
+    alive: list[int] = []
+    for number in sorted(range(len(buffers)), key=lambda i: buffers[i].first):
+        first = buffers[number].first
+        alive = [k for k in alive if buffers[k].last > first]
+        for k in alive:
+            found[k].append(number)
+        found[number] += alive
+        alive.append(number)
+    return found
+
+
+def _in_order(
+    buffers: Sequence[Buffer], beside: Sequence[Sequence[int]], order: Sequence[int]
+) -> list[int]:
+    """Put each at the lowest place that is free while it lives."""
+    offsets = [-1] * len(buffers)
+    for number in order:
+        size, offset = buffers[number].size, 0
+        for start, k in sorted([(offsets[k], k) for k in beside[number] if offsets[k] >= 0]):
+            if offset + size <= start:
+                break
+            offset = max(offset, start + buffers[k].size)
+        offsets[number] = offset
+    return offsets

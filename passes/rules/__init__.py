@@ -1,0 +1,1 @@
+"""Rewriting rules of `canonicalize`, and how a table of them is applied."""

@@ -1,0 +1,1 @@
+"""The mathematical functions of compiled programs, written out: their expansions as LLVM text."""
