@@ -113,7 +113,9 @@ def test_every_operation_of_the_loop_level_has_text() -> None:
         CallForeign,
         ForeignScalar,
         device.Barrier,
+        device.LoadNeighbours,
         device.ReduceThreads,
+        device.StoreNeighbours,
         device.Thread,
     }
     own = [defn for defn in OPS.values() if defn.levels == {"loop"} and not defn.terminator]
