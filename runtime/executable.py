@@ -119,6 +119,8 @@ class Executable:
         kernels: how many loop nests the program runs.
         native: whether it is machine code; else NumPy evaluates it, operation by operation.
         resident: whether it keeps what it updates on a device; see `tapec.runtime.residence`.
+        steady: places of arguments in whose arrays nobody writes as long as somebody else refers to them. Who calls the
+            program adds to it; a program on a device copies such an array there once.
         checks: how many checks the program makes. If there are any, the last of `outputs` tells of them: 0, or the
             number of the first one that failed; then nothing was updated.
         call_raw: the program itself, a C function. With the inputs it returns the list of new outputs; with the
@@ -140,10 +142,12 @@ class Executable:
         call_boxed: Callable[..., Any] | None = None,
         times: Array | None = None,
         resident: bool = False,
+        steady: set[int] | None = None,
     ) -> None:
         """``call_raw`` is a program with this signature, ``native`` or a function of Python's."""
         self.native = native
         self.resident = resident
+        self.steady = set() if steady is None else steady
         self.times = times
         self.call_raw = call_raw
         self.call_boxed = call_boxed

@@ -76,6 +76,52 @@ def test_what_the_host_assigns_is_seen(device: StandIn) -> None:
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-7)
 
 
+def test_what_is_only_read_is_copied_when_it_has_changed(device: StandIn) -> None:
+    w = tapec.Variable(np.arange(6, dtype=np.float32))
+    b = tapec.Variable(np.ones(6, np.float32))
+    total = tapec.compile(lambda x: tapec.reduce_sum(x * w + b), target="cuda")
+
+    def copies() -> int:
+        """How many a call makes, which has to be right."""
+        before = device.counts["upload"]
+        x = np.full(6, 2.0, np.float32)
+        assert float(total(x)) == float(np.sum(2.0 * w.numpy() + b.numpy()))
+        return device.counts["upload"] - before
+
+    # The argument each time; the Variables when they are new.
+    assert [copies() for _ in range(3)] == [3, 1, 1]
+    w.assign(np.zeros(6, np.float32))
+    assert [copies() for _ in range(2)] == [2, 1]
+    b.assign_add(np.ones(6, np.float32))
+    assert [copies() for _ in range(2)] == [2, 1]
+    w.scatter_nd_update([[1], [3]], [5.0, 7.0])
+    assert [copies() for _ in range(2)] == [2, 1]
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_what_is_only_read_is_seen_when_steps_write_in_place(device: StandIn, target: Any) -> None:
+    w = tapec.Variable(np.arange(6, dtype=np.float32))
+    total = tapec.compile(lambda: tapec.reduce_sum(w), target="cuda")
+    grow = tapec.compile(lambda: w.assign_add(tapec.ones([6])), target=target)
+    for turn in range(4):
+        assert float(total()) == 15.0 + 12.0 * turn
+        grow()
+        grow()
+        if turn % 2:
+            w.numpy()
+
+
+def test_what_is_only_read_on_one_device_is_seen_when_another_writes(
+    device: StandIn, second: StandIn
+) -> None:
+    w = tapec.Variable(np.arange(6, dtype=np.float32))
+    total = tapec.compile(lambda: tapec.reduce_sum(w), target="cuda")
+    grow = tapec.compile(lambda: w.assign_add(tapec.ones([6])), target="cuda:1")
+    for turn in range(3):
+        assert [float(total()) for _ in range(2)] == [15.0 + 6.0 * turn] * 2
+        grow()
+
+
 def test_programs_of_the_host_read_what_the_device_wrote(device: StandIn) -> None:
     step, (w, _) = trainer("cuda")
     total = tapec.compile(lambda: tapec.reduce_sum(w))

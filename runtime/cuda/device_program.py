@@ -1,10 +1,10 @@
 """A program on a device: its memory, what is resident, and launches as one graph.
 
 Each program has its arena, and room for arguments, for every set of sizes that it is called with. Arrays that it
-updates live on the device from the first call on (`tapec.runtime.cuda.residents`); other arguments are copied there at
-each call, unless they are there already. Results are `tapec.runtime.cuda.memory.DeviceArray`: a call returns when all
-is launched, and who reads a result waits for it. Nothing is launched before all memory is there, so a call that fails
-for want of it has changed nothing.
+updates live on the device from the first call on (`tapec.runtime.cuda.residents`); Variables that it only reads are
+copied there when they have changed, other arguments at each call, unless they are there already. Results are
+`tapec.runtime.cuda.memory.DeviceArray`: a call returns when all is launched, and who reads a result waits for it.
+Nothing is launched before all memory is there, so a call that fails for want of it has changed nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,11 @@ def stream_of(driver: Driver) -> int:
 
 
 class DeviceProgram:
-    """What an `Executable` calls."""
+    """What an `Executable` calls.
+
+    Attributes:
+        steady: see `Executable`.
+    """
 
     def __init__(self, text: Text, driver: Driver) -> None:
         """Compile and load every kernel.
@@ -72,6 +76,7 @@ class DeviceProgram:
             self.tables.append(held)
         self._calls: dict[tuple[tuple[str, int], ...], _Call] = {}
         self.updated = {*self.arrays.signature.updates.values()}
+        self.steady: set[int] = set()
         #: Held while a call puts its launches into a stream: its memory is that of all calls.
         self._lock = Lock()
 
@@ -114,6 +119,8 @@ class _Call:
         self._bytes = _number(of.arena_bytes, sizes)
         self._arena: Allocation | None = None
         self._inputs: dict[int, Allocation] = {}
+        #: Steady arrays that the rooms for arguments have a copy of. The reference is what keeps others from writing.
+        self._copied: dict[int, Any] = {}
         self._launches = recorded(program.text, sizes)
         self._graphs: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         #: Addresses with which the program ran once, when there were graphs enough.
@@ -161,12 +168,22 @@ class _Call:
             inside = self._input(i, array.nbytes)
             driver.copy(inside, address, array.nbytes, stream)
             return inside
-        held = None if isinstance(array, DeviceArray) else newest(driver, array)
+        if isinstance(array, DeviceArray):
+            return self._from_host(i, array.fetch())
+        held = newest(driver, array)
         if held is not None:
+            self._copied.pop(i, None)
             return held.memory.at(stream)
-        home = array.fetch() if isinstance(array, DeviceArray) else at_home(array)
-        address = self._input(i, home.nbytes)
-        driver.upload(address, home, stream)
+        return self._from_host(i, at_home(array))
+
+    def _from_host(self, i: int, array: Any) -> int:
+        """Where the program's own copy of an argument is, which is made if there is none."""
+        address = self._input(i, array.nbytes)
+        if self._copied.get(i) is not array:
+            self._copied.pop(i, None)
+            self._driver.upload(address, array, self._stream)
+            if i in self._program.steady:
+                self._copied[i] = array
         return address
 
     def _input(self, i: int, size: int) -> int:

@@ -26,7 +26,7 @@ def compile_program(module: Module, driver: Driver | None = None, *, number: int
     """
     text = write_text(module)
     call = DeviceProgram(text, driver or device(number))
-    return Executable(Signature.of(module), call, resident=True)
+    return Executable(Signature.of(module), call, resident=True, steady=call.steady)
 
 
 def simulated(module: Module, *, blocks: int = MOST_BLOCKS) -> Executable:

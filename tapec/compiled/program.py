@@ -214,6 +214,8 @@ class Program:
         updated = set(function.updates.values())
         first = len(function.args) - len(self.captures)
         self._updates = [first + i in updated for i in range(len(self.captures))]
+        # `Variable.own_array` moves a Variable to a copy where somebody else has its array.
+        self.executable.steady.update(first + i for i in self._reads if first + i not in updated)
         self._output_types = [
             v.tensor for i, v in enumerate(function.returns) if i not in function.updates
         ]
