@@ -21,7 +21,7 @@ from tapec.ir.verifier import verify
 from tapec.passes.contractions import blocked, tiling
 from tapec.passes.contractions.contraction import lower_contraction
 from tapec.passes.contractions.tiling import Machine, Tiling, choose, describe
-from tapec.runtime import compile_module
+from tapec.runtime import Executable, compile_module
 
 AVX512 = Machine()
 AVX2 = Machine(registers=16)
@@ -330,11 +330,23 @@ NATIVE += [Case(9, 17, 20, False, True, (3,), dtype=d) for d in (F32, F64, U8)]
 NATIVE += [Case(13, 300, 12, True, epilogue=e) for e in EPILOGUES * 2]
 
 
+def native(kernels: list[Function], threads: int = 1) -> Executable:
+    """All in one module, since compiling has a fixed price."""
+    buffers = [arg.type for f in kernels for arg in f.args]
+    entry = Function("main", buffers)
+    entry.attrs["inputs"] = len(buffers)
+    b = Builder(entry.block)
+    for i, function in enumerate(kernels):
+        b.emit("launch", *entry.args[4 * i : 4 * i + 4], kernel=function.name)
+    b.emit("return")
+    return compile_module(Module([entry, *kernels]), threads=threads)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if threads > 1:
         monkeypatch.setattr(tiling, "PARALLEL_WORK", 1)
-    # One module, since compiling has a fixed price. To caches so small, everything is far away.
+    # To caches so small, everything is far away.
     tiny = replace(AVX512, level2=1 << 6)
     small = replace(AVX512, level2=1 << 16)
     choices = [choice_for(c, machine=small, traffic=1 << 20) for c in NATIVE]
@@ -344,14 +356,7 @@ def test_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(choice.block for choice in choices)
     pairs = zip(NATIVE, choices, strict=True)
     kernels = [case.kernel(choice, name=f"k{i}") for i, (case, choice) in enumerate(pairs)]
-    buffers = [arg.type for f in kernels for arg in f.args]
-    entry = Function("main", buffers)
-    entry.attrs["inputs"] = len(buffers)
-    b = Builder(entry.block)
-    for i, function in enumerate(kernels):
-        b.emit("launch", *entry.args[4 * i : 4 * i + 4], kernel=function.name)
-    b.emit("return")
-    program = compile_module(Module([entry, *kernels]), threads=threads)
+    program = native(kernels, threads)
     given = [case.arrays(i) for i, case in enumerate(NATIVE)]
     expected = [case.expected(arrays) for case, arrays in zip(NATIVE, given, strict=True)]
     program.call_raw(*itertools.chain(*given))

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_contraction import kernel
+from test_contraction import kernel, native
 
 import tapec
-from tapec.ir.builder import Builder
-from tapec.ir.core import Function, Module
+from tapec.ir.core import Function
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import OPS, Contraction
 from tapec.ir.types import BF16, F32, F64, DType, TensorType
 from tapec.passes.contractions import sliding
 from tapec.passes.contractions.sliding import choose, find
 from tapec.passes.contractions.tiling import Machine, Tiling
-from tapec.runtime import Executable, compile_module
 
 SUMS: dict[str, Any] = {"left": "nhwc", "right": "ijco", "result": "nhwo", "windows": ("hi", "wj")}
 FILTERS: dict[str, Any] = {
@@ -95,18 +93,6 @@ CASES = [
 
 def both_ways(case: Case) -> list[Case]:
     return [replace(case, gradient=gradient) for gradient in (False, True)]
-
-
-def native(kernels: list[Function], threads: int = 1) -> Executable:
-    """All in one module, since compiling has a fixed price."""
-    buffers = [arg.type for f in kernels for arg in f.args]
-    entry = Function("main", buffers)
-    entry.attrs["inputs"] = len(buffers)
-    b = Builder(entry.block)
-    for i, function in enumerate(kernels):
-        b.emit("launch", *entry.args[4 * i : 4 * i + 4], kernel=function.name)
-    b.emit("return")
-    return compile_module(Module([entry, *kernels]), threads=threads)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
