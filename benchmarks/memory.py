@@ -6,22 +6,32 @@ replaces a Variable, does not count. Then come the bytes that are alive at one t
 that run in the same order, the same when kernels are reordered, and the arena that is planned for these.
 
     python benchmarks/memory.py [WORKLOAD ...]
+
+With `--time`, what reordering costs of a training step instead: the median times of a step on one thread, with kernels
+in the program's order and with kernels reordered, and the median of the ratios of two that run one after the other.
+Either has Variables of its own; both are in one process and take turns. More than 1.02 would be too much.
+
+    python benchmarks/memory.py --time [WORKLOAD ...]
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import math
 import os
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapec.ir.core import Body, Function, Module, Value, clone_module
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.parser import read_module
+from tapec.passes import PIPELINES
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 
 HERE = Path(__file__).parent
@@ -32,6 +42,13 @@ WORKLOADS = (
 #: Whose steps train something: the mean is over these.
 TRAINING = [name for name in WORKLOADS if name not in ("elementwise", "vdp_scan")]
 SIMPLE = "inline,canonicalize,cse,dce,adjoint,prune,commit,pairs{}canonicalize,cse,dce"
+
+#: Turns of a timing at least, and the seconds after which no more begin.
+TURNS, SECONDS = 15, 3.0
+#: Of steps that are shorter, several make a turn.
+TURN = 0.02
+#: Calls after which a step has compiled all it needs.
+WARM = 6
 
 
 class Figures(NamedTuple):
@@ -113,13 +130,63 @@ def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def main() -> None:
+def step_of(name: str, *, reorder: bool) -> Callable[[], Any]:
+    """A workload's step, compiled, whose kernels are reordered or run in the program's order."""
+    data = importlib.import_module(f"workloads.{name}").make_data(None)
+    workload = importlib.import_module(f"tapec_workloads.{name}")
+    usual = PIPELINES["default"]
+    if not reorder:
+        PIPELINES["default"] = usual.replace("fuse", "fuse{reorder=false}")
+    try:
+        step: Callable[[], Any] = workload.build_tapec(data, 1).step
+        for _ in range(WARM):
+            step()
+    finally:
+        PIPELINES["default"] = usual
+    return step
+
+
+def times(name: str) -> tuple[float, float, float]:
+    """Median seconds of a step in the program's order, those of one that is reordered, and their median ratio."""
+    steps = step_of(name, reorder=False), step_of(name, reorder=True)
+    count = max(1, round(TURN / seconds_of(steps[0], 1)))
+    taken: tuple[list[float], list[float]] = ([], [])
+    end = time.perf_counter() + SECONDS
+    while len(taken[0]) < TURNS or time.perf_counter() < end:
+        turn = list(zip(steps, taken, strict=True))
+        for step, seconds in turn if len(taken[0]) % 2 else reversed(turn):
+            seconds.append(seconds_of(step, count))
+    ratios = [after / before for before, after in zip(*taken, strict=True)]
+    return statistics.median(taken[0]), statistics.median(taken[1]), statistics.median(ratios)
+
+
+def seconds_of(step: Callable[[], Any], count: int) -> float:
+    """How long one of ``count`` calls in a row takes."""
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    return (time.perf_counter() - start) / count
+
+
+def print_times(names: list[str]) -> None:
+    """Print a row for each workload, and the mean."""
+    os.environ["TAPEC_NUM_THREADS"] = "1"
+    os.environ["TAPEC_CACHE"] = "0"
+    print(f"{'workload':22}{'in order':>14}{'reordered':>14}{'ratio':>8}")
+    ratios = []
+    for name in names or TRAINING:
+        before, after, ratio = times(name)
+        ratios.append(ratio)
+        print(f"{name:22}{before * 1e6:11,.1f} us{after * 1e6:11,.1f} us{ratio:8.3f}", flush=True)
+    print(f"\nreordered over in order: geometric mean {mean(ratios):.3f}, worst {max(ratios):.3f}")
+
+
+def print_memory(names: list[str]) -> None:
     """Print a row for each workload, and the means."""
-    sys.path.insert(0, str(HERE))
     columns = ("baseline", "fused", "reordered", "arena", "arena/bound", "saved", "planning")
     print(f"{'workload':22}" + "".join(f"{c:>12}" for c in columns))
     found = {}
-    for name in sys.argv[1:] or WORKLOADS:
+    for name in names or WORKLOADS:
         f = found[name] = figures(traced(name))
         ratio, saved = f.ratio, 1 - f.arena / f.baseline
         cells = "".join(f"{n:12,}" for n in f[:4])
@@ -140,6 +207,18 @@ def main() -> None:
         )
     bounds = [f.ratio for f in found.values()]
     print(f"arena over lower bound: geometric mean {mean(bounds):.4f}, worst {max(bounds):.4f}")
+
+
+def main() -> None:
+    """Print the table that is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workload", nargs="*", metavar="WORKLOAD")
+    parser.add_argument("--time", action="store_true", help="what reordering costs in time")
+    args = parser.parse_args()
+    sys.path.insert(0, str(HERE))
+    (print_times if args.time else print_memory)(args.workload)
 
 
 if __name__ == "__main__":

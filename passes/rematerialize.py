@@ -11,6 +11,7 @@ After `cse`, which would merge what is to be computed twice; it leaves what has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -78,7 +79,7 @@ def _within(function: Function, budget: float) -> Function:
         # What needs least so far may have another peak, around which the same ways save more.
         tried = _Tries(tried.best.function, tried.best.footprint, most)
     if found is None:
-        raise _too_small(function.name, most, tried.best.footprint)
+        raise _too_small(function.name, budget, most, tried.best.footprint)
     return found
 
 
@@ -168,18 +169,22 @@ def _simplified(function: Function) -> Footprint:
     return footprint(function)
 
 
-def _too_small(name: str, budget: int, best: Footprint) -> BudgetError:
-    """The error, with the smallest budget and the lines that own it."""
+def _too_small(name: str, budget: float, most: int, best: Footprint) -> BudgetError:
+    """The error, with the smallest budget and the lines that own it; ``most`` bytes are what the budget comes to."""
     lines = [_line(value) for value in best.alive[:_NAMED]]
     if len(best.alive) > _NAMED:
         rest = sum(typical(v.tensor.bytes) for v in best.alive[_NAMED:])
         lines.append(f"  {rest:>14,} bytes in {len(best.alive) - _NAMED} more")
     largest = next((v.op.location for v in best.alive if v.op is not None), None)
+    least, note = f"{best.arena}", ""
+    if best.is_open:  # bytes would be refused; what they come to is a guess
+        least = f"{min(1.0, math.ceil(1000 * budget * best.arena / max(most, 1)) / 1000)}"
+        note = "; bytes are those of sizes such as calls often have"
     return BudgetError(
-        f"{name} cannot run within a memory_budget of {budget:,} bytes: "
+        f"{name} cannot run within a memory_budget of {most:,} bytes: "
         f"the least that was found is {best.arena:,}, of which\n" + "\n".join(lines),
         location=largest,
-        hint=f"memory_budget={best.arena} can be met; smaller batches take less",
+        hint=f"memory_budget={least} can be met; smaller batches take less{note}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import re
 from collections.abc import Callable
 from itertools import combinations
@@ -320,10 +321,39 @@ def test_budgets_of_open_sizes(size: str) -> None:
         assert tight.memory().arena <= 30_000
 
 
-@pytest.mark.parametrize("budget", [-1, 0.0, 1.5, True, "1 MB"])
+def test_the_least_part_of_open_sizes_can_be_met() -> None:
+    """Bytes would be refused there, so the error tells a part."""
+
+    def compiled(budget: float) -> Any:
+        @tapec.compile(dims={"x": ("N", 16)}, memory_budget=budget)
+        def loss(x):  # type: ignore[no-untyped-def]
+            h = tapec.tanh(x)
+            return tapec.reduce_sum(h @ tapec.transpose(h) + tapec.reduce_max(h))
+
+        return loss
+
+    with pytest.raises(errors.ResourceExhaustedError, match="can be met") as caught:
+        compiled(0.01)(ROWS)
+    least = re.search(r"memory_budget=([0-9.]+) can be met", str(caught.value))
+    assert least is not None
+    assert 0.01 < float(least[1]) <= 1
+    compiled(float(least[1]))(ROWS)
+
+
+@pytest.mark.parametrize(
+    "budget", [-1, 0.0, 1.5, math.nan, math.inf, True, np.True_, "1 MB", "50%"], ids=repr
+)
 def test_budgets_are_bytes_or_parts(budget: Any) -> None:
     with pytest.raises(errors.ValueError, match="memory_budget is bytes, or a part"):
         tapec.compile(lambda x: x, memory_budget=budget)
+
+
+def test_numpy_numbers_are_budgets() -> None:
+    few: Any = np.int64(1000)
+    part: Any = np.float32(0.75)
+    with pytest.raises(errors.ResourceExhaustedError, match="budget of 1,000 bytes"):
+        deep(few)[0](ROWS)
+    assert outcome(part) == outcome(0.75)
 
 
 def test_dropout_has_the_same_mask() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from tapec.compiled.dimensions import Dynamic
@@ -57,9 +58,10 @@ class Settings(NamedTuple):
         Raises:
             ValueError: there is no such target or engine, or a budget is neither bytes nor a part.
         """
-        _hold_to_budgets(options["memory_budget"])
         found = {name: options[name] for name in cls._fields}
-        return cls(**found | {"target": _compiler_of(options["target"], options["engine"])})
+        found["memory_budget"] = _budget_of(options["memory_budget"])
+        found["target"] = _compiler_of(options["target"], options["engine"])
+        return cls(**found)
 
 
 def _compiler_of(target: str, engine: str | None) -> str:
@@ -82,15 +84,24 @@ def _compiler_of(target: str, engine: str | None) -> str:
     return f"{engines[engine]}:{number}" if number else engines[engine]
 
 
-def _hold_to_budgets(budget: Any) -> None:
-    """Refuse what is neither bytes nor a part."""
-    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
-    if budget is not None and not (
-        is_number and (0 <= budget if type(budget) is int else 0 < budget <= 1)
-    ):
-        raise ValueError(
-            f"memory_budget is bytes, or a part such as 0.5, got {budget!r}", location=here()
-        )
+def _budget_of(budget: Any) -> float | None:
+    """Bytes as an int, a part as a float; NumPy's numbers are taken as well.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if budget is None:
+        return None
+    is_whole = isinstance(budget, Integral)
+    if is_whole and type(budget) is not bool and int(budget) >= 0:
+        return int(budget)
+    if isinstance(budget, Real) and not is_whole and 0 < float(budget) <= 1:
+        return float(budget)
+    raise ValueError(
+        f"memory_budget is bytes, or a part such as 0.5, got {budget!r}",
+        location=here(),
+        hint="memory_budget=65536 is 64 KiB; memory_budget=0.5 is half of what a call takes without",
+    )
 
 
 def hold_to_functions(function: Any) -> None:
