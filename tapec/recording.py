@@ -49,6 +49,9 @@ active_tapes = _tapes.get
 current_trace = _trace.get
 #: Told of each program that a compiled function makes for a call, before it runs: the function, the call, the program.
 program_listeners: list[Callable[[Any, Any, Any], None]] = []
+#: Told of each function that cannot be compiled, before the error is raised: the function, and the program of its first
+#: call if all that stands against it is that each call makes Variables; else None.
+refusal_listeners: list[Callable[[Any, Any], None]] = []
 #: Told of the explanations of gradients that are None, when a tape gives them.
 missing_listeners: list[Callable[[Sequence[Any]], None]] = []
 #: Told of each error about a number that is NaN or infinite, before it is raised; see `tapec.numerics`.

@@ -117,9 +117,7 @@ class Commands(click.Group):
             click.echo("interrupted", err=True)
             ctx.exit(130)
         except TapecError as error:
-            if error.location is not None and error.location.file.startswith(_CLICK):
-                error.location = None  # nobody's line: the types were given to a command
-            click.echo(f"{type(error).__name__}: {error}", err=True)
+            click.echo(told(error), err=True)
             ctx.exit(2)
         except (
             MemoryError,
@@ -131,6 +129,13 @@ class Commands(click.Group):
                 ctx.exit(141)
             click.echo(f"{type(error).__name__}: {error}", err=True)
             ctx.exit(2)
+
+
+def told(error: TapecError) -> str:
+    """An error as text: its class, what it says, the user's line."""
+    if error.location is not None and error.location.file.startswith(_CLICK):
+        error.location = None  # nobody's line: the types were given to a command
+    return f"{type(error).__name__}: {error}"
 
 
 def _write_no_more() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tapec.recording import program_listeners
+from tapec.recording import program_listeners, refusal_listeners
 
 if TYPE_CHECKING:
     from tapec.compiled.call import Call
@@ -28,6 +28,43 @@ class Seen(NamedTuple):
     function: CompiledFunction[Any, Any]
     call: Call
     program: Program
+
+
+class Refused(NamedTuple):
+    """A compiled function that could not be traced."""
+
+    function: CompiledFunction[Any, Any]
+    program: Program | None
+    """That of its first call, if only the Variables that each call makes stand against it."""
+
+
+def is_called(function: CompiledFunction[Any, Any], name: str) -> bool:
+    """Whether a function has this name, or this path of names."""
+    code = getattr(function.python_function, "__code__", None)
+    return code is not None and (
+        name == code.co_qualname or name.rpartition(".")[2] == code.co_name
+    )
+
+
+def is_in(function: CompiledFunction[Any, Any], file: Path) -> bool:
+    """Whether a function is written in a file."""
+    return Path(function.python_function.__code__.co_filename).resolve() == file.resolve()
+
+
+@contextlib.contextmanager
+def refusals(file: Path, name: str) -> Iterator[list[Refused]]:
+    """Hear, inside, of the functions of that name in a file that cannot be traced."""
+    heard: list[Refused] = []
+
+    def hear(function: CompiledFunction[Any, Any], program: Program | None) -> None:
+        if is_called(function, name) and is_in(function, file):
+            heard.append(Refused(function, program))
+
+    refusal_listeners.append(hear)
+    try:
+        yield heard
+    finally:
+        refusal_listeners.remove(hear)
 
 
 class Catch:
@@ -52,14 +89,11 @@ class Catch:
         Raises:
             Caught: it is the one.
         """
-        code = getattr(function.python_function, "__code__", None)
         # A worker that is forked has nobody to tell; one that ended would be started again.
-        if code is None or os.getpid() != self._process:
-            return
-        if self._name != code.co_qualname and self._name.rpartition(".")[2] != code.co_name:
+        if os.getpid() != self._process or not is_called(function, self._name):
             return
         seen = Seen(function, call, program)
-        if Path(code.co_filename).resolve() != self._file:
+        if not is_in(function, self._file):
             self.elsewhere = self.elsewhere or seen
             return
         self.found = self.found or seen

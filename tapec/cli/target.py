@@ -259,7 +259,8 @@ def _called(file: Path, name: str, args: Sequence[str] = ()) -> Target:
     function = function_of(names, name, str(file))
     if function.programs:  # of another name than the function in it
         return Target(function.programs[-1].module, file, function)
-    if function.input_signature is not None:
+    parameters = inspect.signature(function.python_function).parameters
+    if function.input_signature is not None or not parameters:
         with as_program(file, *args):
             return Target(function.trace(), file, function)
     if end is not None:

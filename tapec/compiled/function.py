@@ -7,10 +7,11 @@ only called. A call gathers arrays, runs the program and wraps the results; it d
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -46,6 +47,7 @@ from tapec.recording import (
     inspectors,
     plain_calls,
     program_listeners,
+    refusal_listeners,
 )
 
 if TYPE_CHECKING:
@@ -372,7 +374,7 @@ class CompiledFunction(Generic[P, R]):
     def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
         """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""
         varying = numbers_that_vary(call, self._history.programs())
-        with collecting_rarely():
+        with collecting_rarely(), self._telling():
             try:
                 return self._traced(call, leaves, varying, compiled)
             except builtins.TypeError as error:
@@ -382,6 +384,16 @@ class CompiledFunction(Generic[P, R]):
             self.varying.clear()
             return self._traced(call, leaves, [False] * len(call.numbers), compiled)
 
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell those who listen of an error inside."""
+        try:
+            yield
+        except Exception:
+            for hear in refusal_listeners:
+                hear(self, None)
+            raise
+
     def _traced(
         self, call: Call, leaves: Sequence[Any], varying: Sequence[bool], compiled: bool
     ) -> Program:
@@ -389,6 +401,8 @@ class CompiledFunction(Generic[P, R]):
         if program.created_variables:
             program = Program(self, call, leaves, varying, compiled=compiled)
             if program.created_variables:
+                for hear in refusal_listeners:
+                    hear(self, program)
                 raise _created_again(self.name)
         return program
 

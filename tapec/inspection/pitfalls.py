@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tapec.ir.core import Module
+from tapec.ir.core import Module, Value
 from tapec.ir.location import Location
-from tapec.ir.ops.control import Gradient
+from tapec.ir.ops.control import Gradient, Read
 from tapec.tape import GradientTape
 
 
@@ -42,7 +42,7 @@ _REMEDIES = {
     Rule.VECTOR_LOSS: "take reduce_mean or reduce_sum of the loss, whichever is meant, or pass output_gradients",
     Rule.REUSED_TAPE: "make the tape where the step begins: with tapec.GradientTape() as tape",
     Rule.NEEDLESS_PERSISTENT: "leave persistent=True out: the tape then frees what it kept as soon as it was asked",
-    Rule.GRADIENT_INSIDE: "ask for the gradient after the block, unless an outer tape is meant to follow it",
+    Rule.GRADIENT_INSIDE: "ask after the block; for a gradient of the gradient, take the first by a tape inside it",
     Rule.NO_TRAINING: "pass training=True in a train step, training=False elsewhere",
     Rule.NO_FROM_LOGITS: "pass from_logits=True if the model ends without softmax or sigmoid, else from_logits=False",
     Rule.HOST_READ: "return the tensor, and read it after the call",
@@ -92,14 +92,25 @@ def _vector_losses(module: Module) -> Iterator[Pitfall]:
     for op in module.walk():
         if not isinstance(op.defn, Gradient) or op.location is None:
             continue
-        targets, seeds = op.attrs["segments"][:2]
+        targets, seeds, sources, _ = op.attrs["segments"]
+        asked = op.operands[targets + seeds :][:sources]
         for target in op.operands[:targets] if not seeds else ():
-            if target.tensor.rank:
+            if target.tensor.rank and not all(_is_of_examples(s, target) for s in asked):
                 yield Pitfall(
                     Rule.VECTOR_LOSS,
                     op.location,
                     f"the target of the gradient is {target.type}: its elements are summed",
                 )
+
+
+def _is_of_examples(source: Value, target: Value) -> bool:
+    """Whether a source has a row for each of a target's, as x has in du/dx at many points: the sum is then meant.
+
+    The rows of a Variable are no examples, however many there are.
+    """
+    if source.op is not None and isinstance(source.op.defn, Read):
+        return False
+    return source.tensor.rank > 0 and source.tensor.shape[0] == target.tensor.shape[0]
 
 
 class _Source:
