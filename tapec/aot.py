@@ -156,7 +156,7 @@ def build(
             out of functions that have an ``input_signature``, or were called.
         target: a name of `targets`, or a triple of LLVM's; ``cuda-sm_80`` and the like: see ``docs/cuda.md``.
         name: what all C names begin with; the function's own if None.
-        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``safetensors``, ``asm``.
+        emit: what to make: of ``obj``, ``header``, ``c``, ``lib``, ``so``, ``bin``, ``safetensors``, ``asm``, ``ptx``.
         state: ``embed`` puts the Variables' present values into the object; ``extern`` leaves them to
             the caller, and makes files of them.
         checked: whether functions look at what they are called with, and return errors.
@@ -173,7 +173,8 @@ def build(
     forms = _forms(emit, state, optimize)
     functions, signatures = _by_name(function, signature)
     if target.startswith(_DEVICE):
-        return _for_device(functions, signatures, target, name)
+        _admit(target, forms, checked=checked, selftest=selftest)
+        return _for_device(functions, signatures, target, name, forms)
     machine = _machine(target, forms)
     title = c_name(name or next(iter(functions)))
     modelling = Modelling(title)
@@ -189,16 +190,37 @@ def build(
         raise ValueError("aot.build: a selftest needs the state in the object", location=here())
     vectors = modelling.vectors() if selftest else None
     options = Options(forms, goal, checked, state == "embed", vectors)
-    made = Build(model, machine, options)
-    return _built(made, modelling.variables)
+    return _built(Build(model, machine, options), modelling.variables)
 
 
 #: How the names of devices begin: ``cuda-sm_90``.
 _DEVICE = "cuda-"
+#: What is made for them; the first values of the state and the constants come with each.
+_DEVICE_FORMS = ("obj", "header", "ptx")
+
+
+def _admit(target: str, forms: Sequence[str], *, checked: bool, selftest: bool) -> None:
+    """Take what can be made for a device.
+
+    Raises:
+        ValueError: something is asked for that only processors have.
+    """
+    other = [f"emit={form!r}" for form in forms if form not in _DEVICE_FORMS]
+    other += ["checked=True"] * checked + ["selftest=True"] * selftest
+    if other:
+        raise ValueError(
+            f"aot.build: {other[0]} for {target}, which is a CUDA device",
+            location=here(),
+            hint=f"leave it out, or build for a processor; emit is of {', '.join(_DEVICE_FORMS)} here",
+        )
 
 
 def _for_device(
-    functions: Mapping[str, Any], signatures: Mapping[str, Any], target: str, name: str | None
+    functions: Mapping[str, Any],
+    signatures: Mapping[str, Any],
+    target: str,
+    name: str | None,
+    forms: Sequence[str],
 ) -> Built:
     """Build for a CUDA device."""
     from tapec.runtime.cuda.ahead import files  # needs numba-cuda
@@ -211,7 +233,7 @@ def _for_device(
     return Built(
         model.name,
         machine,
-        files(model, machine.cpu),
+        files(model, machine.cpu, forms),
         model.arena_bytes,
         model.state_bytes,
         {},
@@ -263,9 +285,16 @@ def _machine(target: str, forms: Sequence[str]) -> EdgeTarget:
     """The target; C source has no vectors.
 
     Raises:
-        ValueError: an object is asked for where there can be none, or one that would not be like the source.
+        ValueError: an object is asked for where there can be none, or one that would not be like the source; or
+            what only CUDA devices take.
     """
     machine = edge_target(target)
+    if "ptx" in forms:
+        raise ValueError(
+            f"aot.build: 'ptx' for {machine.name}, which is no CUDA device",
+            location=here(),
+            hint="PTX is for target='cuda-sm_80' and the like; other machines' assembly is emit='asm'",
+        )
     code = [form for form in forms if form in ("obj", "lib", "so", "asm")]
     if not code:
         return replace(machine, vectors=VectorUnit(0, False))

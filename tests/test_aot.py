@@ -100,6 +100,7 @@ def test_the_header_and_its_example_compile(
     (tmp_path / "alone.c").write_text('#include "net.h"\ntypedef int nothing;\n')
     language = "c++" if "++" in compiler else "c"
     strict = ["-Wall", "-Wextra", "-Werror", "-pedantic", f"-std={standard}", "-x", language]
+    strict += ["-Wconversion", "-Wsign-conversion", "-Wshadow"]
     for file in ("alone.c", "example.c"):
         run(compiler, *strict, "-c", file, "-o", f"{file}.o", cwd=tmp_path)
     run(compiler, "example.c.o", "net.o", "-o", "example", cwd=tmp_path)
@@ -266,6 +267,17 @@ def test_a_model_tests_itself(tmp_path: Path, emit: str, checked: bool) -> None:
         assert subprocess.run([str(tmp_path / "tried")], check=False).returncode == 1
 
 
+def test_a_shared_library_of_another_machine_tests_itself(tmp_path: Path) -> None:
+    """The values that training begins with are found through a table of addresses, since others see them too."""
+    need("aarch64-linux-gnu-gcc", "qemu-aarch64-static")
+    built(classifier(), "aarch64", emit="so,header", selftest=True).write(tmp_path)
+    (tmp_path / "main.c").write_text(SELFTEST.replace("#include <string.h>", ""))
+    start = Path(__file__).parent / "emulated" / "linux.c"
+    linked = ["main.c", start, "-L.", "-lnet", "-Wl,-rpath,$ORIGIN", "-o", "tried"]
+    run("aarch64-linux-gnu-gcc", "-ffreestanding", "-nostdlib", *linked, cwd=tmp_path)
+    run("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", tmp_path / "tried")
+
+
 def test_a_check_of_the_program_is_a_number_in_the_header(tmp_path: Path) -> None:
     total = tapec.Variable(1.0, name="total")
 
@@ -313,9 +325,18 @@ def test_what_no_other_machine_can_do_is_refused_and_leaves_no_files(
         ({"state": "flash"}, "no 'flash'"),
         ({"optimize": "fun"}, "speed or size"),
         ({"target": "avr", "emit": "so"}, "no shared library"),
+        ({"target": "cortex-m4f", "emit": "ptx"}, "target='cuda-sm_80'"),
+        (
+            {"target": "cuda-sm_80", "emit": "c"},
+            "emit='c' for cuda-sm_80.*\n.*\n.*obj, header, ptx",
+        ),
+        ({"target": "cuda-sm_80", "checked": True}, "checked=True for cuda-sm_80"),
+        ({"target": "cuda-sm_80", "selftest": True}, "selftest=True for cuda-sm_80"),
     ],
 )
-def test_unknown_options_are_named(options: dict[str, str], said: str) -> None:
+def test_options_that_are_unknown_or_for_other_targets_are_named(
+    options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(TapecError, match=said):
         built(classifier(), **options)
 
@@ -363,6 +384,15 @@ def test_the_command_builds_what_a_file_defines(tmp_path: Path) -> None:
     assert sorted(p.name for p in out.iterdir()) == ["twice.h", "twice.o"]
     listed = CliRunner().invoke(main, ["targets"]).output
     assert all(name in listed for name in ("cortex-m4f", "wasm32", "no float64"))
+
+
+def test_machines_say_what_they_have_of_floats_of_16_bits() -> None:
+    lines = CliRunner().invoke(main, ["targets"]).output.splitlines()
+    said = {line.split()[0]: line for line in lines}
+    assert said["wasm32"].endswith("no float16 instructions")
+    assert said["x86-64-v3"].endswith("no float16 arithmetic, only conversions")
+    floats = {name for name, target in aot.targets().items() if target.floats and target.triple}
+    assert {name for name, line in said.items() if "float16" in line} == floats
 
 
 def test_state_outside_of_the_object(tmp_path: Path) -> None:

@@ -253,6 +253,7 @@ def found_and_wanted(name: str, target: str, folder: Path) -> tuple[list[Any], l
     (folder / "example.c").write_text(example_of(header))
     for language, standard in (("c", "c99"), ("c++", "c++17")):
         options = ["-Wall", "-Wextra", "-Werror", "-pedantic", f"-std={standard}", "-x", language]
+        options += ["-Wconversion", "-Wsign-conversion", "-Wshadow"]
         run("g++", *options, "-c", "example.c", "-o", "example.o", cwd=folder)
     module = load(folder)
     size = re.search(r"SELFTEST_BYTES (\d+)", header)

@@ -29,11 +29,8 @@ class Kernels:
         return Assembly(name, entry, ptx, self.architecture)
 
 
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> tapec.aot.Built:
+def build(emit: str) -> tapec.aot.Built:
     """A train step for a device."""
-    monkeypatch.setattr(ahead, "Compiler", Kernels)
-    monkeypatch.setattr(Assembly, "cubin", lambda self: (b"code", ""))
     w = tapec.Variable(np.ones((4, 3), np.float32), name="w")
 
     def step(x: Any) -> Any:
@@ -42,7 +39,15 @@ def built(monkeypatch: pytest.MonkeyPatch) -> tapec.aot.Built:
         w.assign_sub(0.1 * tape.gradient(loss, w))
         return loss
 
-    return tapec.aot.build(step, "f32[8,4]", target="cuda-sm_90", name="model")
+    return tapec.aot.build(step, "f32[8,4]", target="cuda-sm_90", name="model", emit=emit)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> tapec.aot.Built:
+    """All files of it."""
+    monkeypatch.setattr(ahead, "Compiler", Kernels)
+    monkeypatch.setattr(Assembly, "cubin", lambda self: (b"code", ""))
+    return build("obj,header")
 
 
 def test_files(built: tapec.aot.Built) -> None:
@@ -51,6 +56,13 @@ def test_files(built: tapec.aot.Built) -> None:
     ]
     assert built.files["model.state.bin"] == np.ones(12, np.float32).tobytes()
     assert built.files["model.constants.bin"][:12] == np.arange(3, dtype=np.float32).tobytes()
+
+
+def test_ptx_alone_needs_no_assembler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "Compiler", Kernels)
+    monkeypatch.delattr(Assembly, "cubin")
+    found = build("ptx").files
+    assert sorted(found) == ["model.constants.bin", "model.ptx", "model.state.bin"]
 
 
 def test_a_module_has_one_head(built: tapec.aot.Built) -> None:

@@ -31,6 +31,7 @@ FORMS: Mapping[str, str] = {
     "bin": "NAME.bin, the state before the first call, as it lies in memory",
     "safetensors": "NAME.safetensors, the same with names, for programs on a host",
     "asm": "NAME.s, the object as assembly",
+    "ptx": "NAME.ptx, a CUDA device's assembly, for cuda-sm_80 and the like",
 }
 #: Those for which LLVM makes code.
 _CODE = frozenset({"obj", "lib", "so", "asm"})

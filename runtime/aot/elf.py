@@ -33,7 +33,8 @@ def symbols(data: bytes) -> Symbols:
     if data[:4] == b"\0asm":
         return Symbols({}, tuple(_wasm_imports(data)))
     raise TargetError(
-        "an object of a format whose symbols cannot be read (little-endian ELF and wasm can)"
+        "an object of a format whose symbols cannot be read (little-endian ELF and wasm can)",
+        hint="build it with emit='c' and let the machine's own C compiler do it",
     )
 
 

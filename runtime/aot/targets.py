@@ -55,6 +55,15 @@ class EdgeTarget:
     lacks: str = ""
 
     @property
+    def wanting(self) -> str:
+        """What it lacks, for people: `lacks`, and what there is of floats of 16 bits."""
+        if not self.floats or not self.triple:
+            return self.lacks
+        # None computes with them: kernels widen them, and round what they computed.
+        half = "no float16 arithmetic, only conversions" if self.half else "no float16 instructions"
+        return f"{self.lacks}; {half}" if self.lacks else half
+
+    @property
     def small(self) -> bool:
         """Whether the size of code counts more than its speed, if nobody says."""
         return not self.hosted

@@ -212,6 +212,15 @@ def _arm_low(shift: int) -> _Rule:
     return rule
 
 
+def _through_arm_slot(rule: _Rule) -> _Rule:
+    """As ``rule``, but for the field that holds the address of the target."""
+
+    def through(linker: Linker, at: int, target: int, addend: int) -> None:
+        rule(linker, at, linker.slot(target + addend), 0)
+
+    return through
+
+
 _X86_64 = {
     1: _absolute,
     2: _relative(4),
@@ -234,5 +243,7 @@ _AARCH64 = {
     285: _arm_low(2),
     286: _arm_low(3),
     299: _arm_low(4),
+    311: _through_arm_slot(_arm_page),
+    312: _through_arm_slot(_arm_low(3)),
 }
 _RULES: Mapping[int, Mapping[int, _Rule]] = {62: _X86_64, 183: _AARCH64}

@@ -7,7 +7,7 @@ Sizes are those that the functions were built for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,12 +71,13 @@ class _Function:
     constants: dict[tuple[str, int], int]
 
 
-def files(model: Model, architecture: str) -> dict[str, bytes]:
-    """Contents by file name: ``.ptx``, ``.cubin``, ``.h``, and ``.state.bin`` and ``.constants.bin`` if there are any.
+def files(model: Model, architecture: str, forms: Collection[str]) -> dict[str, bytes]:
+    """Contents by file name, with ``.state.bin`` and ``.constants.bin`` if there are any.
 
     Args:
         model: its programs dealt out by `tapec.passes.spread`.
         architecture: such as ``sm_90``.
+        forms: of ``ptx``, ``obj`` (``.cubin`` for the device, and ``.ptx`` for later ones) and ``header``.
 
     Raises:
         TargetError: a function has sizes that are left open, or launches that depend on computed numbers.
@@ -88,11 +89,14 @@ def files(model: Model, architecture: str) -> dict[str, bytes]:
         compiler = Compiler(function.text, architecture, f"{function.name}_")
         parts += [compiler.kernel(name, lines=False) for name in function.text.kernels]
     whole = joined(parts)
-    found = {
-        f"{model.name}.ptx": whole.ptx.encode(),
-        f"{model.name}.cubin": whole.cubin()[0],
-        f"{model.name}.h": _header(model, architecture, functions, len(constants)).encode(),
-    }
+    found = {}
+    if "ptx" in forms or "obj" in forms:
+        found[f"{model.name}.ptx"] = whole.ptx.encode()
+    if "obj" in forms:
+        found[f"{model.name}.cubin"] = whole.cubin()[0]
+    if "header" in forms:
+        header = _header(model, architecture, functions, len(constants))
+        found[f"{model.name}.h"] = header.encode()
     if model.state:
         found[f"{model.name}.state.bin"] = model.initial_state()
     if constants:

@@ -122,11 +122,16 @@ def targets(as_json: bool) -> None:
     machines = aot.targets().values()
     if as_json:
         rows = [
-            {"name": t.name, "triple": t.triple, "vector bytes": t.vectors.bytes, "lacks": t.lacks}
+            {
+                "name": t.name,
+                "triple": t.triple,
+                "vector bytes": t.vectors.bytes,
+                "lacks": t.wanting,
+            }
             for t in machines
         ]
         click.echo(json.dumps({"targets": rows}, indent=1))
         return
     for target in machines:
         vectors = f"{target.vectors.bytes}-byte vectors" if target.vectors.bytes else "scalar"
-        click.echo(f"{target.name:12} {target.triple:34} {vectors:16} {target.lacks}".rstrip())
+        click.echo(f"{target.name:12} {target.triple:34} {vectors:16} {target.wanting}".rstrip())
