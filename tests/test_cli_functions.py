@@ -309,6 +309,19 @@ def test_flops_by_part(file: Path) -> None:
     assert {line["part"] for line in found["lines"]} == {"value", "adjoint", "update"}
 
 
+def test_flops_of_all_turns(tmp_path: Path) -> None:
+    """Three turns of an addition of four elements, and an addition behind them."""
+    path = tmp_path / "loops.py"
+    path.write_text(
+        "import tapec\n@tapec.compile\ndef step(x):\n"
+        "    return tapec.foldl(lambda a, row: a + row, x, initializer=tapec.zeros([4])) + 1.0\n"
+    )
+    found = json.loads(works("flops", f"{path}:step", "--shapes=f32[3,4]", "--json"))
+    assert found["flops"]["value"] == "16"
+    found = json.loads(works("flops", f"{path}:step", "--shapes=f32[N,4]", "--json"))
+    assert found["flops"]["value"] == "4*N+4"
+
+
 def test_verify(file: Path) -> None:
     lines = works("verify", f"{file}:step").splitlines()
     assert [line.split()[0] for line in lines] == ["ok"] * 3

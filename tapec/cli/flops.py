@@ -16,7 +16,8 @@ from tapec.inspection.parts import Part, spending
 def flops(target: Target, as_json: bool) -> None:
     """Count what the compiled FUNCTION in FILE computes: its value, its gradients and its updates, by line.
 
-    Counted are floating-point operations and the bytes of results, before operations are fused.
+    Counted are floating-point operations and the bytes of results, before operations are fused: in a loop those
+    of all turns, of one turn if nothing says how many there are.
     """
     found = spending(target.module)
     if not as_json:

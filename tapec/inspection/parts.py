@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -11,8 +11,10 @@ from tapec.compiled.cost import arithmetic
 from tapec.compiler import lowered
 from tapec.inspection.stages import Named, values
 from tapec.ir.core import Block, Module, Operation
+from tapec.ir.dims import DimLike
 from tapec.ir.location import Location
 from tapec.ir.ops.control import Gradient
+from tapec.ir.ops.regions import RegionOp
 from tapec.passes.pipeline import Stage
 from tapec.tables import Table, counted
 
@@ -34,7 +36,7 @@ class LineCost:
         location: the line; None for what no line is known of.
         flops: floating-point operations, functions of many instructions counted as one.
         bytes: of the results.
-        ops: how many operations.
+        ops: how many operations, as they are written: those of a loop count once.
     """
 
     part: Part
@@ -100,6 +102,7 @@ def spending(module: Module) -> Spending:
     program = lowered(module, "dce", observers=[asked])
     costs: dict[tuple[Part, Any], list[Any]] = {}
     places: dict[tuple[Part, Any], Location | None] = {}
+    runs = dict(_runs(program.entry.block, 1))
     for op, part in _parts(program.entry.block, asked.names).items():
         place = op.location
         key = part, None if place is None else (place.file, place.line)
@@ -107,7 +110,9 @@ def spending(module: Module) -> Spending:
         one, many = arithmetic(op) if op.results and not op.regions else (0, 0)
         size = sum((r.tensor.bytes for r in op.results), 0)
         sums = costs.setdefault(key, [0, 0, 0])
-        sums[0], sums[1], sums[2] = sums[0] + one + many, sums[1] + size, sums[2] + 1
+        sums[0] += runs[op] * (one + many)
+        sums[1] += runs[op] * size
+        sums[2] += 1
     order = sorted(costs, key=lambda key: list(Part).index(key[0]))
     return Spending(tuple(LineCost(key[0], places[key], *costs[key]) for key in order))
 
@@ -135,6 +140,15 @@ class _Asked(Named):
         super().after(module, index, stages, changed, seconds)
         if any(isinstance(op.defn, Gradient) for op in module.walk()):
             self.names = {value.name for value in values(module)}
+
+
+def _runs(block: Block, times: DimLike) -> Iterator[tuple[Operation, DimLike]]:
+    """How often each operation runs in a call: in a loop at each turn, once if nothing says how many there are."""
+    for op in block.ops:
+        yield op, times
+        turns = op.defn.turns(op) if isinstance(op.defn, RegionOp) else 1
+        for region in op.regions:
+            yield from _runs(region.block, times if turns is None else times * turns)
 
 
 def _parts(block: Block, asked: set[str | None]) -> dict[Operation, Part]:
