@@ -16,6 +16,7 @@ from pathlib import Path
 from tapec.passes.memory.arena.buffers import Buffer, collisions, most_alive
 from tapec.passes.memory.arena.first_fit import first_fit
 from tapec.passes.memory.arena.planning import best_plan
+from tapec.passes.memory.arena.search import load
 
 INSTANCES = Path(__file__).parent / "minimalloc" / "challenging"
 
@@ -27,10 +28,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--capacity", type=int)
     args = parser.parse_args()
-    best_plan(
-        [Buffer(0, 2, 3), Buffer(1, 4, 4), Buffer(3, 6, 5), Buffer(2, 5, 2), Buffer(4, 7, 4)],
-        seconds=1,
-    )
+    load()
     print(
         "| instance | buffers | first fit | search | proven | seconds |\n|---|---|---|---|---|---|"
     )

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapec.cli import main
-from tapec.passes.memory.arena import search
+from tapec.passes.memory.arena import planning, search
 from tapec.passes.memory.arena.buffers import Buffer, Plan, collisions, most_alive
 from tapec.passes.memory.arena.first_fit import _beside, _in_order, first_fit
 from tapec.passes.memory.arena.planning import best_plan
@@ -204,6 +204,27 @@ def test_what_is_too_large_to_search_is_placed() -> None:
     plan = best_plan(found, seconds=0.1)
     assert most_alive(found) == plan.bound < plan.total
     assert not collisions(found, plan.offsets)
+
+
+def test_loading_the_search_takes_none_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that stands still but while machine code is made."""
+    now = [0.0]
+
+    def load_slowly() -> None:
+        now[0] += 100
+
+    monkeypatch.setattr(planning, "monotonic", lambda: now[0])
+    monkeypatch.setattr(search, "load", load_slowly)
+    found = load("K")
+    assert best_plan(found, seconds=1).total == most_alive(found)
+    assert now == [100]
+
+
+def test_the_search_is_compiled_once() -> None:
+    """For all problems: their arrays have the types of those that it is loaded with."""
+    search.load()
+    best_plan(load("K"), seconds=60)
+    assert len(search._search.signatures) == 1
 
 
 def test_many_buffers_are_placed_in_time() -> None:

@@ -29,7 +29,7 @@ _REFUSED = {"alignment": ("", "1"), "gaps": ("",)}
     type=click.FloatRange(0),
     default=1.0,
     show_default=True,
-    help="How long to search.",
+    help="How long to search, once the search is loaded.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.pass_context

@@ -31,7 +31,7 @@ def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None
 
     Args:
         buffers: what to place.
-        seconds: how long to search.
+        seconds: how long to search, once there is machine code for it.
         capacity: bytes that are enough; by default as few as possible.
 
     Returns:
@@ -41,9 +41,12 @@ def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None
     best = first_fit(buffers, tries=10, seconds=seconds / 2)
     if _is_enough(best, capacity) or not _is_searchable(buffers):
         return best
-    # Numba is loaded, and compiles the search, only where there is something to search for.
+    # Numba is loaded, and compiles the search, only where there is something to search for. Neither is searching.
+    before = monotonic()
     from tapec.passes.memory.arena import search
 
+    search.load()
+    start += monotonic() - before
     problem = search.Problem(buffers)
     step = gcd(*(b.size for b in buffers))
     branches = max(1000, int(_BRANCHES * len(buffers)))

@@ -11,7 +11,7 @@ same time, and none lower than the one before it, so that every arrangement is m
 What is left falls apart into groups that share no moment, and each is solved by itself. The ideas of canonical
 solutions, of bounds by sections of time and of groups are from Moffitt, MiniMalloc (ASPLOS 2023).
 
-Compiled by Numba when the module is imported; the machine code is kept by Numba's cache.
+Compiled by Numba when it is first called; `load` does so, and the machine code is kept by Numba's cache.
 """
 
 from __future__ import annotations
@@ -116,7 +116,13 @@ class Problem:
 
 def _lists(table: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints]:
     """The columns that are set in each row, one row after the other, and where each row starts."""
-    return np.nonzero(table)[1], np.append(0, np.cumsum(table.sum(axis=1)))
+    columns = np.ascontiguousarray(np.nonzero(table)[1])  # any strides would be a type of its own
+    return columns, np.append(0, np.cumsum(table.sum(axis=1)))
+
+
+def load() -> None:
+    """Have machine code: from Numba's cache, or compiled, which takes seconds."""
+    Problem([Buffer(0, 1, 1)]).within(1, np.zeros(1), 1, np.zeros(1))
 
 
 @njit(cache=True)
