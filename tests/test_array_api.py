@@ -255,6 +255,53 @@ def test_in_a_process_of_its_own(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+STANDIN = """
+import os
+from array_api_tests.chosen import xp
+
+def test_runs_on_what_was_chosen(pytestconfig):
+    assert xp.__name__ == "tapec.numpy"
+    assert os.environ["ARRAY_API_TESTS_VERSION"] == xp.__array_api_version__
+    assert pytestconfig.getoption("max_examples") == 3
+    assert (xp.asarray([1.0, 2.0]) * xp.asarray([1, 2])).dtype == xp.float32
+
+def test_that_fails():
+    assert False
+"""
+#: How the consortium's suite finds what it tests.
+CHOICE = """
+import os
+
+found = {}
+exec(os.environ["ARRAY_API_TESTS_MODULE"][len("exec('"):-len("')")], found)
+xp = found["xp"]
+"""
+
+
+@pytest.mark.parametrize(("chosen", "status"), [("chosen", 0), ("fails", 1), ("no_such", 5)])
+def test_the_command_for_the_suite(chosen: str, status: int, tmp_path: Path) -> None:
+    """A folder laid out as the consortium's; its status, and what was given behind the path."""
+    folder = tmp_path / "array_api_tests"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "chosen.py").write_text(CHOICE, "utf-8")
+    (folder / "test_it.py").write_text(STANDIN, "utf-8")
+    option = "def pytest_addoption(parser): parser.addoption('--max-examples', type=int)"
+    (tmp_path / "conftest.py").write_text(option, "utf-8")
+    command = [
+        sys.executable,
+        __file__,
+        str(tmp_path),
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        chosen,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+
+
 def run_suite(path: str, *options: str) -> int:
     """Run the consortium's suite on tapec; the status of pytest."""
     module = "exec('import tapec.numpy as xp; xp.experimental_enable_numpy_behavior()')"

@@ -88,6 +88,7 @@ def _import_keras() -> None:
             del sys.modules[name]  # who asks for that backend now gets Keras' own
         config._BACKEND = NAME
         _follow_the_name()
+    _show_the_device()
     _add_newer_names()
 
 
@@ -129,6 +130,13 @@ def _follow_the_name() -> None:
 
     dynamic.__getattr__ = __getattr__
     dynamic.set_backend = set_backend
+
+
+def _show_the_device() -> None:
+    """Let ``keras.distribution`` ask us: with the backend whose place we take, it would ask nobody."""
+    ours = import_module(f"{_ENGINE}.distribution_lib")
+    for name in ("keras.src.backend", "keras.src.distribution.distribution_lib"):
+        vars(import_module(name))["distribution_lib"] = ours
 
 
 def _home_in_engine(rest: str) -> str:

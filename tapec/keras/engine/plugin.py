@@ -2,6 +2,7 @@
 
 from keras.src.backend.common.name_scope import name_scope as name_scope
 
+from tapec.keras.engine import distribution_lib as distribution_lib
 from tapec.keras.engine import ops as ops
 from tapec.keras.engine import random as random
 from tapec.keras.engine import rnn as rnn
@@ -13,6 +14,3 @@ from tapec.keras.engine.ops.core import SUPPORTS_SPARSE_TENSORS as SUPPORTS_SPAR
 from tapec.keras.engine.ops.core import Variable as Variable
 from tapec.keras.engine.ops.core import compute_output_spec as compute_output_spec
 from tapec.keras.engine.ops.core import device_scope as device_scope
-
-#: tapec runs on one device.
-distribution_lib = None

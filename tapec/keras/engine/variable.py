@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from keras.src.backend.common import KerasVariable
+from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.backend.common.keras_tensor import KerasTensor
 from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
 
 import tapec
 from tapec.keras.engine.conversion import convert_to_tensor
+from tapec.keras.engine.distribution_lib import distribute_variable
 from tapec.operators import defer_to
 from tapec.recording import current_trace, tracing
 
@@ -20,8 +22,16 @@ class Variable(KerasVariable):
 
     #: A `tapec.Variable`; None before it is initialised.
     _value: Any
+    #: How it lies on devices; None where nobody asked.
+    _layout: Any
 
     def _initialize(self, value: Any) -> None:
+        self._shape = self._validate_shape(value.shape)
+        distribution = get_global_attribute("distribution")
+        if distribution is not None and self._layout is None:
+            self._layout = distribution.get_variable_layout(self)
+        if self._layout is not None:
+            distribute_variable(value, self._layout)
         inside = current_trace() if value._array is None else None  # of what is being traced
         with tracing(inside):
             self._value = tapec.Variable(
