@@ -322,6 +322,23 @@ def test_flops_of_all_turns(tmp_path: Path) -> None:
     assert found["flops"]["value"] == "4*N+4"
 
 
+def test_flops_of_a_loop_that_passes_make_anew(tmp_path: Path) -> None:
+    """What is taken out of a loop, and the loop with the rest, are the user's value still."""
+    path = tmp_path / "cells.py"
+    path.write_text(
+        "import tapec\nw = tapec.Variable(tapec.ones([4, 4]))\n"
+        "def cell(state, x):\n    return tapec.tanh(x @ w + state[0]), state[1] * 1.0\n"
+        "@tapec.compile\ndef step(x):\n    zero = tapec.zeros([2, 4])\n"
+        "    with tapec.GradientTape() as tape:\n"
+        "        loss = tapec.reduce_sum(tapec.foldl(cell, x, initializer=(zero, zero))[0])\n"
+        "    w.assign_sub(tape.gradient(loss, w))\n    return loss\n"
+    )
+    found = json.loads(works("flops", f"{path}:step", "--shapes=f32[3,2,4]", "--json"))
+    # A product, an addition and tanh in each of three turns, and the sum of the last state.
+    assert found["flops"]["value"] == str(3 * (2 * 2 * 4 * 4 + 8 + 8) + 8)
+    assert found["flops"]["update"] == "16"
+
+
 def test_verify(file: Path) -> None:
     lines = works("verify", f"{file}:step").splitlines()
     assert [line.split()[0] for line in lines] == ["ok"] * 3

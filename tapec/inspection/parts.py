@@ -103,7 +103,7 @@ def spending(module: Module) -> Spending:
     costs: dict[tuple[Part, Any], list[Any]] = {}
     places: dict[tuple[Part, Any], Location | None] = {}
     runs = dict(_runs(program.entry.block, 1))
-    for op, part in _parts(program.entry.block, asked.names).items():
+    for op, part in _parts(program.entry.block, asked).items():
         place = op.location
         key = part, None if place is None else (place.file, place.line)
         places.setdefault(key, place)
@@ -118,28 +118,42 @@ def spending(module: Module) -> Spending:
 
 
 class _Asked(Named):
-    """Remembers which values there are besides those of the adjoint: of the last program that only asks for gradients.
+    """Remembers where values come from: the last program that only asks for gradients, or the first that computes them.
 
     Attributes:
-        names: of these values.
+        names: of the values of the former.
+        made: the names of those that the latter has besides.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str | None] = set()
+        self.made: set[str | None] = set()
+        self._asks = False
 
     def begin(self, module: Module, stages: Sequence[Stage]) -> None:
         """Note the values of the input."""
         super().begin(module, stages)
         self.names = {value.name for value in values(module)}
+        self._asks = _asks(module)
 
     def after(
         self, module: Module, index: int, stages: Sequence[Stage], changed: bool, seconds: float
     ) -> None:
         """Note the values while gradients are only asked for."""
         super().after(module, index, stages, changed, seconds)
-        if any(isinstance(op.defn, Gradient) for op in module.walk()):
-            self.names = {value.name for value in values(module)}
+        if not self._asks:
+            return
+        self._asks = _asks(module)
+        names = {value.name for value in values(module)}
+        if self._asks:
+            self.names = names
+        else:
+            self.made = names - self.names
+
+
+def _asks(module: Module) -> bool:
+    return any(isinstance(op.defn, Gradient) for op in module.walk())
 
 
 def _runs(block: Block, times: DimLike) -> Iterator[tuple[Operation, DimLike]]:
@@ -151,19 +165,30 @@ def _runs(block: Block, times: DimLike) -> Iterator[tuple[Operation, DimLike]]:
             yield from _runs(region.block, times if turns is None else times * turns)
 
 
-def _parts(block: Block, asked: set[str | None]) -> dict[Operation, Part]:
-    """The part of each operation: what the adjoint pass made, what is only there for updates, and the rest."""
+def _parts(block: Block, asked: _Asked) -> dict[Operation, Part]:
+    """The part of each operation: what the adjoint pass made, what is only there for updates, and the rest.
+
+    What a later pass made anew, such as a loop with less in it, belongs to what it is computed from.
+    """
     parts: dict[Operation, Part] = {}
+    late: set[Operation] = set()
     for op in block.ops:
         if op.defn.terminator:
             continue
-        made = bool(op.results) and op.results[0].name not in asked
-        derived = any(v.op is not None and parts[v.op] is not Part.VALUE for v in op.operands)
+        names = {r.name for r in op.results}
+        before = {parts[v.op] for v in op.operands if v.op is not None}
+        made = bool(names & asked.made) and not names & asked.names
+        if op.results and not names & (asked.names | asked.made):
+            late.add(op)
+            made = Part.ADJOINT in before
+        derived = before - {Part.VALUE}
         parts[op] = Part.ADJOINT if made else Part.UPDATE if derived else Part.VALUE
     for op in reversed(block.ops):
         users = [parts.get(user) for r in op.results for user in r.users]
         if parts.get(op) is Part.VALUE and users and set(users) == {Part.UPDATE}:
             parts[op] = Part.UPDATE
+        elif op in late and set(users) == {Part.ADJOINT}:
+            parts[op] = Part.ADJOINT
     for op in list(parts):
         for region in op.regions:
             inner = _parts(region.block, asked)
