@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("TAPEC_THREADS", "1")
+os.environ.setdefault("TAPEC_NUM_THREADS", "1")
 
 import numpy as np
 
