@@ -350,11 +350,8 @@ class Trainer(_Base):
 
     def _build_by(self, batches: Batches) -> None:
         """Make the state of model, metrics and optimizer, by a batch, so that steps make none."""
-        if self._is_built():
-            return
-        for _, _, data in batches:
-            self._build_of(_as_tensors(data[0]))
-            break
+        if not self._is_built():
+            self._build_of(_as_tensors(batches.first()))
         batches.reset()
 
     def _build_of(self, data: Any) -> None:
