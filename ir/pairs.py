@@ -153,7 +153,7 @@ def exp(b: Arithmetic, z: Pair) -> Pair:
     An infinite ``z`` without a direction gives infinity or 0, by its real part.
     """
     size, wave = b.exp(z.re), b.cos(z.im)
-    lost = b.and_(b.eq(b.abs(z.re), b.full_like(inf, size)), b.is_nan(wave))
+    lost = b.and_(_is_infinite(b, z.re), b.is_nan(wave))
     nothing = b.and_(lost, b.lt(z.re, b.full_like(0, size)))
     re = b.where(lost, size, b.mul(size, wave))
     im = b.where(b.is_nan(wave), wave, _product(b, size, b.sin(z.im)))
@@ -201,7 +201,7 @@ def cos(b: Arithmetic, z: Pair) -> Pair:
 
 def _undirected(b: Arithmetic, height: Value, size: Value, wave: Value) -> Value:
     """``size wave``; where ``height`` is infinite and there is no direction, infinity."""
-    lost = b.and_(b.eq(b.abs(height), b.full_like(inf, height)), b.is_nan(wave))
+    lost = b.and_(_is_infinite(b, height), b.is_nan(wave))
     result: Value = b.where(lost, size, _product(b, size, wave))
     return result
 
@@ -232,7 +232,7 @@ def tanh(b: Arithmetic, z: Pair) -> Pair:
     im = b.where(far, rest, b.div(tangent, whole))
     # A direction is needed where the real part is finite and not 0 only.
     zero = b.full_like(0, z.re)
-    endless = b.eq(b.abs(z.re), b.full_like(inf, z.re))
+    endless = _is_infinite(b, z.re)
     re = b.where(endless, b.sign(z.re), b.where(b.eq(z.re, zero), z.re, re))
     im = b.where(b.and_(endless, lost), zero, b.where(b.eq(z.im, zero), z.im, im))
     return Pair(re, im)
@@ -438,6 +438,10 @@ def _is_negative(b: Arithmetic, x: Value) -> Value:
 
 def _is_endless(b: Arithmetic, z: Pair) -> Value:
     """Whether a part is infinite."""
-    infinity = b.full_like(inf, z.re)
-    result: Value = b.or_(b.eq(b.abs(z.re), infinity), b.eq(b.abs(z.im), infinity))
+    result: Value = b.or_(_is_infinite(b, z.re), _is_infinite(b, z.im))
+    return result
+
+
+def _is_infinite(b: Arithmetic, x: Value) -> Value:
+    result: Value = b.eq(b.abs(x), b.full_like(inf, x))
     return result
