@@ -70,15 +70,17 @@ def test_help_imports_no_command() -> None:
     assert last == "[]"
 
 
-def helped(name: str) -> str:
+def helped(name: str, program: str = "tapec") -> str:
     """What a command itself says of its use."""
-    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [name, "--help"], prog_name="tapec").stdout
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [name, "--help"], prog_name=program).stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_that_is_kept_is_what_the_command_says(name: str) -> None:
     """Else: ``python tests/test_cli.py``."""
     assert kept_help(["/bin/tapec", name, "--help"]) == helped(name)
+    module = kept_help(["/lib/tapec/__main__.py", name, "--help"])
+    assert module == helped(name, "python -m tapec")
 
 
 def test_help_is_kept_for_wide_terminals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 HELP = Path(__file__).with_name("help.txt")
 _HELP_WIDTH = 80
 _USAGE = "Usage: tapec "
+#: What a process is called in its help, by the file that it runs.
+_PROGRAMS = {"tapec": "tapec", "__main__.py": "python -m tapec"}
 _CLICK = os.path.dirname(click.__file__)
 _HELP = frozenset({"-h", "--help"})
 
@@ -157,9 +159,11 @@ def kept_help(argv: Sequence[str]) -> str | None:
     match argv:
         case [program, name, flag] if flag in _HELP and name in COMMANDS:
             wide = shutil.get_terminal_size().columns >= _HELP_WIDTH
-            if wide and os.path.basename(program) == "tapec":
+            called = _PROGRAMS.get(os.path.basename(program))
+            if wide and called is not None:
                 parts = HELP.read_text(encoding="utf-8").split(_USAGE)[1:]
-                return next((_USAGE + p for p in parts if p.startswith(f"{name} ")), None)
+                usage = _USAGE.replace("tapec", called)
+                return next((usage + p for p in parts if p.startswith(f"{name} ")), None)
     return None
 
 
