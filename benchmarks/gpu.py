@@ -38,7 +38,7 @@ from gpu_peer import seconds_of  # noqa: E402
 import tapec  # noqa: E402  behind the path, for a checkout that is not installed
 from tapec.compiler import lowered_for  # noqa: E402
 from tapec.errors import TargetError  # noqa: E402
-from tapec.runtime.cuda.driver import Driver, device  # noqa: E402
+from tapec.runtime.cuda.device.driver import Driver, device  # noqa: E402
 from tapec.runtime.cuda.program import compile_program  # noqa: E402
 from tapec.runtime.residence import on_host  # noqa: E402
 

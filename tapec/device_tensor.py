@@ -101,7 +101,7 @@ def of_interface(value: Any) -> DeviceTensor:
         TypeError: it is of a dtype that tapec has not.
         TargetError: there is no device.
     """
-    from tapec.runtime.cuda.sharing import of_interface as taken  # rarely wanted
+    from tapec.runtime.cuda.device.sharing import of_interface as taken  # rarely wanted
 
     return _taken(lambda: taken(value))
 
@@ -114,7 +114,7 @@ def of_dlpack(value: Any) -> DeviceTensor:
         TypeError: it is of a dtype that tapec has not.
         TargetError: there is no device.
     """
-    from tapec.runtime.cuda.sharing import of_dlpack as taken  # rarely wanted
+    from tapec.runtime.cuda.device.sharing import of_dlpack as taken  # rarely wanted
 
     return _taken(lambda: taken(value))
 

@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _no_gpu() -> str | None:
     """Why there is none."""
-    from tapec.runtime.cuda.driver import CudaDriver  # for tests that ask for one
+    from tapec.runtime.cuda.device.driver import CudaDriver  # for tests that ask for one
 
     try:
         CudaDriver(0)

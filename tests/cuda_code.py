@@ -26,10 +26,10 @@ from tapec.compiler import lowered_for
 from tapec.ir.core import Module
 from tapec.ir.op import Op
 from tapec.ir.types import F32
-from tapec.runtime.cuda import primitives
-from tapec.runtime.cuda.assembly import Assembly, Compiler
-from tapec.runtime.cuda.intrinsics import DEVICE
-from tapec.runtime.cuda.text import write_text
+from tapec.runtime.cuda.machine_code.assembly import Assembly, Compiler
+from tapec.runtime.cuda.machine_code.intrinsics import DEVICE
+from tapec.runtime.cuda.text import primitives
+from tapec.runtime.cuda.text.module_text import write_text
 
 #: The oldest one, and the one that most know.
 ARCHITECTURES = ("sm_80", "sm_90")

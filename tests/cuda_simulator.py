@@ -28,8 +28,8 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.types import DType
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cuda.launches import Host, Launch, Memory
-from tapec.runtime.cuda.primitives import TWINS
-from tapec.runtime.cuda.text import Text, write_text
+from tapec.runtime.cuda.text.module_text import Text, write_text
+from tapec.runtime.cuda.text.primitives import TWINS
 from tapec.runtime.python_text.primitives import DTYPES
 from tapec.runtime.python_text.program import Arrays
 

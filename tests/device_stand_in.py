@@ -10,15 +10,15 @@ import numpy as np
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.cuda.launches import Launch, Memory
-from tapec.runtime.cuda.simulator import Cells, Simulator
-from tapec.runtime.cuda.text import Text
+from tapec.runtime.cuda.simulator.simulator import Cells, Simulator
+from tapec.runtime.cuda.text.module_text import Text
 
 #: Addresses of one device; those of the next begin there.
 _SPAN = 1 << 40
 
 
 class StandIn:
-    """See `tapec.runtime.cuda.driver.Driver`; ``room`` is how many bytes there are.
+    """See `tapec.runtime.cuda.device.driver.Driver`; ``room`` is how many bytes there are.
 
     Everything is done at once, so an order that is kept too little shows in nothing but in ``ordered``: pairs of
     streams, of which the second one waits for the first.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tapec.runtime.cuda import driver
+from tapec.runtime.cuda.device import driver
 
 
 class CUresult(IntEnum):

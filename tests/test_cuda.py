@@ -18,12 +18,12 @@ from tapec.ir.core import Module
 from tapec.ir.op import Op
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
-from tapec.runtime.cuda import primitives
-from tapec.runtime.cuda.kernel_text import BLOCKS
 from tapec.runtime.cuda.launches import listing, recorded
-from tapec.runtime.cuda.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.program import simulated
-from tapec.runtime.cuda.text import write_text
+from tapec.runtime.cuda.text import primitives
+from tapec.runtime.cuda.text.kernel_text import BLOCKS
+from tapec.runtime.cuda.text.mathematics import FUNCTIONS, Functions
+from tapec.runtime.cuda.text.module_text import write_text
 
 #: Two warps, so that threads of a block have to wait for each other.
 SPREAD = parse_pipeline(

@@ -12,7 +12,7 @@ from toolchains import need, run
 
 import tapec
 from tapec.runtime.cuda import ahead
-from tapec.runtime.cuda.assembly import Assembly
+from tapec.runtime.cuda.machine_code.assembly import Assembly
 
 
 class Kernels:

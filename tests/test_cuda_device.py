@@ -11,8 +11,8 @@ from device_stand_in import StandIn
 from driver_stand_in import install
 
 import tapec
-from tapec.runtime.cuda import dlpack, driver
-from tapec.runtime.cuda.memory import Allocation, DeviceArray
+from tapec.runtime.cuda.device import dlpack, driver
+from tapec.runtime.cuda.device.memory import Allocation, DeviceArray
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from device_stand_in import StandIn
 from test_workloads import BENCHMARKS, load
 
 import tapec
-from tapec.runtime.cuda import driver
+from tapec.runtime.cuda.device import driver
 
 
 @pytest.fixture

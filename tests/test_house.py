@@ -43,17 +43,20 @@ HEAVY = {
         "runtime/aot/emission.py",  # the same for other machines
         "runtime/cpu/adoption.py",  # takes in what Numba made
         "tapec/kernels/numba_code.py",  # where a function of Numba's is
-        "runtime/cuda/intrinsics.py",  # instructions, as numba.cuda takes them
+        "runtime/cuda/machine_code/intrinsics.py",  # instructions, as numba.cuda takes them
     ],
     "numba": [
         "tapec/kernels/numba_code.py",
         "passes/memory/arena/search.py",
         "tapec/cli/doctor.py",  # whether there is a CUDA device
         "runtime/numba",
-        "runtime/cuda/intrinsics.py",
-        "runtime/cuda/assembly.py",
+        "runtime/cuda/machine_code/intrinsics.py",
+        "runtime/cuda/machine_code/assembly.py",
     ],  # compiles users' kernels, a search, and the kernels of an engine and of devices
-    "cuda": ["runtime/cuda/assembly.py", "runtime/cuda/driver.py"],  # comes with numba-cuda
+    "cuda": [
+        "runtime/cuda/machine_code/assembly.py",
+        "runtime/cuda/device/driver.py",
+    ],  # comes with numba-cuda
     "scipy": ["ir/scalar.py"],  # erf, lgamma and their kin for eager evaluation
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "networkx": [

@@ -14,9 +14,9 @@ import numpy as np
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.aot.interface import EntryPoint, Model
-from tapec.runtime.cuda.assembly import Assembly, Compiler, joined
 from tapec.runtime.cuda.launches import Launch, Memory, recorded
-from tapec.runtime.cuda.text import Text, write_text
+from tapec.runtime.cuda.machine_code.assembly import Assembly, Compiler, joined
+from tapec.runtime.cuda.text.module_text import Text, write_text
 
 #: Where constants begin: as far apart as the driver's allocations are.
 _ALIGNMENT = 256

@@ -20,8 +20,8 @@ from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BufferType, DType
-from tapec.runtime.cuda.kernel_text import KernelText
-from tapec.runtime.cuda.text import Text
+from tapec.runtime.cuda.text.kernel_text import KernelText
+from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
 

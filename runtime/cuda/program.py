@@ -9,11 +9,11 @@ import numpy as np
 
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, substitute
-from tapec.runtime.cuda.device_program import DeviceProgram
-from tapec.runtime.cuda.driver import Driver, device
+from tapec.runtime.cuda.device.device_program import DeviceProgram
+from tapec.runtime.cuda.device.driver import Driver, device
 from tapec.runtime.cuda.launches import Host, listing
-from tapec.runtime.cuda.simulator import MOST_BLOCKS, Cells, Simulator, cells_of
-from tapec.runtime.cuda.text import Text, write_text
+from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS, Cells, Simulator, cells_of
+from tapec.runtime.cuda.text.module_text import Text, write_text
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.python_text.program import Arrays
 
@@ -30,7 +30,7 @@ def compile_program(module: Module, driver: Driver | None = None, *, number: int
 
 
 def simulated(module: Module, *, blocks: int = MOST_BLOCKS) -> Executable:
-    """A module whose kernels Python runs, watching every access (`tapec.runtime.cuda.simulator`).
+    """A module whose kernels Python runs, watching every access (`tapec.runtime.cuda.simulator.simulator`).
 
     Args:
         module: dealt out by `tapec.passes.spread`.
@@ -48,7 +48,7 @@ def cuda_text(module: Module, form: str) -> str:
     text = write_text(module)
     if form == "cuda":
         return f"{listing(text)}\n\n{text.source()}"
-    from tapec.runtime.cuda.assembly import Compiler  # needs numba-cuda
+    from tapec.runtime.cuda.machine_code.assembly import Compiler  # needs numba-cuda
 
     return "\n".join(one.annotated(text) for one in Compiler(text).all().values())
 

@@ -20,7 +20,7 @@ def _opened(number: int) -> Any:
     Raises:
         TargetError: there is no driver, an old one, or no such device; it names the caller's line.
     """
-    from tapec.runtime.cuda.driver import device  # who has no GPU needs none of it
+    from tapec.runtime.cuda.device.driver import device  # who has no GPU needs none of it
 
     try:
         return device(number)
@@ -41,7 +41,7 @@ def to_device(x: TensorLike, device: int = 0) -> Tensor:
         ResourceExhaustedError: the device has no room.
         ValueError: called in a function that is being compiled, whose values are where it runs.
     """
-    from tapec.runtime.cuda.device_program import transferred  # as above
+    from tapec.runtime.cuda.device.device_program import transferred  # as above
 
     if current_trace() is not None:
         raise ValueError(
@@ -76,7 +76,7 @@ def stream(stream: Any, device: int = 0) -> Iterator[None]:
     Raises:
         TypeError: it is no stream.
     """
-    from tapec.runtime.cuda.device_program import in_stream  # as above
+    from tapec.runtime.cuda.device.device_program import in_stream  # as above
 
     with in_stream(device, _handle(stream)):
         yield
@@ -105,7 +105,7 @@ def synchronize(device: int = 0) -> None:
     Raises:
         TargetError: there is no driver, an old one, or no such device.
     """
-    from tapec.runtime.cuda.device_program import stream_of  # as above
+    from tapec.runtime.cuda.device.device_program import stream_of  # as above
 
     driver = _opened(device)
     driver.wait(stream_of(driver))

@@ -16,7 +16,7 @@ from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import as_dtype
 from tapec.recording import current_trace
-from tapec.runtime.cuda.dlpack import CUDA, device_kind
+from tapec.runtime.cuda.device.dlpack import CUDA, device_kind
 from tapec.tensor import Array, EagerTensor, Tensor, as_tensor, type_of
 
 #: DLPack's number for memory of the processor, and which one.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from tapec.runtime.cuda.driver import Driver
-from tapec.runtime.cuda.memory import Allocation
+from tapec.runtime.cuda.device.driver import Driver
+from tapec.runtime.cuda.device.memory import Allocation
 from tapec.runtime.residence import AWAY, at_home
 
 

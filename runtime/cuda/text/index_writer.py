@@ -11,7 +11,7 @@ from tapec.ir.op import OPS
 from tapec.ir.ops import compare, device, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, I32, INDEX, BufferType, DType
-from tapec.runtime.cuda import primitives, spelling
+from tapec.runtime.cuda.text import primitives, spelling
 from tapec.runtime.python_text.writer import FunctionWriter
 
 #: Longest expression that is put where it is read.

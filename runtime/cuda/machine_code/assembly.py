@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cuda.text import Text
+from tapec.runtime.cuda.text.module_text import Text
 
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 #: What numba.cuda has for exceptions, which these kernels do not raise.
@@ -160,7 +160,7 @@ def _signature(kernel: Any) -> Any:
     """The types of a kernel's parameters: typed addresses, then sizes."""
     from numba import types
 
-    from tapec.runtime.cuda.intrinsics import TYPES
+    from tapec.runtime.cuda.machine_code.intrinsics import TYPES
 
     pointers = [types.CPointer(TYPES[code]) for _, code in kernel.pointers]
     return types.void(*pointers, *(TYPES[code] for _, code in kernel.sizes))
@@ -171,7 +171,7 @@ def _functions(text: Text) -> Mapping[str, Any]:
     try:
         from numba import cuda
 
-        from tapec.runtime.cuda.intrinsics import DEVICE
+        from tapec.runtime.cuda.machine_code.intrinsics import DEVICE
     except ImportError as error:
         message = f"the cuda target needs numba-cuda, which is not installed ({error})"
         raise TargetError(message, hint=REMEDY) from error

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.errors import DTypeError
-from tapec.runtime.cuda import dlpack
-from tapec.runtime.cuda.driver import Driver
+from tapec.runtime.cuda.device import dlpack
+from tapec.runtime.cuda.device.driver import Driver
 from tapec.runtime.residence import Remote
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from tapec.ir.core import Block, Function, Module, Operation
 from tapec.ir.ops import loop
-from tapec.runtime.cuda import mathematics, primitives
-from tapec.runtime.cuda.index_writer import index_conversion
-from tapec.runtime.cuda.kernel_text import KernelText
-from tapec.runtime.cuda.kernel_writer import KernelWriter
-from tapec.runtime.cuda.spelling import saturation
+from tapec.runtime.cuda.text import mathematics, primitives
+from tapec.runtime.cuda.text.index_writer import index_conversion
+from tapec.runtime.cuda.text.kernel_text import KernelText
+from tapec.runtime.cuda.text.kernel_writer import KernelWriter
+from tapec.runtime.cuda.text.spelling import saturation
 
 _CODES = "f32|f64|i8|i16|i32|i64|u8|u16|u32|u64"
 _CALLED = re.compile(rf"\b([a-z]\w*_(?:{_CODES}))\(")

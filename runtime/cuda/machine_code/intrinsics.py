@@ -1,7 +1,7 @@
 """What the primitives are on a device: instructions, by numba.cuda's means.
 
 Importing this module imports numba.cuda; it needs no driver. `DEVICE` has every name of
-`tapec.runtime.cuda.primitives.NAMES`.
+`tapec.runtime.cuda.text.primitives.NAMES`.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ import numpy as np
 
 from tapec.ir.errors import TapecError
 from tapec.ir.types import DType
-from tapec.runtime.cuda.kernel_writer import WARP
 from tapec.runtime.cuda.launches import Launch, Memory
-from tapec.runtime.cuda.primitives import COLLECTIVE, TWINS
-from tapec.runtime.cuda.text import Text
+from tapec.runtime.cuda.text.kernel_writer import WARP
+from tapec.runtime.cuda.text.module_text import Text
+from tapec.runtime.cuda.text.primitives import COLLECTIVE, TWINS
 from tapec.runtime.python_text.primitives import DTYPES
 
 #: Blocks of a launch that are run, at most: kernels take any number.

@@ -1,10 +1,10 @@
 """A program on a device: its memory, what is resident, and launches as one graph.
 
 Each program has its arena, and room for arguments, for every set of sizes that it is called with. Arrays that it
-updates live on the device from the first call on (`tapec.runtime.cuda.residents`); Variables that it only reads are
-copied there when they have changed, other arguments at each call, unless they are there already. Results are
-`tapec.runtime.cuda.memory.DeviceArray`: a call returns when all is launched, and who reads a result waits for it.
-Nothing is launched before all memory is there, so a call that fails for want of it has changed nothing.
+updates live on the device from the first call on (`tapec.runtime.cuda.device.residents`); Variables that it only reads
+are copied there when they have changed, other arguments at each call, unless they are there already. Results are
+`tapec.runtime.cuda.device.memory.DeviceArray`: a call returns when all is launched, and who reads a result waits for
+it. Nothing is launched before all memory is there, so a call that fails for want of it has changed nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 
 from tapec.ir.dims import DimLike, substitute
 from tapec.ir.types import DType
-from tapec.runtime.cuda.driver import Driver
+from tapec.runtime.cuda.device.driver import Driver
+from tapec.runtime.cuda.device.memory import Allocation, DeviceArray, moved, uploaded
+from tapec.runtime.cuda.device.residents import newest, resident
 from tapec.runtime.cuda.launches import Host, Launch, Memory, recorded
-from tapec.runtime.cuda.memory import Allocation, DeviceArray, moved, uploaded
-from tapec.runtime.cuda.residents import newest, resident
-from tapec.runtime.cuda.text import Text
+from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.python_text.program import Arrays
 from tapec.runtime.residence import at_home
 

@@ -15,9 +15,9 @@ from tapec.ir.op import OPS
 from tapec.ir.ops import device
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, INDEX, BufferType, DType, VectorType
-from tapec.runtime.cuda import primitives, spelling
-from tapec.runtime.cuda.index_writer import IndexWriter, kind_of, known_index
-from tapec.runtime.cuda.kernel_text import KernelText
+from tapec.runtime.cuda.text import primitives, spelling
+from tapec.runtime.cuda.text.index_writer import IndexWriter, kind_of, known_index
+from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.python_text.writer import RULES, identifier, stored
 
 #: Longest expression that is put where it is read.

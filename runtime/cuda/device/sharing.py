@@ -1,7 +1,7 @@
 """Memory on a device that other libraries own, as arrays of ours: by ``__cuda_array_interface__`` and by DLPack.
 
-See https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html and `tapec.runtime.cuda.dlpack`. What comes in
-is in the order of the stream that its owner names: the stream of ours waits for that.
+See https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html and `tapec.runtime.cuda.device.dlpack`. What
+comes in is in the order of the stream that its owner names: the stream of ours waits for that.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.types import as_dtype
-from tapec.runtime.cuda import dlpack
-from tapec.runtime.cuda.device_program import stream_of
-from tapec.runtime.cuda.driver import Driver, device, device_of
-from tapec.runtime.cuda.memory import Allocation, DeviceArray
+from tapec.runtime.cuda.device import dlpack
+from tapec.runtime.cuda.device.device_program import stream_of
+from tapec.runtime.cuda.device.driver import Driver, device, device_of
+from tapec.runtime.cuda.device.memory import Allocation, DeviceArray
 
 
 def of_interface(value: Any) -> DeviceArray:

@@ -1,9 +1,9 @@
 """The names that a kernel's text may use, each with its twin in Python.
 
 The table is closed: a text that uses another name is refused. Some names stand for a family, one for each dtype
-(``sqrt_f32``, ``load4_f32``). What a primitive is on a device is in `tapec.runtime.cuda.intrinsics`, under the same
-name. Twins of what depends on the thread, or reaches memory, are methods of the simulator
-(`tapec.runtime.cuda.simulator`).
+(``sqrt_f32``, ``load4_f32``). What a primitive is on a device is in
+`tapec.runtime.cuda.machine_code.intrinsics`, under the same name. Twins of what depends on the thread, or reaches
+memory, are methods of the simulator (`tapec.runtime.cuda.simulator.simulator`).
 
 ===================================  ===============================================================================
 ``f32(x)`` … ``u64(x)``              a number of that dtype; integers wrap

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cuda.assembly import REMEDY, Compiler
 from tapec.runtime.cuda.launches import Launch
-from tapec.runtime.cuda.text import Text
+from tapec.runtime.cuda.machine_code.assembly import REMEDY, Compiler
+from tapec.runtime.cuda.text.module_text import Text
 
 #: The oldest driver that takes what the toolkit makes: that of CUDA 13.0.
 OLDEST = 13000
