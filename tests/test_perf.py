@@ -11,13 +11,14 @@ import pytest
 from test_debug_lines import PROGRAM
 
 from tapec.errors import TargetError
-from tapec.runtime.cpu import perf
+from tapec.runtime.cpu import perf, threads
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the files of this process go."""
     monkeypatch.setattr(perf, "_FOLDER", tmp_path)
+    monkeypatch.setattr(perf, "_told", set())
     return tmp_path
 
 
@@ -28,12 +29,14 @@ def run(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
 
 
 def test_map(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads.require()
     run(monkeypatch, "map")
     (path,) = folder.glob("perf-*.map")
     rows = [line.split(" ", 2) for line in path.read_text().splitlines()]
     names = [name for _, _, name in rows]
     assert "model" in names
     assert any(name.startswith("model.k") for name in names)
+    assert names.count("tapec.pool") == 1  # where threads wait
     spans = sorted((int(start, 16), int(size, 16)) for start, size, _ in rows)
     for (start, size), (following, _) in pairwise(spans):
         assert 0 < size <= following - start

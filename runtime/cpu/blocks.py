@@ -23,8 +23,7 @@ import numpy as np
 
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import host
-from tapec.runtime.cpu.image import Image
-from tapec.runtime.cpu.parts import part
+from tapec.runtime.cpu.parts import load_part
 
 #: Bytes from which on a block is kept when it is given back.
 LEAST = 1 << 17
@@ -64,9 +63,9 @@ class _Handler(ctypes.Structure):
 class Blocks:
     """The blocks of this process."""
 
-    def __init__(self, image: Image) -> None:
-        """Map the code and tell it of its handler."""
-        self._mapped = host.Mapped(image, _HOST)
+    def __init__(self, cache: Cache | None) -> None:
+        """Map the code, compiled or taken from the cache, and tell it of its handler."""
+        self._mapped = load_part("blocks", _TEXT, _HOST, cache)
         functions = [self.address(name) for name in ("malloc", "calloc", "realloc", "free")]
         self._handler = _Handler(b"tapec", 1, _Allocator(None, *functions))
         self._name = ctypes.create_string_buffer(b"mem_handler")
@@ -75,7 +74,7 @@ class Blocks:
         make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         self._capsule = make(ctypes.addressof(self._handler), self._name, None)
         ctypes.c_size_t.from_address(self.address("handler")).value = id(self._capsule)
-        # Never unmapped: arrays that outlive everything else give their memory back to this code.
+        # For ever: arrays that outlive everything else give their memory back by this handler.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def address(self, name: str) -> int:
@@ -99,7 +98,7 @@ _made: list[Blocks] = []
 def require(cache: Cache | None = None) -> Blocks:
     """The blocks, their code compiled or taken from the cache the first time."""
     if not _made:
-        _made.append(Blocks(part(_TEXT, cache)))
+        _made.append(Blocks(cache))
         host.PROVIDERS["blocks"] = _made[0].address
     return _made[0]
 

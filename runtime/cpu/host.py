@@ -115,6 +115,7 @@ class Mapped:
         self._memory.write(image.code)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._symbols = image.symbols
+        self._executable = image.writable
         for at in image.bases:
             (offset,) = struct.unpack_from("<Q", self._memory, at)
             struct.pack_into("<Q", self._memory, at, self.base + offset)
@@ -131,6 +132,10 @@ class Mapped:
     def address(self, name: str) -> int:
         """Where an exported symbol is."""
         return self.base + self._symbols[name]
+
+    def code(self) -> bytes:
+        """What is executable of it."""
+        return self._memory[: self._executable]
 
 
 class Opened:

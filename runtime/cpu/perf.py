@@ -16,12 +16,13 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.cpu.linker import Linker
+from tapec.runtime.cpu.parts import LOADED
 
 #: Where perf looks for maps, whatever the folder for temporary files is.
 _FOLDER = Path("/tmp")
@@ -30,8 +31,16 @@ _LOAD, _PREFIX = 0, 56  # the kind of a record that tells of new code, and its b
 _lock = threading.Lock()
 
 
+class Code(NamedTuple):
+    """A function in memory."""
+
+    name: str
+    address: int
+    code: bytes
+
+
 def tell(form: str, base: int, linker: Linker, rename: Callable[[str], str] = str) -> None:
-    """Write down the functions of an object that lies at an address.
+    """Write down the functions of an object that lies at an address, and the runtime's parts that are new.
 
     Args:
         form: ``map`` or ``jitdump``.
@@ -45,33 +54,45 @@ def tell(form: str, base: int, linker: Linker, rename: Callable[[str], str] = st
     write = {"map": _to_map, "jitdump": _to_dump}.get(form)
     if write is None:
         raise TargetError(f"perf reads no {form!r}", hint="set TAPEC_PERF to map or jitdump")
-    found = [(rename(f.name), f.address, f.size) for f in linker.functions() if f.size]
+    memory = bytes(linker.memory)
+    found = [
+        Code(rename(f.name), base + f.address, memory[f.address : f.address + f.size])
+        for f in linker.functions()
+        if f.size
+    ]
     try:
         with _lock:
-            write(base, found, bytes(linker.memory))
+            write([*_parts(), *found])
     except OSError as error:
         raise TargetError(f"perf's file cannot be written: {error}") from error
 
 
-_Functions = Iterable[tuple[str, int, int]]
+def _parts() -> list[Code]:
+    """What is new of the runtime, each part as one: it may come from a cache, without the names of its functions."""
+    new = {name: part for name, part in LOADED.items() if (os.getpid(), name) not in _told}
+    _told.update((os.getpid(), name) for name in new)
+    return [Code(f"tapec.{name}", part.base, part.code()) for name, part in new.items()]
 
 
-def _to_map(base: int, functions: _Functions, code: bytes) -> None:
-    lines = [f"{base + address:x} {size:x} {name}\n" for name, address, size in functions]
+_told: set[tuple[int, str]] = set()
+
+
+def _to_map(functions: Sequence[Code]) -> None:
+    lines = [f"{address:x} {len(code):x} {name}\n" for name, address, code in functions]
     _open(_FOLDER / f"perf-{os.getpid()}.map").write("".join(lines).encode())
 
 
-def _to_dump(base: int, functions: _Functions, code: bytes) -> None:
+def _to_dump(functions: Sequence[Code]) -> None:
     file = _dump(os.getpid())
-    for name, address, size in functions:
+    for name, place, code in functions:
         text = name.encode() + b"\0"
+        size = len(code)
         total = _PREFIX + len(text) + size
-        place = base + address
         head = struct.pack("<IIQ", _LOAD, total, time.monotonic_ns())
         body = struct.pack(
             "<IIQQQQ", os.getpid(), threading.get_native_id(), place, place, size, _next()
         )
-        file.write(head + body + text + code[address : address + size])
+        file.write(head + body + text + code)
 
 
 @functools.cache

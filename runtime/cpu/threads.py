@@ -26,8 +26,7 @@ import sys
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import host
-from tapec.runtime.cpu.image import Image
-from tapec.runtime.cpu.parts import part
+from tapec.runtime.cpu.parts import load_part
 
 MOST = 64
 SPINS = 2000
@@ -44,13 +43,11 @@ def is_available() -> bool:
 class Pool:
     """The pool of this process."""
 
-    def __init__(self, image: Image) -> None:
-        """Map its code; threads come later."""
-        self._mapped = host.Mapped(image, _HOST)
+    def __init__(self, cache: Cache | None) -> None:
+        """Map its code, compiled or taken from the cache; threads come later."""
+        self._mapped = load_part("pool", pool_text(), _HOST, cache)
         self._size = ctypes.c_int64.from_address(self._mapped.address("pool.size"))
         self._shutdown = ctypes.CFUNCTYPE(None)(self._mapped.address("pool.shutdown"))
-        # Never unmapped: when the interpreter ends a worker may still be running this code.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._mapped))
         os.register_at_fork(after_in_child=self._forget)
 
     @property
@@ -94,7 +91,7 @@ def require(cache: Cache | None = None) -> Pool:
 def _make(cache: Cache | None) -> Pool:
     if not is_available():
         raise TargetError(f"there is no thread pool for {sys.platform} on {platform.machine()}")
-    return Pool(part(pool_text(), cache))
+    return Pool(cache)
 
 
 @functools.cache
