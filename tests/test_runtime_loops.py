@@ -29,6 +29,7 @@ from tapec.ir.errors import TargetError
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.types import BF16, BOOL, BY_CODE, F16, F32, F64, DType
 from tapec.runtime import compile_module
+from tapec.runtime.cpu import host, parts
 from tapec.runtime.cpu import threads as pool
 
 
@@ -359,6 +360,54 @@ def test_a_job_leaves_a_core_to_who_found_the_pool_busy() -> None:
     both = threading.Barrier(2)
     run(kind(lambda *args: both.wait(60)), None, 2)  # ends only if two threads do it
     assert not both.broken
+
+
+def test_workers_leave_the_processors_of_the_caller_and_of_workers_before_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed, caller = {1, 5, 700}, threading.get_ident()
+    at: dict[int, int] = {}
+    masks: dict[int, set[int]] = {}
+
+    def get_mask(pid: int, size: int, mask: int) -> int:
+        ctypes.memmove(mask, sum(1 << cpu for cpu in allowed).to_bytes(size, "little"), size)
+        return 0
+
+    def set_mask(pid: int, size: int, mask: int) -> int:
+        bits = int.from_bytes(ctypes.string_at(mask, size), "little")
+        masks[threading.get_ident()] = {cpu for cpu in range(8 * size) if bits >> cpu & 1}
+        if not bits:
+            return -1
+        if at.get(threading.get_ident(), 5) not in masks[threading.get_ident()]:
+            at[threading.get_ident()] = min(masks[threading.get_ident()])
+        return 0
+
+    affinity = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)
+    system = {
+        "sched_getcpu": ctypes.CFUNCTYPE(ctypes.c_int)(lambda: at.get(threading.get_ident(), 5)),
+        "sched_getaffinity": affinity(get_mask),
+        "sched_setaffinity": affinity(set_mask),
+    }
+    libc = host.PROVIDERS["libc"]
+
+    def of_this_system(name: str) -> int:
+        if name not in system:
+            return libc(name)
+        return ctypes.cast(system[name], ctypes.c_void_p).value or 0
+
+    monkeypatch.setitem(host.PROVIDERS, "libc", of_this_system)
+    monkeypatch.setattr(parts, "LOADED", {})
+    fresh = pool.Pool(None)
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    run = ctypes.CFUNCTYPE(None, kind, ctypes.c_void_p, ctypes.c_int64)(fresh.address("run"))
+    for _ in range(4):  # who comes before the worker ahead of it is disturbed by that later
+        together = threading.Barrier(4)
+        run(kind(lambda *args, all_=together: all_.wait(60)), None, 4)
+    places = (ctypes.c_int32 * 4).from_address(fresh.address("places"))
+    assert list(places)[:3] == [5, 1, 700]  # and no processor is left for the last
+    assert caller not in masks
+    assert sorted(map(sorted, masks.values())) == [[], [1, 5, 700], [1, 5, 700]]
+    fresh.shutdown()
 
 
 def test_pool_ends_and_begins_again() -> None:

@@ -2,11 +2,11 @@
 
 ``run(task, context, threads)`` calls ``task(context, i, threads)`` for every part ``i < threads`` and returns when all
 are done. The caller and the workers take parts from one counter, so a worker that comes late, because it slept or
-another program has its core, costs nothing: the caller has done its part by then. Workers are made when first asked for
-and wait for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One
-job runs at a time: a call that finds the pool busy, from another thread or from inside a task, does all its parts
-itself, one by one. As many workers less are called for the next job meanwhile, so that no more threads compute than
-there are to be.
+another program has its core, costs nothing: the caller has done its part by then. One that the system put on the core
+of another thread of the job leaves it (`tapec.runtime.cpu.placement`). Workers are made when first asked for and wait
+for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One job runs at a
+time: a call that finds the pool busy, from another thread or from inside a task, does all its parts itself, one by one.
+As many workers less are called for the next job meanwhile, so that no more threads compute than there are to be.
 
 After a fork the child has no workers; it forgets them and makes its own when it needs them. At exit nothing is to
 be done: sleeping threads end with the process, and `shutdown` ends them before if somebody must.
@@ -25,14 +25,20 @@ import sys
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
-from tapec.runtime.cpu import host
+from tapec.runtime.cpu import host, placement
 from tapec.runtime.cpu.parts import load_part
 
 MOST = 64
 SPINS = 2000
 #: By machine: the number of the futex system call, and the instruction that tells the core that one waits.
 _MACHINES = {"x86_64": (202, "pause"), "aarch64": (98, "yield")}
-_HOST = ("libc:syscall", "libc:pthread_create", "libc:pthread_join", "libc:pthread_sigmask")
+_HOST = (
+    "libc:syscall",
+    "libc:pthread_create",
+    "libc:pthread_join",
+    "libc:pthread_sigmask",
+    *placement.HOST,
+)
 
 
 def is_available() -> bool:
@@ -103,7 +109,7 @@ def pool_text() -> str:
         name: f"getelementptr ([{len(_HOST)} x ptr], ptr @tapec.host, i64 0, i64 {i})"
         for name, i in names.items()
     }
-    return _TEXT.format(
+    return (_TEXT + placement.TEXT).format(
         futex=number,
         pause=pause,
         spins=SPINS,
@@ -111,6 +117,7 @@ def pool_text() -> str:
         state=_STATE,
         count=len(_HOST),
         full="\\FF" * 128,
+        places=MOST + 1,
         **slots,
     )
 
@@ -235,6 +242,7 @@ next:
   %ending = icmp ne i32 %end, 0
   br i1 %ending, label %leave, label %work
 work:
+  call void @part_company(i64 %i)
   call void @take_parts()
   br label %next
 leave:
@@ -256,6 +264,7 @@ make:
   %i = add i64 %size, 1
   %box = call ptr @mailbox(i64 %i)
   store i64 0, ptr %box
+  call void @set_place(i64 %i, i32 -1)
   %thread = getelementptr i8, ptr %box, i64 8
   %argument = inttoptr i64 %i to ptr
   %create = load ptr, ptr {pthread_create}
@@ -320,6 +329,7 @@ refused:
   call void @leave()
   br label %alone
 start:
+  %here = call i32 @note_place(i64 0)
   %task.at = call ptr @job(i64 8)
   store ptr %task, ptr %task.at
   %context.at = call ptr @job(i64 16)
