@@ -353,6 +353,7 @@ def test_a_job_leaves_a_core_to_who_found_the_pool_busy() -> None:
     assert second.wait(60)
     may_end.set()
     owner.join()
+    wait_for_sleep()  # a worker that still looks for parts of the first job would take one of the next
     run(kind(noted), None, 2)  # the pool is free again, but two threads are at work already
     assert did == [threading.get_ident()] * 2
     may_go_on.set()
@@ -360,6 +361,16 @@ def test_a_job_leaves_a_core_to_who_found_the_pool_busy() -> None:
     both = threading.Barrier(2)
     run(kind(lambda *args: both.wait(60)), None, 2)  # ends only if two threads do it
     assert not both.broken
+
+
+def wait_for_sleep() -> None:
+    """Return when all workers have seen that there is nothing to do."""
+    state, end = pool.require().address("state"), time.monotonic() + 60
+    for mailbox in range(1, pool.require().workers + 1):
+        sleeps = ctypes.c_int32.from_address(state + 128 * mailbox + 4)
+        while not sleeps.value:
+            assert time.monotonic() < end
+            time.sleep(0.001)
 
 
 def test_workers_leave_the_processors_of_the_caller_and_of_workers_before_them(
