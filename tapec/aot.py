@@ -173,7 +173,8 @@ def build(
     forms = _forms(emit, state, optimize)
     functions, signatures = _by_name(function, signature)
     if target.startswith(_DEVICE):
-        _admit(target, forms, checked=checked, selftest=selftest)
+        chosen = {"state": state, "optimize": optimize, "checked": checked, "selftest": selftest}
+        _admit(target, forms, chosen)
         return _for_device(functions, signatures, target, name, forms)
     machine = _machine(target, forms)
     title = c_name(name or next(iter(functions)))
@@ -199,14 +200,18 @@ _DEVICE = "cuda-"
 _DEVICE_FORMS = ("obj", "header", "ptx")
 
 
-def _admit(target: str, forms: Sequence[str], *, checked: bool, selftest: bool) -> None:
+def _admit(target: str, forms: Sequence[str], options: Mapping[str, object]) -> None:
     """Take what can be made for a device.
 
     Raises:
         ValueError: something is asked for that only processors have.
     """
     other = [f"emit={form!r}" for form in forms if form not in _DEVICE_FORMS]
-    other += ["checked=True"] * checked + ["selftest=True"] * selftest
+    other += [
+        f"{name}={given!r}"
+        for name, given in options.items()
+        if given not in (None, False, "embed")
+    ]
     if other:
         raise ValueError(
             f"aot.build: {other[0]} for {target}, which is a CUDA device",
@@ -313,7 +318,7 @@ def _machine(target: str, forms: Sequence[str]) -> EdgeTarget:
 
 
 def targets() -> Mapping[str, EdgeTarget]:
-    """The machines that there are names for."""
+    """The machines that there are names for; CUDA devices are called by their architecture, ``cuda-sm_90``."""
     return EDGE_TARGETS
 
 

@@ -71,61 +71,47 @@ class Machine:
         return [int(word, 16) for word in _WORD.findall(said)]
 
 
-def _linux(compiler: str, emulator: str, *options: str, emulate: Sequence[str] = ()) -> Machine:
-    return Machine(compiler, ("-static", *options), HERE / "linux.c", (emulator, *emulate))
+def _machine(
+    target: str, start: Path, emulator: str, *options: str, library: Sequence[str] = ("-lgcc",)
+) -> Machine:
+    """A machine with the compiler that its target names."""
+    compiler, *needed = aot.targets()[target].gcc.split()
+    return Machine(compiler, (*needed, *options), start, emulator.split(), library)
 
 
-def _cortex(cpu: str, board: str, flash: str, ram: str, size: str, *floats: str) -> Machine:
+def _linux(target: str, emulator: str) -> Machine:
+    return _machine(target, HERE / "linux.c", emulator, "-static")
+
+
+def _cortex(target: str, board: str, flash: str, ram: str, size: str) -> Machine:
     places = [
         f"-Wl,--defsym={k}={v}" for k, v in (("FLASH", flash), ("RAM", ram), ("RAM_SIZE", size))
     ]
-    options = [f"-mcpu={cpu}", "-mthumb", *floats, *places, f"-T{BOARDS / 'cortex.ld'}"]
     emulator = (
         f"qemu-system-arm -M {board} -display none -serial none -monitor none -chardev stdio,id=out"
     )
     emulator += " -semihosting-config enable=on,target=native,chardev=out -kernel"
-    return Machine("arm-none-eabi-gcc", options, BOARDS / "cortex.c", emulator.split())
+    return _machine(target, BOARDS / "cortex.c", emulator, *places, f"-T{BOARDS / 'cortex.ld'}")
 
 
-_HARD = ("-mfloat-abi=hard",)
 _MPS2 = ("0x0", "0x20000000", "0x100000")
 
 #: By the name of the target.
 MACHINES = {
-    "x86-64": Machine("gcc", ("-static",), HERE / "linux.c", ("env",)),
-    "x86-64-v2": _linux("gcc", "qemu-x86_64-static", emulate=("-cpu", "Nehalem")),
-    "aarch64": _linux("aarch64-linux-gnu-gcc", "qemu-aarch64-static"),
-    "armv7hf": _linux("arm-linux-gnueabihf-gcc", "qemu-arm-static"),
-    "riscv64gc": _linux("riscv64-linux-gnu-gcc", "qemu-riscv64-static"),
-    "riscv64gcv": _linux(
-        "riscv64-linux-gnu-gcc", "qemu-riscv64-static", emulate=("-cpu", "rv64,v=true,vlen=128")
-    ),
-    "avr": Machine(
-        "avr-gcc",
-        ("-mmcu=atmega2560",),
-        HERE / "avr.c",
-        ("simavr", "-m", "atmega2560"),
-        ("-lm", "-lgcc"),
-    ),
-    "riscv32imfc": _linux(
-        "riscv64-unknown-elf-gcc", "qemu-riscv32-static", "-march=rv32imfc", "-mabi=ilp32f"
-    ),
-    "riscv32imc": _linux(
-        "riscv64-unknown-elf-gcc", "qemu-riscv32-static", "-march=rv32imc", "-mabi=ilp32"
-    ),
+    "x86-64": _linux("x86-64", "env"),
+    "x86-64-v2": _linux("x86-64-v2", "qemu-x86_64-static -cpu Nehalem"),
+    "aarch64": _linux("aarch64", "qemu-aarch64-static"),
+    "armv7hf": _linux("armv7hf", "qemu-arm-static"),
+    "riscv64gc": _linux("riscv64gc", "qemu-riscv64-static"),
+    "riscv64gcv": _linux("riscv64gcv", "qemu-riscv64-static -cpu rv64,v=true,vlen=128"),
+    "avr": _machine("avr", HERE / "avr.c", "simavr -m atmega2560", library=("-lm", "-lgcc")),
+    "riscv32imfc": _machine("riscv32imfc", HERE / "linux.c", "qemu-riscv32-static"),
+    "riscv32imc": _machine("riscv32imc", HERE / "linux.c", "qemu-riscv32-static"),
     "cortex-m3": _cortex("cortex-m3", "mps2-an385", *_MPS2),
-    "cortex-m4f": _cortex("cortex-m4", "mps2-an386", *_MPS2, *_HARD, "-mfpu=fpv4-sp-d16"),
-    "cortex-m7": _cortex("cortex-m7", "mps2-an500", *_MPS2, *_HARD, "-mfpu=fpv5-d16"),
-    "cortex-m33": _cortex(
-        "cortex-m33",
-        "mps2-an505",
-        "0x10000000",
-        "0x38000000",
-        "0x100000",
-        *_HARD,
-        "-mfpu=fpv5-sp-d16",
-    ),
-    "cortex-m55": _cortex("cortex-m55", "mps3-an547", "0x0", "0x01000000", "0x100000", *_HARD),
+    "cortex-m4f": _cortex("cortex-m4f", "mps2-an386", *_MPS2),
+    "cortex-m7": _cortex("cortex-m7", "mps2-an500", *_MPS2),
+    "cortex-m33": _cortex("cortex-m33", "mps2-an505", "0x10000000", "0x38000000", "0x100000"),
+    "cortex-m55": _cortex("cortex-m55", "mps3-an547", "0x0", "0x01000000", "0x100000"),
     "cortex-m0": _cortex("cortex-m0", "microbit", "0x0", "0x20000000", "0x4000"),
 }
 

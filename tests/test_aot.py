@@ -168,6 +168,13 @@ def test_where_llvm_ends_its_process_an_error_says_so_and_no_files_are_left(tmp_
     assert not (tmp_path / "out").exists()
 
 
+def test_an_assertion_of_llvm_is_told_in_its_words() -> None:
+    """Without the files of the machine on which LLVM was built."""
+    with pytest.raises(TapecError, match=r"initAsmInfo .*disagree on default exception") as caught:
+        built(classifier(), "i386-unknown-none-coff")
+    assert ".cpp" not in str(caught.value)
+
+
 GUARDED = """
 #include "net.h"
 #include <string.h>
@@ -332,6 +339,11 @@ def test_what_no_other_machine_can_do_is_refused_and_leaves_no_files(
         ),
         ({"target": "cuda-sm_80", "checked": True}, "checked=True for cuda-sm_80"),
         ({"target": "cuda-sm_80", "selftest": True}, "selftest=True for cuda-sm_80"),
+        ({"target": "cuda-sm_80", "state": "extern"}, "state='extern' for cuda-sm_80"),
+        ({"target": "cuda-sm_80", "optimize": "size"}, "optimize='size' for cuda-sm_80"),
+        ({"target": "xtensa-esp32-elf"}, "target='c', emit='c'"),
+        ({"target": "powerpc-unknown-none"}, "objects for powerpc-unknown-none"),
+        ({"target": "mipsel-unknown-linux-gnu"}, "would call .*\n.*emit='c'"),
     ],
 )
 def test_options_that_are_unknown_or_for_other_targets_are_named(
@@ -383,7 +395,7 @@ def test_the_command_builds_what_a_file_defines(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert sorted(p.name for p in out.iterdir()) == ["twice.h", "twice.o"]
     listed = CliRunner().invoke(main, ["targets"]).output
-    assert all(name in listed for name in ("cortex-m4f", "wasm32", "no float64"))
+    assert all(name in listed for name in ("cortex-m4f", "wasm32", "no float64", "cuda-sm_80"))
 
 
 def test_machines_say_what_they_have_of_floats_of_16_bits() -> None:

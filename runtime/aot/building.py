@@ -17,7 +17,7 @@ from tapec.runtime.aot.objects import Emitted, emit
 from tapec.runtime.aot.python_module import python_module
 from tapec.runtime.aot.selftest import Selftest, Vectors
 from tapec.runtime.aot.stack import deepest
-from tapec.runtime.aot.targets import EdgeTarget
+from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget
 from tapec.runtime.aot.text import ObjectWriter
 from tapec.runtime.cpu.shared_object import shared_object
 
@@ -107,13 +107,15 @@ class Build:
         Raises:
             TargetError: it needs more than arithmetic of the compiler's library.
         """
-        found = symbols(self.object.data)
+        found = symbols(self.object.data, self.target.name)
         strange = [n for n in found.missing if not any(fnmatch.fnmatchcase(n, p) for p in _HELPERS)]
         if strange:
             raise TargetError(
                 f"{self.model.name} on {self.target.name} would call {', '.join(strange)}, "
                 "which is not there",
-                hint="this is a fault of tapec's: an operation has no expansion for the target",
+                hint="this is a fault of tapec's: an operation has no expansion for the target"
+                if self.target.name in EDGE_TARGETS
+                else "build it with emit='c' and let the machine's own C compiler do it",
             )
         return found
 

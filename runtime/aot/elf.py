@@ -22,8 +22,8 @@ class Symbols(NamedTuple):
 _LINKERS = ("_GLOBAL_OFFSET_TABLE_", ".TOC.")
 
 
-def symbols(data: bytes) -> Symbols:
-    """Read an object.
+def symbols(data: bytes, target: str = "some machine") -> Symbols:
+    """Read an object for a target.
 
     Raises:
         TargetError: it is of a format not known here.
@@ -33,7 +33,7 @@ def symbols(data: bytes) -> Symbols:
     if data[:4] == b"\0asm":
         return Symbols({}, tuple(_wasm_imports(data)))
     raise TargetError(
-        "an object of a format whose symbols cannot be read (little-endian ELF and wasm can)",
+        f"objects for {target} are of a format that is not read here (little-endian ELF and WebAssembly are)",
         hint="build it with emit='c' and let the machine's own C compiler do it",
     )
 

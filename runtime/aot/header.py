@@ -76,6 +76,8 @@ class Header:
             yield from (f" *   {line}" for line in textwrap.wrap(" ".join(self.helpers), 96))
         else:
             yield " * anything outside of it, or keeps anything between calls."
+        if self.target.gcc and self.stack:
+            yield f" * Its callers are compiled so: {self.target.gcc}"
         yield " *"
         yield " * Preconditions of every call: pointers are not null; arrays have at least the sizes that are"
         yield f" * named; {self._places()}; nothing"

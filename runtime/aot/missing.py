@@ -82,7 +82,8 @@ class _Completion:
         lacks = code not in self.target.floats
         if name == "fma":
             return found[0].replace("fma", "fmuladd") if lacks or not self.target.fma else found[0]
-        if not lacks and (name in ("sqrt", "minimum", "maximum") or self.target.rounds):
+        has = {"sqrt": True, "minimum": self.target.orders, "maximum": self.target.orders}
+        if not lacks and has.get(name, self.target.rounds):
             return found[0]
         kind = _KINDS[code]
         own = f"@tapec.lacking.{name}.{spelling.suffix(kind, lanes)}"

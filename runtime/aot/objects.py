@@ -15,6 +15,8 @@ from tapec.runtime.aot.targets import EdgeTarget
 _EMISSION = Path(__file__).with_name("emission.py")
 #: What LLVM says of the stack of a function that has the attribute ``warn-stack-size``.
 _FRAME = re.compile(r"stack frame size \((\d+)\) exceeds limit \(\d+\) in function '([^']+)'")
+#: The end of LLVM's process: the function, without its class, and what should have held.
+_ASSERTION = re.compile(r"([\w~]+)\([^`]*: Assertion `(.*)' failed")
 #: Seconds after which LLVM is taken to hang.
 _PATIENCE = 300
 
@@ -80,8 +82,16 @@ def emit(
 
 
 def _reason(said: str) -> str:
-    """The lines of what LLVM said that tell most: from the first that names an error on."""
+    """The lines of what LLVM said that tell most: from the first that names an error on.
+
+    Of an assertion, which tells of LLVM's own files, what it says in words.
+    """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for line in lines:
+        if (found := _ASSERTION.search(line)) is not None:
+            condition = found[2]
+            words = re.findall(r'&& "([^"]*)"', condition)
+            return f"its {found[1]} is not made for this ({words[-1] if words else condition})"
     telling = re.compile(r"refused|LLVM ERROR|fatal|.*error:")
     first = next((i for i, line in enumerate(lines) if telling.match(line)), len(lines) - 1)
     return " ".join(lines[first : first + 3]) or "it ended without a word"

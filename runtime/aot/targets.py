@@ -35,6 +35,7 @@ class EdgeTarget:
         double: C's ``double`` has 64 bits, and so have the functions that compute with it.
         alignment: to what its C compilers align numbers at most, in bytes.
         lacks: what is worth knowing of it, for people.
+        gcc: how GCC is called for code that is linked with an object: the processor, and how calls pass floats.
     """
 
     name: str
@@ -53,6 +54,7 @@ class EdgeTarget:
     double: bool = True
     alignment: int = 8
     lacks: str = ""
+    gcc: str = ""
 
     @property
     def wanting(self) -> str:
@@ -62,6 +64,14 @@ class EdgeTarget:
         # None computes with them: kernels widen them, and round what they computed.
         half = "no float16 arithmetic, only conversions" if self.half else "no float16 instructions"
         return f"{self.lacks}; {half}" if self.lacks else half
+
+    @property
+    def orders(self) -> bool:
+        """Whether LLVM has code for the larger of two floats, -0 and NaN included.
+
+        On ARM it aborts over float64, and for float32 takes NEON where it is, which takes subnormals for 0.
+        """
+        return "f64" not in self.floats or not self.triple.startswith(("arm", "thumb"))
 
     @property
     def small(self) -> bool:
@@ -137,8 +147,28 @@ _ROWS = (
     ),
 )  # fmt: skip
 
+#: How GCC is called for them, where there is one. Tests link by these.
+_GCC = {
+    **dict.fromkeys(("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"), "gcc"),
+    "aarch64": "aarch64-linux-gnu-gcc",
+    "armv7hf": "arm-linux-gnueabihf-gcc",
+    "cortex-m0": "arm-none-eabi-gcc -mcpu=cortex-m0 -mthumb",
+    "cortex-m3": "arm-none-eabi-gcc -mcpu=cortex-m3 -mthumb",
+    "cortex-m4f": "arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16",
+    "cortex-m7": "arm-none-eabi-gcc -mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-d16",
+    "cortex-m33": "arm-none-eabi-gcc -mcpu=cortex-m33 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16",
+    "cortex-m55": "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
+    "riscv32imc": "riscv64-unknown-elf-gcc -march=rv32imc -mabi=ilp32",
+    "riscv32imfc": "riscv64-unknown-elf-gcc -march=rv32imfc -mabi=ilp32f",
+    "riscv64gc": "riscv64-linux-gnu-gcc",
+    "riscv64gcv": "riscv64-linux-gnu-gcc",
+    "avr": "avr-gcc -mmcu=atmega2560",
+}
+
 #: By name.
-EDGE_TARGETS: Mapping[str, EdgeTarget] = {row.name: row for row in _ROWS}
+EDGE_TARGETS: Mapping[str, EdgeTarget] = {
+    row.name: replace(row, gcc=_GCC.get(row.name, "")) for row in _ROWS
+}
 
 #: Widths of addresses, by the first letters of a triple.
 _BITS = (
@@ -164,19 +194,22 @@ def edge_target(name: str, cpu: str | None = None, features: str | None = None) 
 
 def _by_triple(triple: str) -> EdgeTarget:
     """A target of which only the triple is known: without vectors, and with nothing assumed."""
-    same = [row for row in _ROWS if row.triple == triple]
+    same = [row for row in EDGE_TARGETS.values() if row.triple == triple]
     if same:
         return replace(same[0], name=triple)
     bits = next((n for pattern, n in _BITS if re.match(pattern, triple)), None)
     if bits is None or triple.count("-") < 2:
         raise TargetError(
             f"there is no target {triple!r}",
-            hint=f"one of {', '.join(EDGE_TARGETS)}, or a triple of LLVM's such as "
-            "thumbv7em-unknown-none-eabihf",
+            hint=f"one of {', '.join(EDGE_TARGETS)}, a triple of LLVM's such as thumbv7em-unknown-none-eabihf, or a "
+            "CUDA device such as cuda-sm_90; for machines that LLVM does not know, such as ESP32's Xtensa, build C "
+            "source: target='c', emit='c'",
         )
     alignment = next((n for pattern, n in _ALIGNMENT if re.match(pattern, triple)), 8)
     hosted = any(system in triple for system in ("linux", "darwin", "windows", "bsd"))
+    # No processor whose addresses have 16 bits computes with floats.
+    floats = frozenset[str]() if bits == 16 else EdgeTarget.floats
     return EdgeTarget(
         triple, triple, "", bits=bits, int_bits=16 if bits == 16 else 32, hosted=hosted, fma=False,
-        rounds=False, half=False, alignment=alignment,
+        rounds=False, half=False, floats=floats, alignment=alignment,
     )  # fmt: skip

@@ -115,23 +115,38 @@ def _tell(built: aot.Built, paths: Sequence[Path], as_json: bool) -> None:
     click.echo(", ".join([told, *stack]))
 
 
+#: CUDA devices, all in one row.
+_DEVICES = {
+    "name": "cuda-sm_80",
+    "triple": "nvptx64-nvidia-cuda",
+    "vector bytes": 0,
+    "lacks": "sizes that vary; later ones are cuda-sm_90 and so on, see docs/cuda.md",
+    "gcc": "",
+}
+
+
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def targets(as_json: bool) -> None:
-    """List the machines to build for, and what each lacks."""
-    machines = aot.targets().values()
+    """List the machines to build for, and what each lacks.
+
+    A triple of LLVM's names another. With --json, also how GCC is called for code that objects are linked with.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "name": t.name,
+            "triple": t.triple,
+            "vector bytes": t.vectors.bytes,
+            "lacks": t.wanting,
+            "gcc": t.gcc,
+        }
+        for t in aot.targets().values()
+    ]
+    rows.append(_DEVICES)
     if as_json:
-        rows = [
-            {
-                "name": t.name,
-                "triple": t.triple,
-                "vector bytes": t.vectors.bytes,
-                "lacks": t.wanting,
-            }
-            for t in machines
-        ]
         click.echo(json.dumps({"targets": rows}, indent=1))
         return
-    for target in machines:
-        vectors = f"{target.vectors.bytes}-byte vectors" if target.vectors.bytes else "scalar"
-        click.echo(f"{target.name:12} {target.triple:34} {vectors:16} {target.wanting}".rstrip())
+    for row in rows:
+        size = row["vector bytes"]
+        vectors = f"{size}-byte vectors" if size else "scalar"
+        click.echo(f"{row['name']:12} {row['triple']:34} {vectors:16} {row['lacks']}".rstrip())
