@@ -1,8 +1,10 @@
 """Make one kernel of a loop that launches small ones at each of its turns.
 
-A device takes longer to launch a kernel than to do some thousand additions. Where a turn's kernels have no more to do
-than one block of threads does in passing, and every size is known, the whole loop is better a kernel: one block runs
-it, and waits at barriers where it would have waited for launches. A loop over time of a few numbers becomes one launch.
+A device takes longer to launch a kernel than to do some thousand additions, and a loop over time launches its kernels
+again and again. Where every size is known, the whole loop is better a kernel in two cases. Where a turn's kernels have
+no more to do than one block of threads does in passing, one block runs it, and waits at barriers where it would have
+waited for launches. And where they treat each row of a batch by itself (`tapec.passes.device.rows`), as the cells of a
+recurrent network do, every row has a block of its own that takes it through all turns.
 
 Buffers of the loop become arguments of the kernel, views that move with its turns stay inside. `tapec.passes.spread`
 takes different arguments for different memory; so a loop stays as it is where two of them overlap.
@@ -12,25 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import prod
 
 from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Module, Operation, Region, Value, clone_operation
+from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
 from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop, source
 from tapec.ir.types import INDEX, BufferType
+from tapec.passes.device.enclosure import Writer
 from tapec.passes.device.independence import read_and_written
+from tapec.passes.device.parts import Part, base_of, constant, part_of, turns_of
+from tapec.passes.device.rows import FEW, ROW_WORK, Rows
 
 
 @dataclass(frozen=True)
 class Options:
-    """How many times the innermost statements of a turn's kernels run at most, to be done by one block."""
+    """How many times the innermost statements of a turn's kernels run at most, to be done by one block.
+
+    ``row``: the same, of each row that a block has.
+    """
 
     work: int = 2048
-
-
-#: A part of an argument of the entry's: which, from which byte on, and as what.
-_Key = tuple[Value, int, BufferType]
+    row: int = ROW_WORK
 
 
 def run(module: Module, options: Options) -> bool:
@@ -68,41 +72,47 @@ class _Enclosed:
     op: Operation
     module: Module
     #: The parts of the entry's memory that it uses, with the values that they are in the entry.
-    buffers: dict[_Key, Value] = field(default_factory=dict)
+    buffers: dict[Part, Value] = field(default_factory=dict)
+    #: How many rows there are that it treats by themselves, if each is to have a block.
+    rows: int = 0
 
     @classmethod
     def of(cls, op: Operation, module: Module, options: Options) -> _Enclosed | None:
         """A loop, if it can and should become a kernel."""
-        if not _is_plain(op) or not _launches(op):
+        launches = _launches(op) if _is_plain(op) else []
+        if not launches or any(not _is_known(inner, op, module) for inner in op.walk()):
             return None
-        if any(not _is_known(inner, op, module) for inner in op.walk()):
-            return None
-        turn = sum(_work(module.functions[one.attrs["kernel"]]) for one in _launches(op))
+        turn = sum(_work(module.functions[one.attrs["kernel"]]) for one in launches)
         found = cls(op, module)
-        return found if turn <= options.work and found._are_apart() else None
+        if not found._are_apart():
+            return None
+        rows = Rows.of(launches, module)
+        if rows >= FEW and turn // rows <= options.row:
+            found.rows = rows
+        return found if found.rows or turn <= options.work else None
 
     def _are_apart(self) -> bool:
         """Whether different buffers of the loop are different memory, where it writes."""
-        written: set[_Key] = set()
+        written: set[Part] = set()
         for one in _launches(self.op):
             kernel = self.module.functions[one.attrs["kernel"]]
             writes = {root for inner in kernel.block.ops for root in read_and_written(inner)[1]}
             for buffer, arg in zip(one.operands, kernel.args, strict=True):
-                key = _key(_base(buffer))
-                self.buffers.setdefault(key, _base(buffer))
+                base = base_of(buffer)
+                part = part_of(base)
+                self.buffers.setdefault(part, base)
                 if arg in writes:
-                    written.add(key)
+                    written.add(part)
         return not any(
-            _meet(one, other) for one in written for other in self.buffers if one != other
+            one.meets(other) for one in written for other in self.buffers if one != other
         )
 
     def write(self, name: str) -> Function:
         """The kernel; it is launched in place of the loop."""
-        keys = list(self.buffers)
-        kernel = Function(name, [kind for _, _, kind in keys], kind="kernel")
-        mapping: dict[Value, Value] = {}
-        given = dict(zip(keys, kernel.args, strict=True))
-        _Writer(self.module, given, mapping).loop(self.op, kernel.block)
+        kernel = Function(name, [v.type for v in self.buffers.values()], kind="kernel")
+        given = dict(zip(self.buffers, kernel.args, strict=True))
+        writer = Writer(self.module, given, self.rows)
+        (writer.row_by_row if self.rows else writer.loop)(self.op, kernel.block)
         Builder(kernel.block).emit("return")
         block = self.op.block
         assert block is not None
@@ -124,82 +134,14 @@ class _Enclosed:
         return copy.result
 
 
-class _Writer:
-    """Writes the loop again, with the bodies of kernels in the places of their launches."""
-
-    def __init__(
-        self, module: Module, given: dict[_Key, Value], mapping: dict[Value, Value]
-    ) -> None:
-        self.module = module
-        self.given = given
-        self.mapping = mapping
-
-    def loop(self, op: Operation, out: Block) -> None:
-        """A loop, at the end of a block."""
-        low, high = (self._index(v, out) for v in op.operands)
-        source_block = op.regions[0].block
-        block = Block([a.type for a in source_block.args])
-        self.mapping.update(zip(source_block.args, block.args, strict=True))
-        for inner in source_block.ops[:-1]:
-            if isinstance(inner.defn, loop.For):
-                self.loop(inner, block)
-            elif isinstance(inner.defn, loop.Launch):
-                self._inline(inner, block)
-            elif not isinstance(inner.defn, loop.View):
-                block.append(clone_operation(inner, self.mapping))
-        Builder(block).emit("yield")
-        attrs = dict(op.attrs)
-        made = Operation(op.defn, [low, high], [], attrs, [Region([block])], op.location)
-        out.append(made)
-
-    def _index(self, value: Value, out: Block) -> Value:
-        """A bound; a constant from outside of the loop is made here."""
-        if value not in self.mapping and value.op is not None:
-            out.append(clone_operation(value.op, self.mapping))
-        return self.mapping[value]
-
-    def _inline(self, launch: Operation, out: Block) -> None:
-        kernel = self.module.functions[launch.attrs["kernel"]]
-        inside = dict(self.mapping)
-        for buffer, arg in zip(launch.operands, kernel.args, strict=True):
-            inside[arg] = self._buffer(buffer, out)
-        for op in kernel.block.ops[:-1]:
-            copy = clone_operation(op, inside)
-            copy.location = op.location or launch.location
-            out.append(copy)
-
-    def _buffer(self, value: Value, out: Block) -> Value:
-        """A buffer inside: an argument of the kernel, or a part of one that moves with the turns."""
-        base = _base(value)
-        if value is base:
-            return self.given[_key(base)]
-        assert value.op is not None
-        parent, *rest = value.op.operands
-        mapping = {**self.mapping, parent: self._buffer(parent, out)}
-        for index in rest:
-            if index not in mapping and index.op is not None:
-                mapping[index] = self._index(index, out)
-        copy = clone_operation(value.op, mapping)
-        out.append(copy)
-        return copy.result
-
-
 def _is_plain(op: Operation) -> bool:
     """Whether it is a loop that carries nothing and has constant bounds."""
     return (
         isinstance(op.defn, loop.For)
         and not op.results
         and not op.attrs.get("over")
-        and all(_constant(v) is not None for v in op.operands)
+        and all(constant(v) is not None for v in op.operands)
     )
-
-
-def _constant(value: Value) -> int | None:
-    op = value.op
-    if op is None or not isinstance(op.defn, source.Constant):
-        return None
-    number = op.attrs["value"]
-    return number if isinstance(number, int) else None
 
 
 def _launches(op: Operation) -> list[Operation]:
@@ -234,50 +176,8 @@ def _work(kernel: Function) -> int:
         total = 1
         for op in block.ops:
             inner = sum(of(region.block) for region in op.regions)
-            total += inner * _turns(op)
+            turns = turns_of(op) if isinstance(op.defn, loop.For) else 1
+            total += inner * (1 << 30 if turns is None else turns)
         return total
 
     return of(kernel.block)
-
-
-def _turns(op: Operation) -> int:
-    if not isinstance(op.defn, loop.For):
-        return 1
-    bounds = [_constant(v) for v in op.operands[:2]]
-    if None in bounds:
-        return 1 << 30
-    low, high = (b or 0 for b in bounds)
-    return max(0, high - low) // int(op.attrs.get("step", 1))
-
-
-def _base(buffer: Value) -> Value:
-    """The part of an argument of the entry's that is the same in all turns, of which a buffer is a part."""
-    chain = [buffer]
-    while chain[-1].op is not None and isinstance(chain[-1].op.defn, loop.View):
-        chain.append(chain[-1].op.operands[0])
-    base = chain.pop()
-    while chain and chain[-1].op is not None and len(chain[-1].op.operands) == 1:
-        base = chain.pop()
-    return base
-
-
-def _key(base: Value) -> _Key:
-    offset = 0
-    at = base
-    while at.op is not None:
-        offset += int(at.op.attrs.get("offset", 0))
-        at = at.op.operands[0]
-    assert isinstance(base.type, BufferType)
-    return at, offset, base.type
-
-
-def _meet(one: _Key, other: _Key) -> bool:
-    """Whether two parts have bytes in common."""
-    if one[0] is not other[0]:
-        return False
-    ends = [start + _bytes(kind) for _, start, kind in (one, other)]
-    return one[1] < ends[1] and other[1] < ends[0]
-
-
-def _bytes(kind: BufferType) -> int:
-    return prod(kind.tensor.static_shape) * kind.dtype.bytes

@@ -15,6 +15,7 @@ from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType
 from tapec.passes.contractions import sliding, tiling
 from tapec.passes.contractions.tiling import size
+from tapec.passes.device.rows import keeps_rows
 from tapec.passes.device.tile import choose_tile
 
 
@@ -71,7 +72,8 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
     if 0 in contraction.space:
         return tiling.Tiling()  # loops that do not turn, in the simplest form
     if options.device:
-        return choose_tile(tiling.describe(contraction, left, right))
+        problem = tiling.describe(contraction, left, right)
+        return tiling.Tiling() if keeps_rows(kernel, problem) else choose_tile(problem)
     if options.compact:
         return tiling.Tiling(lanes=_lanes([left.dtype], options))
     machine = tiling.Machine.of(options.vector_bytes, masked=options.masked)

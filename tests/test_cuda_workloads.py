@@ -19,7 +19,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "mlp_train": {"SIZES": (12, 8, 8, 10), "BATCH": 6},
     "pinn": {"SIZES": (1, 6, 6, 6, 1), "POINTS": 7},
     "transformer_train": {"BLOCKS": 1, "WIDTH": 8, "HEADS": 2, "TIME": 6, "BATCH": 2, "VOCAB": 9},
-    "lstm_train": {"TIME": 4, "BATCH": 3, "INPUTS": 5, "HIDDEN": 6},
+    "lstm_train": {"TIME": 4, "BATCH": 8, "INPUTS": 5, "HIDDEN": 6},
     "elementwise": {"SIZE": 700},
     "vdp_scan": {"STEPS": 20},
     "wgan_gp": {"SIZES": (64, 8, 8, 1), "BATCH": 4},

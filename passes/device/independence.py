@@ -152,7 +152,7 @@ def independent(op: Operation, indices: Indices) -> bool:
     """Whether the turns of a ``for`` may run in any order, but for what it carries."""
     if op.attrs.get("parallel"):
         return True
-    if any(_is_foreign(inner) for inner in op.walk()):
+    if any(touches_otherwise(inner) for inner in op.walk()):
         return False
     of_root: dict[Value, list[Access]] = {}
     for access in accesses(op):
@@ -164,7 +164,7 @@ def independent(op: Operation, indices: Indices) -> bool:
     )
 
 
-def _is_foreign(op: Operation) -> bool:
+def touches_otherwise(op: Operation) -> bool:
     """Whether an operation touches memory otherwise than by loading and storing elements."""
     if isinstance(op.defn, loop.Load | loop.Store | loop.View | loop.Alloc | loop.Prefetch):
         return bool(op.attrs.get("lanes") or op.attrs.get("masked"))

@@ -1,0 +1,117 @@
+"""A loop that launches kernels, written again as a loop that does what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tapec.ir.builder import Builder
+from tapec.ir.core import Block, Module, Operation, Region, Value, clone_operation
+from tapec.ir.op import OPS
+from tapec.ir.ops import loop
+from tapec.ir.types import INDEX, TensorType
+from tapec.passes.device.parts import Part, base_of, part_of, turns_of
+
+_INDEX = TensorType(INDEX)
+
+
+@dataclass
+class Writer:
+    """Writes a loop with the bodies of kernels in the places of their launches.
+
+    Attributes:
+        module: has the kernels.
+        given: the arguments of the new kernel that stand for parts of the entry's memory.
+        rows: how many rows there are, if what is written is for one of them.
+    """
+
+    module: Module
+    given: Mapping[Part, Value]
+    rows: int = 0
+    mapping: dict[Value, Value] = field(default_factory=dict)
+    _row: Value = field(init=False)
+
+    def row_by_row(self, op: Operation, out: Block) -> None:
+        """A loop over rows, which are independent, each with all turns of a loop over time."""
+        b = Builder(out)
+        bounds = [b.emit("constant", value=n, type=_INDEX) for n in (0, self.rows)]
+        block = Block([_INDEX])
+        self._row = block.args[0]
+        self.loop(op, block)
+        Builder(block).emit("yield")
+        attrs = {"parallel": True}
+        out.append(Operation(OPS["for"], bounds, [], attrs, [Region([block])], op.location))
+
+    def loop(self, op: Operation, out: Block) -> None:
+        """A loop, at the end of a block."""
+        low, high = (self._index(v, out) for v in op.operands)
+        source_block = op.regions[0].block
+        block = Block([a.type for a in source_block.args])
+        self.mapping.update(zip(source_block.args, block.args, strict=True))
+        for inner in source_block.ops[:-1]:
+            if isinstance(inner.defn, loop.For):
+                self.loop(inner, block)
+            elif isinstance(inner.defn, loop.Launch):
+                self._inline(inner, block)
+            elif not isinstance(inner.defn, loop.View):
+                block.append(clone_operation(inner, self.mapping))
+        Builder(block).emit("yield")
+        attrs = dict(op.attrs)
+        made = Operation(op.defn, [low, high], [], attrs, [Region([block])], op.location)
+        out.append(made)
+
+    def _index(self, value: Value, out: Block) -> Value:
+        """A bound; a constant from outside of the loop is made here."""
+        if value not in self.mapping and value.op is not None:
+            out.append(clone_operation(value.op, self.mapping))
+        return self.mapping[value]
+
+    def _inline(self, launch: Operation, out: Block) -> None:
+        kernel = self.module.functions[launch.attrs["kernel"]]
+        inside = dict(self.mapping)
+        for buffer, arg in zip(launch.operands, kernel.args, strict=True):
+            inside[arg] = self._buffer(buffer, out)
+        for op in kernel.block.ops[:-1]:
+            if self.rows and isinstance(op.defn, loop.For):
+                self._of_row(op, inside, out)
+                continue
+            copy = clone_operation(op, inside)
+            copy.location = op.location or launch.location
+            out.append(copy)
+
+    def _of_row(self, op: Operation, inside: dict[Value, Value], out: Block) -> None:
+        """What a row has of a loop over all rows, or over so many neighbours of each."""
+        turns = turns_of(op)
+        assert turns is not None
+        many = turns // self.rows
+        if many == 1:
+            body = op.regions[0].block
+            inside[body.args[0]] = self._row
+            for inner in body.ops[:-1]:
+                out.append(clone_operation(inner, inside))
+            return
+        b = Builder(out)
+        low = b.mul(self._row, b.emit("constant", value=many, type=_INDEX))
+        high = b.add(low, b.emit("constant", value=many, type=_INDEX))
+        copy = clone_operation(op, inside)
+        copy.set_operand(0, low)
+        copy.set_operand(1, high)
+        out.append(copy)
+
+    def _buffer(self, value: Value, out: Block) -> Value:
+        """A buffer inside: an argument of the kernel, or a part of one that moves with the turns."""
+        if value is base_of(value):
+            given = self.given[part_of(value)]
+            if given.type == value.type:
+                return given
+            whole: Value = Builder(out).emit("view", given, type=value.type, offset=0)
+            return whole
+        assert value.op is not None
+        parent, *rest = value.op.operands
+        mapping = {**self.mapping, parent: self._buffer(parent, out)}
+        for index in rest:
+            if index not in mapping and index.op is not None:
+                mapping[index] = self._index(index, out)
+        copy = clone_operation(value.op, mapping)
+        out.append(copy)
+        return copy.result
