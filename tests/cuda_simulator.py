@@ -126,6 +126,11 @@ def scan(x: Any) -> Any:
     return tapec.cumsum(x, axis=1)
 
 
+def recurrent(x: Any, w: Any) -> Any:
+    """One launch: each row goes through time by itself."""
+    return tapec.foldl(lambda h, now: tapec.tanh(h @ w + now), x, initializer=tapec.zeros([8, 34]))
+
+
 PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "elementwise": (elementwise, (array(9, 31), array(9, 31))),
     "softmax": (softmax, (array(3, 150),)),
@@ -139,6 +144,7 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "adam": (adam, tuple(array(150, low=0.1) for _ in range(4))),
     "philox": (philox, (array(5, 13),)),
     "scan": (scan, (array(6, 20),)),
+    "recurrent": (recurrent, (array(3, 8, 34), array(34, 34, low=-0.1, high=0.1))),
 }
 
 

@@ -75,7 +75,8 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("mlp_train", 12), ("transformer_train", 60), ("vdp_scan", 12)]
+    ("name", "most"),
+    [("mlp_train", 12), ("transformer_train", 60), ("vdp_scan", 12), ("lstm_train", 12)],
 )
 def test_steps_take_few_launches(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Module] = []

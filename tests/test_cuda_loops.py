@@ -1,0 +1,135 @@
+"""Loops over time on devices: which of them become one launch, and that they compute what the processor computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tapec
+from tapec.compiler import lowered_for
+from tapec.ir.ops import device
+from tapec.runtime.cuda.launches import recorded
+from tapec.runtime.cuda.program import simulated
+from tapec.runtime.cuda.simulator.simulator import SimulationError
+from tapec.runtime.cuda.text.module_text import write_text
+
+#: A batch of rows, and what they share.
+TIME, ROWS, WIDTH = 3, 8, 40
+
+
+def array(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
+
+
+def recurrent(x: Any, w: Any) -> Any:
+    """Each row of the state by itself, by a product that all rows share."""
+    return tapec.foldl(
+        lambda h, now: tapec.tanh(h @ w + now), x, initializer=tapec.zeros([ROWS, WIDTH])
+    )
+
+
+def gradient(x: Any, w: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(w)
+        total = tapec.reduce_sum(recurrent(x, w) ** 2)
+    return tape.gradient(total, w)
+
+
+def softmaxes(x: Any, w: Any) -> Any:
+    """Rows that need memory of their own, and two loops one in the other."""
+
+    def turn(h: Any, now: Any) -> Any:
+        def again(h: Any, _: Any) -> Any:
+            return tapec.nn.softmax(h * 2.0 + now)
+
+        return tapec.foldl(again, tapec.range(2), initializer=h) * w[0]
+
+    return tapec.scan(turn, x, initializer=tapec.ones([ROWS, WIDTH]))
+
+
+def masked(x: Any, w: Any) -> Any:
+    """Rows of different lengths, and one number for each of them."""
+
+    def turn(state: Any, now: Any) -> Any:
+        h, count = state
+        ends = tapec.cast(tapec.range(ROWS) % TIME, tapec.float32)
+        return tapec.where((count < ends)[:, None], h @ w + now, h), count + 1.0
+
+    start = (tapec.zeros([ROWS, WIDTH]), tapec.zeros([ROWS]))
+    return tapec.foldl(turn, x, initializer=start)
+
+
+def blocks_of_loops(function: Any, *arrays: Any) -> list[int]:
+    """How many blocks each launch has that is a whole loop over time."""
+    launches = recorded(write_text(lowered_for(tapec.compile(function).trace(*arrays), "cuda")))
+    assert launches is not None
+    return [one.blocks for one in launches if one.kernel.name.startswith("loop")]
+
+
+@pytest.mark.parametrize("function", [recurrent, gradient, softmaxes, masked])
+def test_rows_go_through_time_by_themselves(function: Any) -> None:
+    x, w = array(TIME, ROWS, WIDTH), array(WIDTH, WIDTH)
+    assert set(blocks_of_loops(function, x, w)) == {ROWS}
+    found = tapec.compile(function, target="cuda", engine="simulator")(x, w)
+    expected = function(tapec.constant(x), tapec.constant(w))
+    for one, other in zip(tapec.nest.flatten(found), tapec.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_what_mixes_rows_keeps_its_launches() -> None:
+    """A turn needs all of the one before it: the mean of all rows, or the next one."""
+    x, w = array(TIME, 64, WIDTH), array(WIDTH, WIDTH)
+
+    def mean(x: Any, w: Any) -> Any:
+        def turn(h: Any, now: Any) -> Any:
+            return tapec.tanh(h @ w + now) - tapec.reduce_mean(h, axis=0)
+
+        return tapec.foldl(turn, x, initializer=tapec.zeros([64, WIDTH]))
+
+    def shifted(x: Any, w: Any) -> Any:
+        def turn(h: Any, now: Any) -> Any:
+            return tapec.tanh(tapec.roll(h, 1, axis=0) + now)
+
+        return tapec.foldl(turn, x, initializer=tapec.zeros([64, WIDTH]))
+
+    for function in (mean, shifted):
+        assert blocks_of_loops(function, x, w) == []
+
+
+def test_what_rows_share_may_be_too_much_to_read_for_each() -> None:
+    specs = [tapec.TensorSpec(s) for s in ([TIME, 512, 256], [256, 256])]
+
+    def wide(x: Any, w: Any) -> Any:
+        start = tapec.zeros([512, 256])
+        return tapec.foldl(lambda h, now: tapec.tanh(h @ w + now), x, initializer=start)
+
+    assert blocks_of_loops(wide, *specs) == []
+
+
+def test_a_barrier_too_few_is_found() -> None:
+    """Threads of a block that do not wait read what others are about to write."""
+    x, w = array(TIME, ROWS, WIDTH), array(WIDTH, WIDTH)
+    module = lowered_for(tapec.compile(recurrent).trace(x, w), "cuda")
+    barriers = [op for op in module.walk() if isinstance(op.defn, device.Barrier)]
+    assert len(barriers) > 1
+    for barrier in barriers:
+        barrier.erase()
+    with pytest.raises(SimulationError, match="data race"):
+        simulated(module)(x, w)
+
+
+def test_rows_that_are_none_are_found() -> None:
+    """Blocks that read what other blocks write are a race, barriers or not."""
+    x, w = array(TIME, ROWS, WIDTH), array(WIDTH, WIDTH)
+    module = lowered_for(tapec.compile(recurrent).trace(x, w), "cuda")
+    (kernel,) = [f for f in module.functions.values() if f.name.startswith("loop")]
+    (rows,) = [op for op in kernel.walk() if op.attrs.get("over") == "blocks"]
+    row = rows.regions[0].block.args[0]
+    for op in list(kernel.walk()):
+        if op.name == "load" and op.operands[1:2] == (row,):
+            op.set_operand(1, rows.operands[0])  # the first row, whichever it is
+            break
+    with pytest.raises(SimulationError, match=r"data race.*block"):
+        simulated(module)(x, w)
