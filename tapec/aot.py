@@ -174,8 +174,7 @@ def build(
     functions, signatures = _by_name(function, signature)
     if target.startswith(_DEVICE):
         chosen = {"state": state, "optimize": optimize, "checked": checked, "selftest": selftest}
-        _admit(target, forms, chosen)
-        return _for_device(functions, signatures, target, name, forms)
+        return _for_device(functions, signatures, target, name, _admitted(target, forms, chosen))
     machine = _machine(target, forms)
     title = c_name(name or next(iter(functions)))
     modelling = Modelling(title)
@@ -200,8 +199,10 @@ _DEVICE = "cuda-"
 _DEVICE_FORMS = ("obj", "header", "ptx")
 
 
-def _admit(target: str, forms: Sequence[str], options: Mapping[str, object]) -> None:
-    """Take what can be made for a device.
+def _admitted(
+    target: str, forms: tuple[str, ...], options: Mapping[str, object]
+) -> tuple[str, ...]:
+    """The forms, if they and the options are for a device.
 
     Raises:
         ValueError: something is asked for that only processors have.
@@ -218,6 +219,7 @@ def _admit(target: str, forms: Sequence[str], options: Mapping[str, object]) -> 
             location=here(),
             hint=f"leave it out, or build for a processor; emit is of {', '.join(_DEVICE_FORMS)} here",
         )
+    return forms
 
 
 def _for_device(
