@@ -184,7 +184,7 @@ class LiteralParser(Cursor):
             else:
                 flat = np.array([int(item) for item in items], dtype.numpy)
         except (ValueError, KeyError, OverflowError) as error:
-            raise self.error(f"not an array of {dtype}: {error}", dense.token) from None
+            raise self.error(f"not an array of {dtype.code}: {error}", dense.token) from None
         if flat.size != wanted.size:
             raise self.error(f"{wanted} has {wanted.size} elements, got {flat.size}", dense.token)
         return flat.reshape(shape)

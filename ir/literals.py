@@ -46,7 +46,7 @@ _NUMPY_DTYPES = frozenset(dtype.numpy for dtype in DTYPES)
 
 def digest(array: np.ndarray[Any, Any]) -> str:
     """The first digits of the SHA-256 of dtype, shape and elements."""
-    head = f"{as_dtype(array.dtype)}{list(array.shape)}".encode()
+    head = f"{as_dtype(array.dtype).code}{list(array.shape)}".encode()
     return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()[:DIGITS]
 
 
@@ -63,7 +63,9 @@ def literal(value: Any, large: MutableMapping[str, Any] | None = None, given: An
             return "none"
         case bool():
             return "true" if value else "false"
-        case int() | Dim() | DType() | BufferType() | VectorType():
+        case DType():
+            return value.code
+        case int() | Dim() | BufferType() | VectorType():
             return str(value)
         case float():
             return repr(value)

@@ -308,12 +308,12 @@ class Elementwise(Op):
         for type in types:
             if type.dtype != first.dtype:
                 raise DTypeError(
-                    f"{self.name}: dtypes differ: {' and '.join(str(t.dtype) for t in types)}",
+                    f"{self.name}: dtypes differ: {' and '.join(t.dtype.code for t in types)}",
                     hint="convert one of them with cast",
                 )
             require_same_shape(self.name, first, type)
         if first.dtype.kind not in self.kinds:
-            raise DTypeError(f"{self.name} does not take {first.dtype}")
+            raise DTypeError(f"{self.name} does not take {first.dtype.code}")
         return first.with_dtype(BOOL) if self.predicate else first
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:

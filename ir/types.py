@@ -43,7 +43,7 @@ class DType:
         return hash(self.code)
 
     def __str__(self) -> str:
-        return self.code
+        return f"<dtype: {self.name!r}>"  # as TensorFlow's; program text has ``code``
 
     def __repr__(self) -> str:
         return f"tapec.{self.name}"
@@ -265,7 +265,11 @@ class TensorType:
         return self._hash  # types are keys of every cache on the way of an eager operation
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
+        return (
+            f"{self.dtype.code}[{','.join(map(str, self.shape))}]"
+            if self.shape
+            else self.dtype.code
+        )
 
 
 @dataclass(frozen=True)
@@ -313,7 +317,7 @@ class VectorType:
         return VectorType(dtype, self.lanes)
 
     def __str__(self) -> str:
-        return f"{self.dtype}x{self.lanes}"
+        return f"{self.dtype.code}x{self.lanes}"
 
 
 Type = TensorType | BufferType | VectorType

@@ -287,8 +287,8 @@ def test_programs_of_one_text_are_kept_apart(tmp_path: Path) -> None:
   %v = load %x, %zero : DT
   store %v, %r, %zero"""
     for dtype in (F16, BF16, F16):
-        signature = f"%x: &{dtype}[1], %r: &{dtype}[1]"
-        module = kernel_module(signature, body.replace("DT", str(dtype)), inputs=1)
+        signature = f"%x: &{dtype.code}[1], %r: &{dtype.code}[1]"
+        module = kernel_module(signature, body.replace("DT", dtype.code), inputs=1)
         executable = compile_module(module, cache=tmp_path)
         (result,) = executable(np.ones(1, dtype.numpy))
         assert result.dtype == dtype.numpy

@@ -151,7 +151,7 @@ def derivatives(defn: Op, sample: Sample, order: int) -> Module:
 
 
 DIFFERENTIABLE = [
-    pytest.param(defn, variant, id=f"{name}-{dtype}")
+    pytest.param(defn, variant, id=f"{name}-{dtype.code}")
     for defn, sample, name in cases()
     for dtype in (F64, C128)
     if (variant := retyped(defn, sample, dtype)) is not None

@@ -42,16 +42,16 @@ def elementwise_ops(dtype: DType) -> list[Elementwise]:
 def loop_text(op: Elementwise, types: Sequence[DType], result: DType, lanes: int) -> str:
     """A kernel that applies an operation to every element."""
     suffix, attrs = (f"x{lanes}", f" {{lanes = {lanes}}}") if lanes else ("", "")
-    lines = [f"    %v{i} = load %x{i}, %i{attrs} : {t}{suffix}\n" for i, t in enumerate(types)]
+    lines = [f"    %v{i} = load %x{i}, %i{attrs} : {t.code}{suffix}\n" for i, t in enumerate(types)]
     operands = ", ".join(f"%v{i}" for i in range(len(types)))
-    buffers = ", ".join(f"%x{i}: &{t}[{COUNT}]" for i, t in enumerate(types))
+    buffers = ", ".join(f"%x{i}: &{t.code}[{COUNT}]" for i, t in enumerate(types))
     return f"""
-kernel @{op.name}({buffers}, %r: &{result}[{COUNT}]) {{
+kernel @{op.name}({buffers}, %r: &{result.code}[{COUNT}]) {{
   %low = constant {{value = 0}} : index
   %high = constant {{value = {COUNT}}} : index
   for %low, %high {{step = {max(lanes, 1)}}} {{
     ^(%i: index):
-{"".join(lines)}    %v = {op.name} {operands} : {result}{suffix}
+{"".join(lines)}    %v = {op.name} {operands} : {result.code}{suffix}
     store %v, %r, %i
     yield
   }}
@@ -63,7 +63,9 @@ kernel @{op.name}({buffers}, %r: &{result}[{COUNT}]) {{
 def elementwise_module(dtype: DType, lanes: int) -> tuple[Module, list[Elementwise]]:
     """One module with a kernel for every operation."""
     ops = elementwise_ops(dtype)
-    given = ", ".join([*(f"%x{i}: &{dtype}[{COUNT}]" for i in range(3)), f"%c: &bool[{COUNT}]"])
+    given = ", ".join(
+        [*(f"%x{i}: &{dtype.code}[{COUNT}]" for i in range(3)), f"%c: &bool[{COUNT}]"]
+    )
     launches, kernels, results = [], [], []
     for op in ops:
         types = [dtype] * op.scalar.arity
@@ -71,7 +73,7 @@ def elementwise_module(dtype: DType, lanes: int) -> tuple[Module, list[Elementwi
         if isinstance(op, Where):
             types[0], names = BOOL, ["%c", "%x0", "%x1"]
         result = BOOL if op.scalar.result == "bool" else dtype
-        results.append(f"%{op.name}.r: &{result}[{COUNT}]")
+        results.append(f"%{op.name}.r: &{result.code}[{COUNT}]")
         launches.append(f'  launch {", ".join(names)}, %{op.name}.r {{kernel = "{op.name}"}}\n')
         kernels.append(loop_text(op, types, result, lanes))
     head = f"func @f({given}, {', '.join(results)}) {{\n{''.join(launches)}  return\n}}\n"
@@ -126,7 +128,7 @@ def reference(op: Elementwise, operands: Sequence[Array], dtype: DType) -> Array
 
 def single(op: Elementwise, dtype: DType, lanes: int) -> Module:
     """A module with one operation of two operands."""
-    names = f"%x0: &{dtype}[{COUNT}], %x1: &{dtype}[{COUNT}], %r: &{dtype}[{COUNT}]"
+    names = f"%x0: &{dtype.code}[{COUNT}], %x1: &{dtype.code}[{COUNT}], %r: &{dtype.code}[{COUNT}]"
     launch = f'  launch %x0, %x1, %r {{kernel = "{op.name}"}}\n  return\n}}\n'
     text = f"func @f({names}) {{\n{launch}{loop_text(op, [dtype] * 2, dtype, lanes)}"
     return module_of(text, inputs=2)
@@ -137,9 +139,9 @@ def single(op: Elementwise, dtype: DType, lanes: int) -> Module:
 def test_cast(source: DType, lanes: int) -> None:
     """Every conversion, saturation and rounding of 16-bit floats included."""
     suffix, attrs = (f"x{lanes}", f" {{lanes = {lanes}}}") if lanes else ("", "")
-    results = ", ".join(f"%{t}.r: &{t}[{COUNT}]" for t in REAL)
+    results = ", ".join(f"%{t.code}.r: &{t.code}[{COUNT}]" for t in REAL)
     lines = "".join(
-        f"    %v.{t} = cast %v {{dtype = {t}}} : {t}{suffix}\n    store %v.{t}, %{t}.r, %i\n"
+        f"    %v.{t.code} = cast %v {{dtype = {t.code}}} : {t.code}{suffix}\n    store %v.{t.code}, %{t.code}.r, %i\n"
         for t in REAL
     )
     body = f"""
@@ -147,10 +149,10 @@ def test_cast(source: DType, lanes: int) -> None:
   %high = constant {{value = {COUNT}}} : index
   for %low, %high {{step = {max(lanes, 1)}}} {{
     ^(%i: index):
-    %v = load %x, %i{attrs} : {source}{suffix}
+    %v = load %x, %i{attrs} : {source.code}{suffix}
 {lines}    yield
   }}"""
-    module = kernel_module(f"%x: &{source}[{COUNT}], {results}", body, inputs=1)
+    module = kernel_module(f"%x: &{source.code}[{COUNT}], {results}", body, inputs=1)
     for which in (0, 1):
         x = samples(source, which)
         if source == F64 and which:  # half-way cases of the 16-bit floats, disturbed far down
@@ -171,8 +173,8 @@ def test_small_floats_keep_every_number(dtype: DType) -> None:
     %u = cast %w {dtype = DT} : DTx16
     store %u, %z, %i
     yield
-  }""".replace("DT", str(dtype))
-    signature = f"%x: &{dtype}[65536], %y: &f32[65536], %z: &{dtype}[65536]"
+  }""".replace("DT", dtype.code)
+    signature = f"%x: &{dtype.code}[65536], %y: &f32[65536], %z: &{dtype.code}[65536]"
     x = np.arange(65536, dtype=np.uint16).view(dtype.numpy)
     with np.errstate(invalid="ignore"):
         check(kernel_module(signature, body, inputs=1), x)

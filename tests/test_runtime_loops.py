@@ -195,10 +195,10 @@ def test_masked_and_gathered(dtype: DType) -> None:
   %eights = splat %one {lanes = 8} : indexx8
   %at = add %steps, %eights : indexx8
   %g = load_at %x, %at : DTx8
-  store %g, %g8, %zero""".replace("DT", str(dtype))
+  store %g, %g8, %zero""".replace("DT", dtype.code)
     signature = (
-        f"%x: &{dtype}[11], %p: &{dtype}[11,8], %r: &{dtype}[16], "
-        f"%q: &{dtype}[11,8], %g8: &{dtype}[8]"
+        f"%x: &{dtype.code}[11], %p: &{dtype.code}[11,8], %r: &{dtype.code}[16], "
+        f"%q: &{dtype.code}[11,8], %g8: &{dtype.code}[8]"
     )
     text_module = kernel_module(signature, body, inputs=2)
     text_module.entry.updates[0] = 1  # what masks left out keeps its value
@@ -218,11 +218,11 @@ def test_reduce_lanes(combine: str) -> None:
     for dtype in [*dtypes, BY_CODE["u8"]]:
         body = f"""
   %zero = constant {{value = 0}} : index
-  %v = load %x, %zero {{lanes = 16}} : {dtype}x16
-  %s = reduce_lanes %v {{combine = "{combine}"}} : {dtype}
+  %v = load %x, %zero {{lanes = 16}} : {dtype.code}x16
+  %s = reduce_lanes %v {{combine = "{combine}"}} : {dtype.code}
   store %s, %r"""
         x = samples(dtype, 0)[16:32]
-        check(kernel_module(f"%x: &{dtype}[16], %r: &{dtype}", body, inputs=1), x)
+        check(kernel_module(f"%x: &{dtype.code}[16], %r: &{dtype.code}", body, inputs=1), x)
 
 
 def test_shuffle_and_vector_constants() -> None:

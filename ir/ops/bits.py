@@ -30,9 +30,9 @@ class Bitcast(Elementwise):
         (x,), target = types, attrs["dtype"]
         for dtype in (x.dtype, target):
             if not (dtype.is_floating or dtype.is_integer):
-                raise DTypeError(f"bitcast takes floats and integers, got {dtype}")
+                raise DTypeError(f"bitcast takes floats and integers, got {dtype.code}")
         if x.dtype.bits != target.bits:
-            raise DTypeError(f"bitcast: {x.dtype} and {target} have not as many bits")
+            raise DTypeError(f"bitcast: {x.dtype.code} and {target.code} have not as many bits")
         return x.with_dtype(target)
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
@@ -64,7 +64,7 @@ class NextAfter(Composed):
         """The operands' type."""
         result = super().infer(*types, **attrs)
         if result.dtype not in (F32, F64):
-            raise DTypeError(f"nextafter takes float32 and float64, got {result.dtype}")
+            raise DTypeError(f"nextafter takes float32 and float64, got {result.dtype.code}")
         return result
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:

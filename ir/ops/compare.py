@@ -164,7 +164,9 @@ class Where(Elementwise):
         if condition.dtype != BOOL:
             raise DTypeError(f"where: the condition must be bool, got {condition}")
         if x.dtype != y.dtype:
-            raise DTypeError(f"where: the choices differ in dtype: {x.dtype} and {y.dtype}")
+            raise DTypeError(
+                f"where: the choices differ in dtype: {x.dtype.code} and {y.dtype.code}"
+            )
         require_same_shape(self.name, condition, x)
         require_same_shape(self.name, y, x)
         return x
@@ -197,7 +199,7 @@ class Cast(Elementwise):
         (x,) = types
         for dtype in (x.dtype, attrs["dtype"]):
             if dtype.kind == "string":
-                raise DTypeError(f"cast does not take {dtype}")
+                raise DTypeError(f"cast does not take {dtype.code}")
         return x.with_dtype(attrs["dtype"])
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
@@ -347,7 +349,7 @@ class Complex(Composed):
         """complex64 or complex128."""
         x = super().infer(*types)
         if x.dtype not in (F32, F64):
-            raise DTypeError(f"complex: the parts must be float32 or float64, got {x.dtype}")
+            raise DTypeError(f"complex: the parts must be float32 or float64, got {x.dtype.code}")
         return x.with_dtype(C64 if x.dtype == F32 else C128)
 
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:

@@ -81,7 +81,7 @@ class MatMul(SumOfProducts):
         a, b = types
         if a.dtype != b.dtype:
             raise DTypeError(
-                f"matmul: dtypes differ: {a.dtype} and {b.dtype}",
+                f"matmul: dtypes differ: {a.dtype.code} and {b.dtype.code}",
                 hint="convert one of them with cast",
             )
         if a.dtype.kind == "bool":

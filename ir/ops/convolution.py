@@ -55,7 +55,7 @@ class Conv(SumOfProducts):
         x, y = types
         if x.dtype != y.dtype:
             raise DTypeError(
-                f"conv: dtypes differ: {x.dtype} and {y.dtype}",
+                f"conv: dtypes differ: {x.dtype.code} and {y.dtype.code}",
                 hint="convert one of them with cast",
             )
         if x.dtype.is_bool:

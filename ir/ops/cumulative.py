@@ -44,7 +44,7 @@ class Cumulative(AlongAxis):
         (x,) = types
         normal_axes(self.name, (axis,), x.rank)
         if x.dtype.kind not in self.kinds:
-            raise DTypeError(f"{self.name} does not take {x.dtype}")
+            raise DTypeError(f"{self.name} does not take {x.dtype.code}")
         result: TensorType = x
         return result
 
@@ -156,11 +156,11 @@ class LinearScan(AlongAxis):
         normal_axes(self.name, (axis,), x.rank)
         if a.dtype != x.dtype:
             raise DTypeError(
-                f"linear_scan: dtypes differ: {a.dtype} and {x.dtype}",
+                f"linear_scan: dtypes differ: {a.dtype.code} and {x.dtype.code}",
                 hint="convert one of them with cast",
             )
         if x.dtype.kind not in Cumulative.kinds:
-            raise DTypeError(f"linear_scan does not take {x.dtype}")
+            raise DTypeError(f"linear_scan does not take {x.dtype.code}")
         require_same_shape(self.name, a, x)
         result: TensorType = x
         return result

@@ -41,7 +41,7 @@ class Fft(Op):
         """The operand's type."""
         (x,) = types
         if not x.dtype.is_complex:
-            raise DTypeError(f"fft takes complex numbers, got {x.dtype}")
+            raise DTypeError(f"fft takes complex numbers, got {x.dtype.code}")
         if not x.rank:
             raise ShapeError("fft: a scalar has no axis to transform")
         result: TensorType = x
@@ -100,7 +100,9 @@ class Dft(Op):
         """The operands' common type, twice."""
         re, im = types
         if re.dtype not in (F32, F64) or re.dtype != im.dtype:
-            raise DTypeError(f"dft takes float32 or float64 parts, got {re.dtype} and {im.dtype}")
+            raise DTypeError(
+                f"dft takes float32 or float64 parts, got {re.dtype.code} and {im.dtype.code}"
+            )
         require_same_shape(self.name, re, im)
         if not re.rank:
             raise ShapeError("dft: a scalar has no axis to transform")

@@ -112,7 +112,7 @@ def gathered(
         ShapeError: axes or shapes do not fit.
     """
     if not indices.dtype.is_integer:
-        raise DTypeError(f"{name}: indices must be integers, got {indices.dtype}")
+        raise DTypeError(f"{name}: indices must be integers, got {indices.dtype.code}")
     if not 0 <= axis < x.rank:
         raise ShapeError(f"{name}: axis {axis} is outside of {x}")
     if not 0 <= batch_dims <= min(axis, indices.rank):

@@ -45,7 +45,7 @@ class ViewAsReal(Reinterpretation):
         """One more axis, of size 2."""
         (x,) = types
         if not x.dtype.is_complex:
-            raise DTypeError(f"view_as_real does not take {x.dtype}")
+            raise DTypeError(f"view_as_real does not take {x.dtype.code}")
         return interleaved(x)
 
     def evaluate(self, *arrays: Any) -> Any:
@@ -76,7 +76,7 @@ class ViewAsComplex(Reinterpretation):
         """All axes but the last, whose size is 2."""
         (x,) = types
         if x.dtype not in (F32, F64):
-            raise DTypeError(f"view_as_complex takes float32 and float64, got {x.dtype}")
+            raise DTypeError(f"view_as_complex takes float32 and float64, got {x.dtype.code}")
         if not x.rank or x.shape[-1] != 2:
             raise ShapeError(f"view_as_complex: the last axis of {x} must have size 2")
         return TensorType(C64 if x.dtype == F32 else C128, x.shape[:-1])
@@ -110,7 +110,9 @@ class Interleave(Op):
         """One more axis, of size 2."""
         x, y = types
         if x.dtype != y.dtype or x.dtype.is_complex:
-            raise DTypeError(f"interleave takes two real tensors, got {x.dtype} and {y.dtype}")
+            raise DTypeError(
+                f"interleave takes two real tensors, got {x.dtype.code} and {y.dtype.code}"
+            )
         require_same_shape(self.name, x, y)
         result: TensorType = x.with_shape((*x.shape, 2))
         return result

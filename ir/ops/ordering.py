@@ -36,9 +36,9 @@ class ArgSort(AlongAxis):
         (x,) = types
         normal_axes(self.name, (axis,), x.rank)
         if x.dtype.is_complex:
-            raise DTypeError(f"argsort: {x.dtype} has no order")
+            raise DTypeError(f"argsort: {x.dtype.code} has no order")
         if not dtype.is_integer:
-            raise DTypeError(f"argsort: indices must be integers, got {dtype}")
+            raise DTypeError(f"argsort: indices must be integers, got {dtype.code}")
         result: TensorType = x.with_dtype(dtype)
         return result
 

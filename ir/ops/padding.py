@@ -56,7 +56,7 @@ class Pad(Movement):
         for size in (*low, *high, *interior):
             require_at_least(size, 0, message.__str__)
         if isinstance(value, float) and not (x.dtype.is_differentiable or value.is_integer()):
-            raise DTypeError(f"pad: {value} is not a value of {x.dtype}")
+            raise DTypeError(f"pad: {value} is not a value of {x.dtype.code}")
         result: TensorType = x.with_shape(
             tuple(
                 lo + span(n, between + 1) + hi

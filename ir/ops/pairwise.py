@@ -237,7 +237,7 @@ def _complex(t: TensorType) -> TensorType:
         DTypeError: there is none.
     """
     if t.dtype not in (F32, F64):
-        raise DTypeError(f"pairwise: the parts must be float32 or float64, got {t.dtype}")
+        raise DTypeError(f"pairwise: the parts must be float32 or float64, got {t.dtype.code}")
     return t.with_dtype(C64 if t.dtype == F32 else C128)
 
 

@@ -140,7 +140,7 @@ class RandomOp(Op):
         if key.shape[:-1] != target.shape[: key.rank - 1]:
             raise ShapeError(f"{self.name}: keys {key} do not lead {target}")
         if target.dtype not in self.dtypes:
-            raise DTypeError(f"{self.name} does not make {target.dtype}")
+            raise DTypeError(f"{self.name} does not make {target.dtype.code}")
         require_sizes(self.name, target.shape)
         return target
 

@@ -62,7 +62,7 @@ class Reduction(Op):
         (x,) = types
         normal_axes(self.name, axes, x.rank)
         if x.dtype.kind not in self.kinds:
-            raise DTypeError(f"{self.name} does not take {x.dtype}")
+            raise DTypeError(f"{self.name} does not take {x.dtype.code}")
         return TensorType(x.dtype, tuple(n for a, n in enumerate(x.shape) if a not in axes))
 
     def evaluate(self, *arrays: Any, axes: tuple[int, ...]) -> Any:
@@ -250,7 +250,7 @@ class ArgMax(AlongAxis):
         (x,) = types
         normal_axes(self.name, (axis,), x.rank)
         if x.dtype.kind not in ("float", "int", "uint"):
-            raise DTypeError(f"{self.name} does not take {x.dtype}")
+            raise DTypeError(f"{self.name} does not take {x.dtype.code}")
         if x.shape[axis] == 0:
             raise ShapeError(f"{self.name}: axis {axis} of {x} is empty")
         return TensorType(dtype, tuple(n for a, n in enumerate(x.shape) if a != axis))

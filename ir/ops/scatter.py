@@ -172,7 +172,7 @@ class IndexUpdate(Op):
         """The type of ``x``; the updates have the shape that `gather` would give."""
         x, indices, updates = types
         if (x.dtype.is_bool and self.combine) or (x.dtype.is_complex and not self.takes_complex):
-            raise DTypeError(f"{self.name}: {x.dtype} is not supported")
+            raise DTypeError(f"{self.name}: {x.dtype.code} is not supported")
         _require_updates(self.name, x, indices, updates, axis, batch_dims)
         return TensorType(x.dtype, x.shape)
 
@@ -285,7 +285,7 @@ class IndexDivide(IndexUpdate):
     def infer(self, *types: Any, axis: int, batch_dims: int = 0) -> TensorType:
         """As the others, for floats and complex numbers."""
         if not types[0].dtype.is_differentiable:
-            raise DTypeError(f"{self.name}: {types[0].dtype} is not supported")
+            raise DTypeError(f"{self.name}: {types[0].dtype.code} is not supported")
         return super().infer(*types, axis=axis, batch_dims=batch_dims)
 
     def idle(self, b: Builder, op: Operation) -> Value:

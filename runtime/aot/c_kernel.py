@@ -176,7 +176,7 @@ class CKernel:
         spelled = record.llvm.get(dtype.kind)
         if spelled is None:
             raise TargetError(
-                underline(op, f"C has no {record.name} of {dtype}"), location=op.location
+                underline(op, f"C has no {record.name} of {dtype.code}"), location=op.location
             )
         registers = [f"%{i}" for i in range(len(op.operands))]
         names = {r: self.names[v] for r, v in zip(registers, op.operands, strict=True)}
@@ -190,7 +190,7 @@ class CKernel:
             expression, _ = self.translator.expression(_completed(text), names)
         except TargetError as error:
             raise TargetError(
-                underline(op, f"{error.message}, which {op.name} of {dtype} needs"),
+                underline(op, f"{error.message}, which {op.name} of {dtype.code} needs"),
                 location=op.location,
                 hint="cast to float32, or build an object",
             ) from None
@@ -431,7 +431,7 @@ def _element(dtype: DType, op: Operation) -> str:
         return "float"
     if dtype.is_complex:
         raise TargetError(
-            underline(op, f"C99 has no {dtype}"),
+            underline(op, f"C99 has no {dtype.code}"),
             location=op.location,
             hint="cast to float32, or build an object",
         )

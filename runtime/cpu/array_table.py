@@ -35,7 +35,7 @@ def function(types: Sequence[BufferType], flags: Sequence[int], writer: ModuleWr
     ndarray = writer.host_slot("type:ndarray")
     rows, extents = [], [0]
     for type, wanted in zip(types, flags, strict=True):
-        name = f"dtype:{type.dtype}"
+        name = f"dtype:{type.dtype.code}"
         writer.host_slot(name)
         rows.append((writer.host.index(name), len(type.shape), wanted, len(extents)))
         extents += [int(d) for d in type.tensor.static_shape]

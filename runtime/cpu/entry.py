@@ -193,7 +193,7 @@ class EntryWriter(FunctionWriter):
         for axis, dim in enumerate(kind.shape):
             place = f"getelementptr i8, ptr {shape}, i64 {8 * axis}"
             self.line(f"store i64 {self.index(self.dim(dim))}, ptr {self.emit(place)}")
-        dtype = self._host(f"dtype:{kind.dtype}")
+        dtype = self._host(f"dtype:{kind.dtype.code}")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {dtype}"))  # which is taken
         arguments = (f"i32 {len(kind.shape)}", f"ptr {shape}", f"ptr {dtype}")
         if _is_less(kind, blocks.LEAST):
@@ -273,7 +273,7 @@ class EntryWriter(FunctionWriter):
         given = self._field("ptr", obj, layout.type)
         self._require(f"icmp eq ptr {given}, {self._host('type:ndarray')}")
         dtype = self._field("ptr", obj, layout.dtype)
-        same = self.emit(f"icmp eq ptr {dtype}, {self._host(f'dtype:{kind.dtype}')}")
+        same = self.emit(f"icmp eq ptr {dtype}, {self._host(f'dtype:{kind.dtype.code}')}")
         rank = self._field("i32", obj, layout.rank)
         fits = self.emit(f"icmp eq i32 {rank}, {len(kind.shape)}")
         wanted = self._wanted_flags(i)

@@ -249,7 +249,7 @@ class KernelWriter(FunctionWriter):
         dtype, lanes = types[-1].dtype, spelling.lanes_of(types[-1])
         spelled = record.llvm.get(dtype.kind)
         if spelled is None or dtype.is_complex:
-            raise TargetError(f"the cpu target has no {record.name} of {dtype}")
+            raise TargetError(f"the cpu target has no {record.name} of {dtype.code}")
         small = spelling.is_small_float(dtype)
         if small:
             names = [

@@ -46,7 +46,9 @@ def element(dtype: DType) -> str:
         TargetError: the dtype has no register; complex numbers are pairs before they come here.
     """
     if dtype.is_complex:
-        raise TargetError(f"the cpu target has no registers for {dtype}; lower it to pairs first")
+        raise TargetError(
+            f"the cpu target has no registers for {dtype.code}; lower it to pairs first"
+        )
     return _REGISTER.get(dtype.code) or f"i{dtype.bits}"
 
 

@@ -111,7 +111,7 @@ def apply(record: Scalar, operands: Sequence[str], dtype: DType) -> str:
     """
     kind = dtype.kind
     if kind not in record.llvm or dtype.is_complex:
-        raise TargetError(f"there is no Python text for {record.name} of {dtype}")
+        raise TargetError(f"there is no Python text for {record.name} of {dtype.code}")
     template = _OTHERWISE.get((record.name, kind), record.python)
     to = "f32" if is_small_float(dtype) else converter(dtype)
     text = template.format(*operands, t=to, bits=8 * dtype.bytes)

@@ -94,7 +94,7 @@ def apply(record: Scalar, operands: Sequence[str], dtype: DType) -> str:
     """
     kind = dtype.kind
     if kind not in record.llvm or dtype.is_complex:
-        raise TargetError(f"the cuda target has no {record.name} of {dtype}")
+        raise TargetError(f"the cuda target has no {record.name} of {dtype.code}")
     if record.name == "where":
         return f"({operands[1]} if {operands[0]} else {operands[2]})"
     own: Mapping[str, str] = {"float": _FLOAT, "int": _INT, "uint": _UINT, "bool": _BOOL}[kind]
@@ -117,7 +117,7 @@ def _call(record: Scalar, operands: Sequence[str], dtype: DType) -> str:
     """A function; of unsigned integers it takes the bits as signed ones."""
     found = _FUNCTION.match(record.llvm[dtype.kind])
     if found is None:
-        raise TargetError(f"the cuda target has no {record.name} of {dtype}")
+        raise TargetError(f"the cuda target has no {record.name} of {dtype.code}")
     name, code = _NAMES.get(found[1], found[1]), register(dtype)
     if dtype.kind != "uint":
         return f"{name}_{code}({', '.join(operands)})"

@@ -22,6 +22,7 @@ from tapec.keras.engine.conversion import (
     floating,
     promoted,
 )
+from tapec.keras.engine.places import places_of, shape_unknown
 from tapec.numpy.ordering import from_start
 from tapec.tensor import Tensor
 from tapec.tracing import TracedTensor
@@ -35,8 +36,10 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
     return tapec.where(convert_to_tensor(condition, "bool"), a, b)
 
 
-def nonzero(x: Any) -> tuple[Tensor, ...]:
-    """The places of elements other than zero, one tensor for each axis; eager."""
+def nonzero(x: Any) -> Any:
+    """The places of elements other than zero, one tensor for each axis; compiled, single ones of them alone."""
+    if _is_traced(x):
+        return places_of(x)
     return tuple(convert_to_tensor(n, "int32") for n in np.nonzero(_known(x, "nonzero")))
 
 
@@ -50,14 +53,8 @@ def _is_traced(x: Any) -> bool:
 def _known(x: Any, what: str) -> Any:
     """The elements as an array, where there are any."""
     if _is_traced(x):
-        raise _shape_unknown(what, "use where with three operands")
+        raise shape_unknown(what, "use where with three operands")
     return convert_to_numpy(x)
-
-
-def _shape_unknown(what: str, remedy: str) -> NotImplementedError:
-    return NotImplementedError(
-        f"{what} cannot be compiled: the shape of its result depends on values; {remedy}"
-    )
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
@@ -183,7 +180,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
             numbers, length, message=f"bincount is compiled for numbers below minlength={length}"
         )
     else:
-        raise _shape_unknown("bincount", "give it a minlength above all numbers")
+        raise shape_unknown("bincount", "give it a minlength above all numbers")
     hits = tapec.cast(tapec.one_hot(numbers, length), dtype)
     if weights is not None:
         hits = hits * tapec.cast(weights, dtype)[..., None]
