@@ -11,6 +11,7 @@ import pytest
 import tapec
 from tapec import nn
 from tapec.errors import InvalidArgumentError
+from tapec.ir.types import DTYPES, DType, TensorType
 
 
 def constant(values: Any, dtype: Any) -> Any:
@@ -99,3 +100,11 @@ def test_integers_wrap_alike_eagerly_and_compiled(dtype: Any) -> None:
     np.testing.assert_array_equal(quotient[3:5], [-4, -4])
     np.testing.assert_array_equal(remainder[3:5], [1, -1])
     np.testing.assert_array_equal(eager[9].numpy()[3:5], [-3, -3])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_prints_as_in_tensorflow(dtype: DType) -> None:
+    """Libraries look for the name in the text; program text, whose codes are its own, reads back."""
+    assert f"{dtype}" == f"<dtype: '{dtype.name}'>"
+    assert repr(dtype) == f"tapec.{dtype.name}"
+    assert str(TensorType(dtype, (2,))) == f"{dtype.code}[2]"
