@@ -24,7 +24,8 @@ class Options:
     """The target: bytes of a vector register (0: none), and whether its loads and stores can be masked.
 
     ``compact``: little code counts more than speed, so no loop does several things in turns. ``device``: blocks of
-    threads make products, by tiles. ``direct``: convolutions are sums of products as they stand.
+    threads make products, by tiles; with ``tf32`` those of float32 by tensor cores. ``direct``: convolutions are sums
+    of products as they stand.
     """
 
     vector_bytes: int = 64
@@ -32,6 +33,7 @@ class Options:
     compact: bool = False
     device: bool = False
     direct: bool = False
+    tf32: bool = False
 
 
 #: Scalar operations in a kernel from which on waking another thread pays.
@@ -73,7 +75,9 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
         return tiling.Tiling()  # loops that do not turn, in the simplest form
     if options.device:
         problem = tiling.describe(contraction, left, right)
-        return tiling.Tiling() if keeps_rows(kernel, problem) else choose_tile(problem)
+        if keeps_rows(kernel, problem):
+            return tiling.Tiling()
+        return choose_tile(problem, tf32=options.tf32)
     if options.compact:
         return tiling.Tiling(lanes=_lanes([left.dtype], options))
     machine = tiling.Machine.of(options.vector_bytes, masked=options.masked)

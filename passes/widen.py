@@ -4,6 +4,9 @@ Devices move 16 bytes at a time as fast as 4. Four loads of one buffer at addres
 a multiple of four, become one where the first one stands; four stores become one where the last one stands. Nothing
 between them may wait for other threads, or touch these elements in another way.
 
+What moves four neighbours as they are into memory of the block, before a `tapec.ir.ops.device.CommitCopies`, becomes a
+copy in the background; where none does, there is nothing to wait for.
+
 Buffers begin at multiples of 16 bytes: what a block shares does, arguments of a call do, and so does a part of the
 arena if its place and its turns are such multiples.
 """
@@ -85,7 +88,7 @@ class _Widened:
         changed = False
         for block in _blocks(self.function.block):
             changed |= self._block(block)
-        return changed
+        return self._copies() or changed
 
     def _block(self, block: Block) -> bool:
         changed = False
@@ -100,7 +103,7 @@ class _Widened:
         buffer = _buffer(op)
         kind = buffer.type
         plain = not op.attrs.get("lanes") and not op.attrs.get("masked")
-        if not plain or not isinstance(kind, BufferType) or kind.dtype.bytes != 4:
+        if not plain or not isinstance(kind, BufferType) or kind.dtype.bytes not in (2, 4):
             return False
         return self._is_aligned(buffer) and _is_multiple(self._address(op))
 
@@ -152,6 +155,59 @@ class _Widened:
             return True
         distance = self._address(op) - start
         return not isinstance(distance, int) or 0 <= distance < _COUNT
+
+    # ---- copies in the background
+
+    def _copies(self) -> bool:
+        """Let moves in front of a commit go on behind it; whether anything changed."""
+        ends = [op for op in self.function.walk() if isinstance(op.defn, device.CommitCopies)]
+        copies = [copy for end in ends for copy in self._moves(end)]
+        for copy in copies:
+            self._begin(copy)
+        if not copies:
+            for op in list(self.function.walk()):
+                if isinstance(op.defn, device.CommitCopies | device.WaitCopies):
+                    op.erase()
+        return bool(ends)
+
+    def _moves(self, end: Operation) -> Iterator[Operation]:
+        """What stores four neighbours between the last barrier and a commit, of which the same can be read."""
+        block = end.block
+        assert block is not None
+        for op in reversed(block.ops[: block.ops.index(end)]):
+            if isinstance(op.defn, device.Barrier):
+                return
+            yield from (inner for inner in op.walk() if self._is_move(inner))
+
+    def _is_move(self, op: Operation) -> bool:
+        if not isinstance(op.defn, device.StoreNeighbours):
+            return False
+        values, target = op.operands[:_COUNT], op.operands[_COUNT]
+        load = values[0].op
+        return (
+            load is not None
+            and isinstance(load.defn, device.LoadNeighbours)
+            and list(load.results) == list(values)
+            and all(dict(v.users) == {op: 1} for v in values)
+            and target not in self.buffers
+            and load.operands[0] in self.buffers
+            and target.type.dtype == load.operands[0].type.dtype
+            and target.type.dtype.bytes == _COUNT
+        )
+
+    @staticmethod
+    def _begin(store: Operation) -> None:
+        """Copy instead of storing what is loaded."""
+        load = store.operands[0].op
+        assert load is not None
+        assert store.block is not None
+        operands = [*load.operands, *store.operands[_COUNT:]]
+        copy = Operation(OPS["copy_neighbours"], operands, [], {}, [], store.location)
+        store.block.insert_before(store, copy)
+        store.erase()
+        load.erase()
+
+    # ---- four at once
 
     def _loads(self, block: Block, first: Operation) -> bool:
         group = self._group(block, first)

@@ -230,6 +230,7 @@ def _text(pipeline: str, unit: VectorUnit | None = None, compact: bool = False) 
     unit = unit or TARGETS["cpu"].vectors()
     options = f"vector-bytes={unit.bytes},masked={str(unit.masked).lower()}"
     flags = {"compact": compact, "device": pipeline == "device", "direct": config.direct()}
+    flags["tf32"] = pipeline == "device" and config.experimental.tensor_float_32_execution_enabled()
     more = "".join(f",{name}=true" for name, is_set in flags.items() if is_set)
     options = f"schedule{{{options}{more}}}"
     text = PIPELINES[pipeline].replace("schedule", options)

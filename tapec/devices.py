@@ -76,6 +76,22 @@ def enable_op_determinism() -> None:
     """Without effect: results are the same from run to run anyway, for any number of threads."""
 
 
+_PRECISION = {"tf32": False}
+
+
+def enable_tensor_float_32_execution(enabled: bool) -> None:
+    """Whether a GPU may multiply float32 by its tensor cores, which look at 10 bits of mantissa; see ``docs/cuda.md``.
+
+    Functions go by what holds when they are compiled. Processors multiply in float32 in any case.
+    """
+    _PRECISION["tf32"] = bool(enabled)
+
+
+def tensor_float_32_execution_enabled() -> bool:
+    """Whether a GPU may multiply float32 with less precision: not unless somebody has said so."""
+    return _PRECISION["tf32"]
+
+
 _LOGS = {"placement": False}
 
 

@@ -71,37 +71,80 @@ def instructions(one: Assembly) -> list[str]:
         file.write(one.cubin()[0])
         file.flush()
         text = subprocess.run([tool, file.name], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ )?([A-Z][\w.]*)", text)
+    # "@!PT" never happens.
+    return re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@(?!!PT)!?U?P\w+ )?([A-Z][\w.]*)", text)
 
 
 def layer(x: Any, w: Any, b: Any) -> Any:
     return tapec.nn.softmax(tapec.nn.relu(tapec.matmul(x, w) + b))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_products_keep_their_sums_in_registers(architecture: str) -> None:
-    specs = [tapec.TensorSpec(s) for s in ([2048, 256], [256, 512], [512])]
-    module = lowered_for(tapec.compile(layer).trace(*specs), "cuda")
+SHAPES = ((2048, 256), (256, 512), (512,))
+
+
+def product_of(module: Module, architecture: str) -> tuple[str, Assembly]:
+    """The text and the code of the kernel that shares most; it spills nothing, and all its stores are there."""
     text = write_text(module)
-    (product,) = [n for n, k in text.kernels.items() if k.threads == 256 and k.shared > 8000]
-    one, log = assembled(module, architecture)[product]
-    assert one.ptx.count("fma.rn.f32") >= 16
+    kernel = max(text.kernels.values(), key=lambda k: k.shared)
+    one, log = assembled(module, architecture)[kernel.name]
     assert "ld.local" not in one.ptx
     assert "st.local" not in one.ptx
-    assert "0 bytes stack frame" in log
-    # The sums of 4 by 4 for each of 4 turns that are written out; operands by four at once, and their copies. Stores
-    # to shared memory are as many as the text has: the compiler has dropped none.
-    source = write_text(module).kernels[product].source()
-    expected = {"fma.rn.f32": 64, "ld.shared.v4.f32": 8, "ld.shared.f32": 0, "ld.global.v4.f32": 2}
-    expected |= {"ld.global.f32": 0, "st.global.v4.f32": 4, "st.global.f32": 0}
-    expected |= {"st.shared.v4.f32": source.count("store4_f32(scratch")}
-    expected |= {"st.shared.f32": len(re.findall(r"^ +scratch_\d\[", source, re.MULTILINE))}
+    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log
+    return kernel.source(), one
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_products_keep_their_sums_in_registers(architecture: str) -> None:
+    """And copy in the background.
+
+    A turn that is written out adds 4 by 4 products for each of 4 depths, which it reads by four at once. Of each
+    operand one copy by each thread is before the loop, and one in it.
+    """
+    specs = [tapec.TensorSpec(s) for s in SHAPES]
+    source, one = product_of(lowered_for(tapec.compile(layer).trace(*specs), "cuda"), architecture)
+    assert source.count("copy4_f32(") == 4
+    expected = {"fma.rn.f32": 64, "ld.shared.v4.f32": 8, "ld.shared.f32": 0, "ld.global": 0}
+    expected |= {"cp.async.cg.shared.global": 4, "st.shared": 0, "st.global.v4.f32": 4}
+    expected |= {"cp.async.commit_group": 2, "cp.async.wait_group 0": 1, "st.global.f32": 0}
     assert {name: one.ptx.count(name) for name in expected} == expected
-    assert (expected["st.shared.v4.f32"], expected["st.shared.f32"]) == (1, 4)
     machine = Counter(instructions(one))
-    assert (machine["FFMA"], machine["LDS.128"], machine["LDG.E.128"]) == (64, 8, 2)
-    assert (machine["STG.E.128"], machine["STS"], machine["STS.128"]) == (4, 4, 1)
-    assert not machine["LDL"] + machine["STL"]
+    assert (machine["FFMA"], machine["LDS.128"], machine["LDGSTS.E.BYPASS.128"]) == (64, 8, 4)
+    assert (machine["STG.E.128"], machine["LDGDEPBAR"], machine["DEPBAR.LE"]) == (4, 2, 1)
+    assert not any(machine[name] for name in ("LDL", "STL", "STS", "STS.128", "LDG.E", "LDS"))
+
+
+#: What multiplies two squares of 16 by 8, by what tensor cores take.
+MULTIPLIES = {
+    "float32": "HMMA.1688.F32.TF32",
+    "float16": "HMMA.16816.F32",
+    "bfloat16": "HMMA.16816.F32.BF16",
+}
+
+
+@pytest.mark.parametrize("dtype", MULTIPLIES)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_products_by_tensor_cores(dtype: str, architecture: str) -> None:
+    """A warp makes 32 by 32 sums from 16 words of each row and column that are shared: 2 by 4 by 2 instructions."""
+    specs = [tapec.TensorSpec(s, dtype) for s in SHAPES]
+    tapec.config.experimental.enable_tensor_float_32_execution(True)
+    try:
+        module = lowered_for(tapec.compile(layer).trace(*specs), "cuda")
+    finally:
+        tapec.config.experimental.enable_tensor_float_32_execution(False)
+    source, one = product_of(module, architecture)
+    machine = Counter(instructions(one))
+    assert machine[MULTIPLIES[dtype]] == 16
+    assert not any(name.startswith("FFMA") for name in machine)
+    # Words of 16 rows and 8 columns for each instruction, without those that it shares with another.
+    assert machine["LDS"] == 32
+    if dtype == "float32":
+        assert one.ptx.count("cvt.rna.tf32.f32") == 32
+        assert machine["LDGSTS.E.BYPASS.128"] == 8
+        assert not machine["STS"] + machine["STS.128"]
+    else:
+        # Copies of 64 bits, two by two into words; before the loop and in it.
+        assert (machine["LDG.E.64"], machine["STS.128"]) == (16, 8)
+        assert source.count("store4_u32(scratch") == 4
 
 
 def test_ptx_has_lines_of_the_program() -> None:

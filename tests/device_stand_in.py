@@ -10,7 +10,8 @@ import numpy as np
 
 from tapec.ir.errors import TargetError
 from tapec.runtime.cuda.launches import Launch, Memory
-from tapec.runtime.cuda.simulator.simulator import Cells, Simulator
+from tapec.runtime.cuda.simulator.memory import Cells
+from tapec.runtime.cuda.simulator.simulator import Simulator
 from tapec.runtime.cuda.text.module_text import Text
 
 #: Addresses of one device; those of the next begin there.

@@ -102,20 +102,6 @@ class Traced(Exception):
     """A program was traced, and nothing more is wanted of it."""
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(40, 33, 35), (64, 16, 33)])
-def test_products_by_tiles(m: int, k: int, n: int) -> None:
-    """Also where tiles do not come out even."""
-    rng = np.random.default_rng(m)
-    a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((m, k), (k, n), (n,)))
-
-    @tapec.compile(target="cuda", engine="simulator")
-    def layer(a: Any, b: Any, c: Any) -> Any:
-        return tapec.nn.relu(tapec.matmul(a, b) + c)
-
-    assert "4608 bytes shared" in layer.lower(a, b, c).text("cuda")
-    np.testing.assert_array_equal(layer(a, b, c).numpy(), np.maximum(a @ b + c, 0))
-
-
 def test_long_sums_take_two_stages() -> None:
     """Blocks of threads have parts of them; so have those that make a deep product."""
     rng = np.random.default_rng(2)
@@ -131,20 +117,6 @@ def test_long_sums_take_two_stages() -> None:
     assert "3 launches" in both.lower(x, a, b).text("cuda")
     assert total.numpy() == x.sum()
     np.testing.assert_array_equal(product.numpy(), a.T @ b)
-
-
-def test_convolutions_by_tiles() -> None:
-    """The rows of all pictures are rows of one product."""
-    rng = np.random.default_rng(0)
-    x = rng.integers(-2, 3, (2, 5, 5, 8)).astype(np.float32)
-    w = rng.integers(-2, 3, (3, 3, 8, 16)).astype(np.float32)
-
-    def convolve(x: Any, w: Any) -> Any:
-        return tapec.nn.conv2d(x, w, 1, "SAME")
-
-    on_device = tapec.compile(convolve, target="cuda", engine="simulator")
-    assert "bytes shared" in on_device.lower(x, w).text("cuda")
-    np.testing.assert_array_equal(on_device(x, w).numpy(), convolve(x, w).numpy())
 
 
 def test_what_computes_with_threads_is_joined_with_its_like() -> None:

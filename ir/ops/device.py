@@ -7,12 +7,12 @@ stand outside of them, where every thread of the block comes by; but for those t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.ir.errors import DTypeError
 from tapec.ir.ops.loop import LoopOp
-from tapec.ir.types import INDEX, BufferType, TensorType, Type
+from tapec.ir.types import F32, INDEX, U32, BufferType, DType, TensorType, Type
 
 if TYPE_CHECKING:
     from tapec.ir.core import Operation, Value
@@ -67,6 +67,12 @@ class Thread(LoopOp):
 NEIGHBOURS = 4
 
 
+def _neighbours(name: str, buffer: Any) -> BufferType:
+    if not isinstance(buffer, BufferType) or buffer.dtype.bytes not in (2, NEIGHBOURS):
+        raise DTypeError(f"{name}: elements of 4 or 2 bytes are wanted, got {buffer}")
+    return buffer
+
+
 class LoadNeighbours(LoopOp):
     """Four elements of a buffer that lie one behind the other, from an index on whose address is a multiple of four."""
 
@@ -75,9 +81,7 @@ class LoadNeighbours(LoopOp):
 
     def infer(self, *types: Any) -> tuple[Type, ...]:
         """Four scalars."""
-        if not isinstance(types[0], BufferType) or types[0].dtype.bytes != NEIGHBOURS:
-            raise DTypeError(f"load_neighbours: elements of 4 bytes are wanted, got {types[0]}")
-        return (TensorType(types[0].dtype),) * NEIGHBOURS
+        return (TensorType(_neighbours(self.name, types[0]).dtype),) * NEIGHBOURS
 
 
 class StoreNeighbours(LoopOp):
@@ -88,9 +92,7 @@ class StoreNeighbours(LoopOp):
 
     def infer(self, *types: Any) -> tuple[Type, ...]:
         """No results."""
-        buffer = types[NEIGHBOURS]
-        if not isinstance(buffer, BufferType) or buffer.dtype.bytes != NEIGHBOURS:
-            raise DTypeError(f"store_neighbours: elements of 4 bytes are wanted, got {buffer}")
+        buffer = _neighbours(self.name, types[NEIGHBOURS])
         if any(t.dtype != buffer.dtype for t in types[:NEIGHBOURS]):
             raise DTypeError(f"store_neighbours: {types[:NEIGHBOURS]} do not fit into {buffer}")
         return ()
@@ -98,3 +100,119 @@ class StoreNeighbours(LoopOp):
     def written(self, op: Operation) -> Sequence[Value]:
         """The buffer."""
         return op.operands[NEIGHBOURS : NEIGHBOURS + 1]
+
+
+# ---- copies that go on while threads compute
+
+
+class CopyNeighbours(LoopOp):
+    """Copy four neighbours into memory of the block, some time before this thread has waited for it.
+
+    Operands: the buffer that is read, its index, the buffer that is written, its index. Elements are of 4 bytes, both
+    addresses multiples of four. Nobody may read or write the copy before `WaitCopies`, and no thread but this one
+    before a barrier after that.
+    """
+
+    name = "copy_neighbours"
+    pure = False
+
+    def infer(self, *types: Any) -> tuple[Type, ...]:
+        """No results."""
+        source = _neighbours(self.name, types[0])
+        target = _neighbours(self.name, types[1 + len(source.shape)])
+        if source.dtype != target.dtype or source.dtype.bytes != NEIGHBOURS:
+            raise DTypeError(f"copy_neighbours: {source} does not fit into {target}")
+        return ()
+
+    def written(self, op: Operation) -> Sequence[Value]:
+        """The buffer in the block's memory."""
+        source = op.operands[0].type
+        assert isinstance(source, BufferType)
+        first = 1 + len(source.shape)
+        return op.operands[first : first + 1]
+
+
+class CommitCopies(LoopOp):
+    """The end of a group of copies.
+
+    What this thread has moved into memory of the block since the last barrier, four neighbours as they are each time,
+    may go on until it waits for the group: `tapec.passes.widen` makes `CopyNeighbours` of that.
+    """
+
+    name = "commit_copies"
+    pure = False
+
+    def infer(self, *types: Any) -> tuple[Type, ...]:
+        """No results."""
+        return ()
+
+
+class WaitCopies(LoopOp):
+    """Wait for the copies of this thread, but for those of the last so many ``groups``."""
+
+    name = "wait_copies"
+    pure = False
+
+    def infer(self, *types: Any, groups: int = 0) -> tuple[Type, ...]:
+        """No results."""
+        return ()
+
+
+# ---- tensor cores
+
+
+class RoundTf32(LoopOp):
+    """A number with the 10 bits of mantissa that tensor cores read of a float32; halves away from zero."""
+
+    name = "round_tf32"
+
+    def infer(self, *types: Any) -> TensorType:
+        """The same type."""
+        (kind,) = types
+        if not isinstance(kind, TensorType) or kind.dtype != F32:
+            raise DTypeError(f"round_tf32: a float32 is wanted, got {kind}")
+        return kind
+
+
+class PackHalves(LoopOp):
+    """Two floats of 16 bits as one word: the first in its lower half."""
+
+    name = "pack_halves"
+
+    def infer(self, *types: Any) -> TensorType:
+        """A word."""
+        low, high = types
+        if low != high or low.dtype.kind != "float" or low.dtype.bytes != 2:
+            raise DTypeError(f"pack_halves: two floats of 16 bits are wanted, got {low} and {high}")
+        return TensorType(U32)
+
+
+#: What a word of an operand of `WarpProduct` is, and in which form.
+WORDS: Mapping[str, DType] = {"tf32": F32, "f16": U32, "bf16": U32}
+#: Rows and columns of a `WarpProduct`, and words that it sums over.
+WARP_ROWS, WARP_COLUMNS, WARP_DEPTH = 16, 8, 8
+
+
+class WarpProduct(LoopOp):
+    """A tile of a product that the 32 threads of a warp add to together: 16 rows, 8 columns, 8 words deep.
+
+    A word is a float32 that `RoundTf32` has rounded, or two of 16 bits. Thread ``4 g + t`` of a warp gives four words
+    of the left operand (``[g, t] [g + 8, t] [g, t + 4] [g + 8, t + 4]`` by row and depth), two of the right one
+    (``[t, g] [t + 4, g]`` by depth and column), and four sums, which it gets back with what is added:
+    ``[g, 2 t] [g, 2 t + 1] [g + 8, 2 t] [g + 8, 2 t + 1]``. Products are exact, sums are float32; their order is the
+    device's. All threads of a warp come by, or none.
+
+    See "Matrix Fragments for mma.m16n8k8" and "mma.m16n8k16" in the PTX ISA.
+    """
+
+    name = "warp_product"
+    pure = False
+
+    def infer(self, *types: Any, form: str) -> tuple[Type, ...]:
+        """The four sums."""
+        word = TensorType(WORDS[form])
+        if types != (word,) * 6 + (TensorType(F32),) * 4:
+            raise DTypeError(
+                f"warp_product: six of {word} and four float32 are wanted, got {types}"
+            )
+        return types[6:]

@@ -21,6 +21,7 @@ from tapec.passes.contractions.sliding import find
 from tapec.passes.contractions.tiling import Tiling, describe, must_stage, streams
 from tapec.passes.contractions.winograd import Filters, Windows
 from tapec.passes.device.tile import Tile
+from tapec.passes.device.warp_tile import WarpTile
 
 
 def lower_contraction(
@@ -223,4 +224,4 @@ class Dot(Form):
         return sums[:size]
 
 
-_FORMS = {"plain": Plain, "dot": Dot, "outer": Outer, "tile": Tile}
+_FORMS = {"plain": Plain, "dot": Dot, "outer": Outer, "tile": Tile, "warps": WarpTile}

@@ -16,7 +16,7 @@ from tapec.ir.dims import DimLike, coefficient, symbol, symbols, typical
 from tapec.ir.op import Contraction
 from tapec.ir.types import BufferType, DType, Shape, TensorType
 
-Form = Literal["outer", "dot", "plain", "tile"]
+Form = Literal["outer", "dot", "plain", "tile", "warps"]
 
 #: Lanes that a tile uses at most: with more, squares are too large to be transposed in registers.
 MOST_LANES = 16

@@ -1,21 +1,27 @@
 """Products of matrices on devices: a block of threads makes a tile, from parts of the operands that it shares.
 
-Each thread keeps `PART` times `PART` sums in registers. For `DEEP` turns of the summed axes at a time, the threads copy
-what the tile needs of both operands into shared memory, in an order in which neighbouring threads read neighbouring
-elements, and wait for each other. Where all of a batch share the right operand, as a convolution's do its kernel, the
+Each thread keeps `PART` times `PART` sums in registers; those that warps make by tensor cores are in
+`tapec.passes.device.warp_tile`. For `DEEP` turns of the summed axes at a time, the threads copy what the tile needs of
+both operands into shared memory, and wait for each other. There is room for two such parts of each operand: while one
+is read, the next is on its way, in the background where four neighbours are copied as they are
+(`tapec.ir.ops.device.CommitCopies`).
+
+An operand whose neighbours in memory are along the summed axes is shared row by row, another one depth by depth, so
+that neighbours stay neighbours. Where all of a batch share the right operand, as a convolution's do its kernel, the
 batch is more rows. Tiles at the edges compute with rows and columns inside instead, and do not store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS, Index
-from tapec.ir.types import BufferType
+from tapec.ir.types import F32, BufferType, DType
 from tapec.passes.contractions.products import Form
 from tapec.passes.contractions.tiling import Problem, Tiling
 
@@ -23,16 +29,23 @@ T = TypeVar("T")
 
 #: Rows and columns of a thread's sums, and turns of the summed axes that are copied together.
 PART, DEEP = 4, 16
-#: Elements between the rows of what is shared, so that they begin in other banks.
-_PADDING = 4
+#: Elements between what is shared of two rows, or of two depths: so a warp that reads eight of the one and four of the
+#: other finds each in another of the 32 banks.
+_AFTER_ROW, _AFTER_DEPTH = 4, 8
+#: Parts of an operand that there is room for.
+_STAGES = 2
 #: Tiles from which on a device is busy.
 _BUSY = 128
 #: Multiply-adds below which a tile is not worth its barriers.
 _SMALL = 1 << 15
 
 
-def choose_tile(problem: Problem) -> Tiling:
-    """A tile for a product, or none where sizes are open, small, or it is no product of matrices."""
+def choose_tile(problem: Problem, *, tf32: bool = False) -> Tiling:
+    """A tile for a product, or none where sizes are open, small, or it is no product of matrices.
+
+    Tensor cores make those of 16-bit floats, whose products are exact there and are summed in float32 as elsewhere; of
+    float32 only with ``tf32``, since they round its numbers.
+    """
     extents = (*problem.batch, problem.rows, problem.columns, *problem.depth)
     static = all(isinstance(n, int) for n in extents)
     if not (static and problem.separable and problem.dtype.is_floating) or problem.work < _SMALL:
@@ -41,9 +54,14 @@ def choose_tile(problem: Problem) -> Tiling:
     assert isinstance(columns, int)
     if min(rows, columns) < 2 * PART:
         return Tiling()
-    tiles = -(-rows // 64) * -(-columns // 64) * (1 if problem.shared else _count(problem.batch))
-    size = 64 if tiles >= _BUSY and min(rows, columns) >= 48 else 32
-    return Tiling(form="tile", rows=size)
+    warps = problem.small or (tf32 and problem.dtype == F32)
+    many = 1 if problem.shared else _count(problem.batch)
+    size = 32
+    for larger in (64, 128) if warps else (64,):
+        tiles = -(-rows // larger) * -(-columns // larger) * many
+        if tiles >= _BUSY and min(rows, columns) >= larger * 3 // 4:
+            size = larger
+    return Tiling(form="warps" if warps else "tile", rows=size)
 
 
 def tiles(rows: int, columns: int) -> int:
@@ -63,18 +81,49 @@ def _rows(problem: Problem) -> int:
     return problem.rows * (_count(problem.batch) if problem.shared else 1)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Memory of the block with parts of an operand: ``rows`` of the left, or columns of the right one.
+
+    ``along`` says that neighbours there are along the summed axes. The tile begins at ``start`` of all ``extent``.
+    """
+
+    buffer: Value
+    rows: bool
+    along: bool
+    start: DimLike
+    extent: int
+
+    def place(self, stage: DimLike, at: DimLike, deep: DimLike) -> Index:
+        """Where a word is of row or column ``at`` of the tile."""
+        return (stage, at, deep) if self.along else (stage, deep, at)
+
+
 class Tile(Form):
     """One tile by each block."""
+
+    #: Numbers of the summed axes that are shared as one word.
+    packed = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return (self.tiling.rows // PART) ** 2
+
+    @property
+    def word(self) -> DType:
+        """The dtype of what is shared."""
+        return self.sum_dtype
 
     def lower(self) -> None:
         """Deal the tiles out to blocks."""
         k, size = self.k, self.tiling.rows
         self._height, self._width = _rows(self.problem), _count((self.columns,))
+        self._depth = -(-_count(self.problem.depth) // self.packed)
         across, down = -(-self._width // size), -(-self._height // size)
         turns = across * down * (1 if self.problem.shared else _count(self.problem.batch))
-        threads = (size // PART) ** 2
-        k.function.attrs |= {"threads": threads, "turns": turns, "spread": "blocks"}
-        thread = k.thread(threads)
+        k.function.attrs |= {"threads": self.threads, "turns": turns, "spread": "blocks"}
+        thread = k.thread(self.threads)
 
         def tile(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             if not self.problem.shared:
@@ -87,80 +136,123 @@ class Tile(Form):
 
     def _tile(self, row: DimLike, column: DimLike, thread: DimLike) -> None:
         """The sums of a tile, and what becomes of them."""
-        k, size = self.k, self.tiling.rows
-        left, right = (k.shared(BufferType(self.sum_dtype, (DEEP, size + _PADDING))) for _ in "ab")
-        down, across = thread // (size // PART) * PART, thread % (size // PART) * PART
-        depth = _count(self.problem.depth)
+        k = self.k
+        left, right = self._shared(row, rows=True), self._shared(column, rows=False)
+
+        def fetch(first: DimLike) -> None:
+            for one in (left, right):
+                self._copy(one, first)
 
         def some(first: DimLike, sums: Sequence[Value]) -> Sequence[Value]:
-            self._copy(left, row, first, rows=True)
-            self._copy(right, column, first, rows=False)
+            k.effect(OPS["wait_copies"])
+            # What is copied next takes the place of what all have read by now.
             k.effect(OPS["barrier"])
-            sums = k.repeat(
-                0, DEEP, lambda d, s: self._step((left, right), d, (down, across), s), sums
-            )
-            k.effect(OPS["barrier"])
+            self._if(k.clamp(self._depth - DEEP - first, 0, 1), lambda: fetch(first + DEEP))
+            k.effect(OPS["commit_copies"])
+            return self.add(left, right, self._stage(first), thread, sums)
+
+        cells = self.cells(thread)
+        fetch(0)
+        k.effect(OPS["commit_copies"])
+        sums = k.repeat(0, self._depth, some, [self.zero()] * len(cells), step=DEEP)
+        k.effect(OPS["barrier"])
+        for (down, across), value in zip(cells, sums, strict=True):
+            self._put(row + down, column + across, value)
+
+    def _if(self, once: DimLike, action: Callable[[], None]) -> None:
+        """Do something once, or not at all."""
+
+        def body(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            action()
+            return ()
+
+        self.k.repeat(0, once, body)
+
+    def _stage(self, first: DimLike) -> DimLike:
+        """Which part of what is shared holds depths from ``first`` on."""
+        return first // DEEP % _STAGES if self._depth > DEEP else 0
+
+    def _shared(self, start: DimLike, *, rows: bool) -> Shared:
+        """Memory for parts of an operand."""
+        size, stages = self.tiling.rows, _STAGES if self._depth > DEEP else 1
+        along = (self.problem.left if rows else self.problem.right)[1] == 1
+        shape = (size, DEEP + _AFTER_ROW) if along else (DEEP, size + _AFTER_DEPTH)
+        buffer = self.k.shared(BufferType(self.word, (stages, *shape)))
+        return Shared(buffer, rows, along, start, self._height if rows else self._width)
+
+    # ---- what a thread does
+
+    def cells(self, thread: DimLike) -> list[tuple[DimLike, DimLike]]:
+        """Rows and columns of a thread's sums in the tile."""
+        down, across = self._corner(thread)
+        return [(down + n // PART, across + n % PART) for n in range(PART**2)]
+
+    def _corner(self, thread: DimLike) -> tuple[DimLike, DimLike]:
+        wide = self.tiling.rows // PART
+        return thread // wide * PART, thread % wide * PART
+
+    def add(
+        self, left: Shared, right: Shared, stage: DimLike, thread: DimLike, sums: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Add what one part of the summed axes gives."""
+        down, across = self._corner(thread)
+
+        def some(deep: DimLike, sums: Sequence[Value]) -> Sequence[Value]:
+            xs, ys = self._four(left, stage, down, deep), self._four(right, stage, across, deep)
+            for n in range(PART):
+                pairs = [(x[n], y[n]) for x in xs for y in ys]
+                sums = [self.multiply_add(x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
             return sums
 
-        sums = k.repeat(0, depth, some, [self.zero()] * PART**2, step=DEEP)
-        for n, value in enumerate(sums):
-            self._put(row + down + n // PART, column + across + n % PART, value)
+        return self.k.repeat(0, DEEP, some, sums, step=PART)
 
-    def _step(
-        self, shared: tuple[Value, Value], depth: DimLike, at: Index, sums: Sequence[Value]
-    ) -> list[Value]:
-        """One turn of the summed axes for all sums of a thread."""
-        xs, ys = (
-            [self.k.load(buffer, (depth, start + n)) for n in range(PART)]
-            for buffer, start in zip(shared, at, strict=True)
-        )
-        pairs = [(x, y) for x in xs for y in ys]
-        return [self.multiply_add(x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
+    def _four(self, part: Shared, stage: DimLike, at: DimLike, deep: DimLike) -> list[list[Value]]:
+        """Words of `PART` rows or columns, each of as many depths; neighbours are read one after the other."""
+        places = [(n, d) for n in range(PART) for d in range(PART)]
+        places.sort(key=lambda place: place if part.along else place[::-1])
+        found = {
+            (n, d): self.k.load(part.buffer, part.place(stage, at + n, deep + d)) for n, d in places
+        }
+        return [[found[n, d] for d in range(PART)] for n in range(PART)]
 
-    def _copy(self, buffer: Value, start: DimLike, first: DimLike, *, rows: bool) -> None:
-        """Copy a part of an operand, along what is contiguous there, neighbours at once if tiles come out even."""
+    # ---- copies
+
+    def _copy(self, part: Shared, first: DimLike) -> None:
+        """Copy depths from ``first`` on of an operand, neighbours at once if tiles come out even."""
         k, size = self.k, self.tiling.rows
-        extent, depth = (self._height if rows else self._width), _count(self.problem.depth)
-        along = (self.problem.left if rows else self.problem.right)[1] == 1
-        if extent % size == 0 and depth % DEEP == 0:
-            self._copy_whole(buffer, start, first, rows=rows, along=along)
-            return
-
-        def one(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
-            place, deep = (turn // DEEP, turn % DEEP) if along else (turn % size, turn // size)
-            at = k.clamp(start + place, 0, extent - 1) if extent % size else start + place
-            d = k.clamp(first + deep, 0, depth - 1) if depth % DEEP else first + deep
-            value = self._element(at, d, rows=rows)
-            if depth % DEEP:
-                value = k.where(k.inside(first + deep, 0, depth), value, self.zero())
-            k.store(value, buffer, (deep, place))
-            return ()
-
-        k.repeat(0, size * DEEP, one, over="threads")
-
-    def _copy_whole(
-        self, buffer: Value, start: DimLike, first: DimLike, *, rows: bool, along: bool
-    ) -> None:
-        """The same where everything is inside: `PART` neighbours in each turn."""
-        k, size = self.k, self.tiling.rows
-        many = (DEEP if along else size) // PART
+        stage = self._stage(first)
+        even = part.extent % size == 0 and _count(self.problem.depth) % (DEEP * self.packed) == 0
+        together = PART if even else 1
+        many = (DEEP if part.along else size) // together
 
         def some(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
-            other, begin = turn // many, turn % many * PART
-            places = [(other, begin + n) if along else (begin + n, other) for n in range(PART)]
-            values = [self._element(start + p, first + d, rows=rows) for p, d in places]
-            for (place, deep), value in zip(places, values, strict=True):
-                k.store(value, buffer, (deep, place))
+            other, begin = turn // many, turn % many * together
+            places = [
+                (other, begin + n) if part.along else (begin + n, other) for n in range(together)
+            ]
+            words = [self.copied(part, part.start + at, first + deep) for at, deep in places]
+            for (at, deep), word in zip(places, words, strict=True):
+                k.store(word, part.buffer, part.place(stage, at, deep))
             return ()
 
-        k.repeat(0, size * DEEP // PART, some, over="threads")
+        k.repeat(0, size * DEEP // together, some, over="threads")
 
-    def _element(self, at: DimLike, depth: DimLike, *, rows: bool) -> Value:
-        """An element of an operand, by its row or column among all."""
-        index = self._unflat(depth, self.problem.depth)
-        if not rows:
-            return self.right(at, index)
-        return self._in_batch(at, lambda row: self.left(row, index))
+    def copied(self, part: Shared, at: DimLike, deep: DimLike) -> Value:
+        """The word of a row or column, by its number among all, that is shared."""
+        return self.element(part, at, deep)
+
+    def element(self, part: Shared, at: DimLike, deep: DimLike) -> Value:
+        """An element of an operand; 0 where depth has ended, any inside where rows or columns have."""
+        k, depth = self.k, _count(self.problem.depth)
+        inside = self._depth * self.packed == depth and depth % (DEEP * self.packed) == 0
+        if part.extent % self.tiling.rows:
+            at = k.clamp(at, 0, part.extent - 1)
+        index = self._unflat(deep if inside else k.clamp(deep, 0, depth - 1), self.problem.depth)
+        if part.rows:
+            value = self._in_batch(at, lambda row: self.left(row, index))
+        else:
+            value = self.right(at, index)
+        return value if inside else k.where(k.inside(deep, 0, depth), value, k.full_like(0, value))
 
     def _in_batch(self, at: DimLike, action: Callable[[DimLike], T]) -> T:
         """Do something with a row of an element of the batch, given its number among the rows of all."""

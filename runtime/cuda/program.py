@@ -12,7 +12,8 @@ from tapec.ir.dims import DimLike, substitute
 from tapec.runtime.cuda.device.device_program import DeviceProgram
 from tapec.runtime.cuda.device.driver import Driver, device
 from tapec.runtime.cuda.launches import Host, listing
-from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS, Cells, Simulator, cells_of
+from tapec.runtime.cuda.simulator.memory import Cells, cells_of
+from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS, Simulator
 from tapec.runtime.cuda.text.module_text import Text, write_text
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.python_text.program import Arrays

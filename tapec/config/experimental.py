@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tapec.absent import namespace
-from tapec.devices import PhysicalDevice, enable_op_determinism
+from tapec.devices import (
+    PhysicalDevice,
+    enable_op_determinism,
+    enable_tensor_float_32_execution,
+    tensor_float_32_execution_enabled,
+)
 from tapec.devices import get_visible_devices as get_visible_devices
 from tapec.devices import list_logical_devices as list_logical_devices
 from tapec.devices import list_physical_devices as list_physical_devices
@@ -44,15 +49,6 @@ def get_memory_growth(device: PhysicalDevice) -> bool:
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """Nothing more is known of the CPU than its name."""
     return {}
-
-
-def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Without effect: products of float32 are computed in float32."""
-
-
-def tensor_float_32_execution_enabled() -> bool:
-    """Whether products of float32 may be computed with less precision: never."""
-    return False
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes

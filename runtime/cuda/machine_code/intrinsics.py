@@ -33,8 +33,8 @@ _LLVM = {"f32": ir.FloatType(), "f64": ir.DoubleType()} | {
     f"{sign}{bits}": ir.IntType(bits) for sign in "iu" for bits in (8, 16, 32, 64)
 }
 _WORD = ir.IntType(32)
-#: Of global and of shared memory.
-_SHARED = 3
+#: Address spaces.
+_GLOBAL, _SHARED = 1, 3
 _EVERY = 0xFFFFFFFF
 
 _Emit = Callable[..., Any]
@@ -73,6 +73,12 @@ def _asm(text: str, constraints: str, result: str, *operands: str) -> Any:
         return builder.asm(kind, text, constraints, args, False)
 
     return _intrinsic(TYPES[result], [TYPES[o] for o in operands], emit)
+
+
+def _effect(builder: Any, text: str, constraints: str, *operands: Any) -> None:
+    """An instruction of PTX that reads or writes memory behind the compiler's back."""
+    kind = ir.FunctionType(ir.VoidType(), [o.type for o in operands])
+    builder.asm(kind, text, ",".join(filter(None, [constraints, "~{memory}"])), operands, True)
 
 
 def _bitcast(source: str, target: str) -> Any:
@@ -185,6 +191,106 @@ def _store4(code: str) -> Any:
     return _intrinsic(lambda *_: types.void, None, emit, 6)
 
 
+# ---- copies that go on in the background
+
+
+def _in_space(builder: Any, place: Any, space: int, bits: int) -> Any:
+    """The address of an element as a number, in the address space that it is known to be in."""
+    known = builder.addrspacecast(place, ir.PointerType(place.type.pointee, space))
+    return builder.ptrtoint(known, ir.IntType(bits))
+
+
+def _copy4() -> Any:
+    def emit(context: Any, builder: Any, sig: Any, to: Any, i: Any, source: Any, j: Any) -> Any:
+        target = builder.gep(to, [_as_index(builder, sig.args[1], i)])
+        place = builder.gep(source, [_as_index(builder, sig.args[3], j)])
+        _effect(
+            builder,
+            "cp.async.cg.shared.global [$0], [$1], 16;",
+            "r,l",
+            _in_space(builder, target, _SHARED, 32),
+            _in_space(builder, place, _GLOBAL, 64),
+        )
+        return context.get_dummy_value()
+
+    return _intrinsic(lambda *_: types.void, None, emit, 4)
+
+
+def _commit_copies() -> Any:
+    def emit(context: Any, builder: Any, sig: Any) -> Any:
+        _effect(builder, "cp.async.commit_group;", "")
+        return context.get_dummy_value()
+
+    return _intrinsic(types.void, [], emit)
+
+
+def _wait_copies() -> Any:
+    """Wait for all groups but the last ones: their number is a literal."""
+
+    def primitive(typingctx: Any, groups: Any) -> Any:
+        if not isinstance(groups, types.IntegerLiteral):
+            return None
+        text = f"cp.async.wait_group {groups.literal_value};"
+
+        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            _effect(builder, text, "")
+            return context.get_dummy_value()
+
+        return types.void(groups), emit
+
+    return extending.intrinsic(primitive)
+
+
+# ---- tensor cores
+
+
+def _tf32() -> Any:
+    def emit(context: Any, builder: Any, sig: Any, x: Any) -> Any:
+        kind = ir.FunctionType(_WORD, [x.type])
+        word = builder.asm(kind, "cvt.rna.tf32.f32 $0, $1;", "=r,f", [x], False)
+        return builder.bitcast(word, ir.FloatType())
+
+    return _intrinsic(numba.float32, [numba.float32], emit)
+
+
+def _pack(form: str) -> Any:
+    """The instruction takes the upper half first."""
+
+    def emit(context: Any, builder: Any, sig: Any, low: Any, high: Any) -> Any:
+        kind = ir.FunctionType(_WORD, [ir.FloatType()] * 2)
+        text = f"cvt.rn.{form}x2.f32 $0, $1, $2;"
+        return builder.asm(kind, text, "=r,f,f", [high, low], False)
+
+    return _intrinsic(numba.uint32, [numba.float32] * 2, emit)
+
+
+#: The instruction for each form, and what a word of an operand is.
+_MMA = {
+    "tf32": ("m16n8k8.row.col.f32.tf32.tf32.f32", numba.float32),
+    "f16": ("m16n8k16.row.col.f32.f16.f16.f32", numba.uint32),
+    "bf16": ("m16n8k16.row.col.f32.bf16.bf16.f32", numba.uint32),
+}
+
+
+def _mma(form: str) -> Any:
+    name, word = _MMA[form]
+    sums = types.UniTuple(numba.float32, 4)
+    places = [", ".join(f"${n}" for n in some) for some in (range(4), range(4, 8), (8, 9))]
+    text = f"mma.sync.aligned.{name} {{{'}, {'.join(places)}}}, {{$10, $11, $12, $13}};"
+    constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["f"] * 4)
+
+    def emit(context: Any, builder: Any, sig: Any, *operands: Any) -> Any:
+        words = [builder.bitcast(o, _WORD) for o in operands[:6]]
+        result = ir.LiteralStructType([ir.FloatType()] * 4)
+        kind = ir.FunctionType(result, [_WORD] * 6 + [ir.FloatType()] * 4)
+        # Of effect: all threads of a warp have to come by it together.
+        found = builder.asm(kind, text, constraints, [*words, *operands[6:]], True)
+        parts = [builder.extract_value(found, n) for n in range(4)]
+        return context.make_tuple(builder, sums, parts)
+
+    return _intrinsic(sums, [word] * 6 + [numba.float32] * 4, emit)
+
+
 # ---- threads together
 
 
@@ -295,6 +401,10 @@ def _table() -> dict[str, Any]:
         "block_count": _register("nctaid.x"),
         "barrier": cuda.syncthreads,
     }
+    found |= {f"mma_{form}": _mma(form) for form in _MMA}
+    found |= {"tf32": _tf32(), "pack_f16": _pack("f16"), "pack_bf16": _pack("bf16")}
+    found |= {"commit_copies": _commit_copies(), "wait_copies": _wait_copies()}
+    found |= {f"copy4_{code}": _copy4() for code in ("f32", "i32", "u32")}
     for code in TYPES:
         found[f"shuffle_xor_{code}"] = _shuffle(code)
         for stem, make in _MEMORY.items():

@@ -7,7 +7,10 @@ other, and they take turns. It finds what a device keeps silent about:
 * memory that is read before anything was written to it, of threads, of blocks, and in the arena;
 * an index outside of its buffer;
 * data races: two accesses of different threads to one element, one of them a write, with no barrier between; of
-  different blocks, anywhere in a launch.
+  different blocks, anywhere in a launch;
+* copies that go on in the background: what they bring is not there before their thread has waited for them, and for
+  others not before a barrier after that;
+* products by a warp of which some thread is elsewhere.
 
 Only what these inputs do is seen. Sums of one launch are made in the same order as on a device.
 """
@@ -24,127 +27,18 @@ import numpy as np
 from tapec.ir.errors import TapecError
 from tapec.ir.types import DType
 from tapec.runtime.cuda.launches import Launch, Memory
+from tapec.runtime.cuda.simulator.memory import Cells, Copy, Local, Pointer, Who
 from tapec.runtime.cuda.text.kernel_writer import WARP
 from tapec.runtime.cuda.text.module_text import Text
-from tapec.runtime.cuda.text.primitives import COLLECTIVE, TWINS
+from tapec.runtime.cuda.text.primitives import COLLECTIVE, TWINS, warp_product
 from tapec.runtime.python_text.primitives import DTYPES
 
 #: Blocks of a launch that are run, at most: kernels take any number.
 MOST_BLOCKS = 5
-_MANY = -1
-_Who = tuple[int, int, int]
 
 
 class SimulationError(TapecError):
     """A kernel did what has no defined meaning on a device."""
-
-
-class Cells:
-    """Memory of the device, with who read and wrote each element since the launch began."""
-
-    def __init__(self, data: Any, *, written: bool) -> None:
-        """``data`` is an array of bytes; ``written`` whether it may be read already."""
-        self.data = data
-        self.known = None if written else np.zeros(data.size, np.bool_)
-        self.readers: dict[int, _Who] = {}
-        self.writers: dict[int, _Who] = {}
-
-    def forget(self) -> None:
-        """A new launch, which everything before it happened before."""
-        self.readers.clear()
-        self.writers.clear()
-
-
-class Pointer:
-    """A place in memory as elements of a dtype."""
-
-    __slots__ = ("_cells", "_count", "_items", "_offset", "_simulator", "_size")
-
-    def __init__(
-        self, simulator: Simulator, cells: Cells, code: str, offset: int, extent: int
-    ) -> None:
-        """``extent`` bytes from ``offset`` on may be used."""
-        self._simulator = simulator
-        self._cells = cells
-        self._size = np.dtype(DTYPES[code]).itemsize
-        self._count = extent // self._size
-        self._offset = offset
-        end = offset + self._count * self._size
-        self._items = cells.data[offset:end].view(DTYPES[code])
-
-    def __getitem__(self, index: Any) -> Any:
-        i = int(index)
-        if not 0 <= i < self._count:
-            self._simulator.fail(f"reads element {i} of {self._count}")
-        at = self._offset + i * self._size
-        cells, me = self._cells, self._simulator.me
-        if cells.known is not None and not cells.known[at]:
-            self._simulator.fail(f"reads element {i}, which nothing was written to")
-        last = cells.writers.get(at)
-        if last is not None and last[:2] != me[:2] and (last[0] != me[0] or last[2] == me[2]):
-            self._simulator.race(f"reads element {i}, which {_name(last)} writes", self._cells)
-        seen = cells.readers.get(at)
-        if seen is None or (seen[0] == me[0] and seen[2] < me[2]):
-            cells.readers[at] = me
-        elif seen[:2] != me[:2]:
-            block = me[0] if seen[0] == me[0] else _MANY
-            cells.readers[at] = (block, _MANY, me[2])
-        return self._items[i]
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        i = int(index)
-        if not 0 <= i < self._count:
-            self._simulator.fail(f"writes element {i} of {self._count}")
-        at = self._offset + i * self._size
-        cells, me = self._cells, self._simulator.me
-        for kind, last in (("writes", cells.writers.get(at)), ("reads", cells.readers.get(at))):
-            if last is not None and last[:2] != me[:2] and (last[0] != me[0] or last[2] == me[2]):
-                self._simulator.race(f"writes element {i}, which {_name(last)} {kind}", cells)
-        if type(value) is not self._items.dtype.type:
-            kind = type(value).__name__
-            self._simulator.fail(f"stores a {kind} where {self._items.dtype} is")
-        cells.writers[at] = me
-        if cells.known is not None:
-            cells.known[at : at + self._size] = True
-        self._items[i] = value
-
-    def part(self, code: str, offset: Any) -> Pointer:
-        """A pointer some bytes further on."""
-        extent = self._count * self._size - int(offset)
-        return Pointer(self._simulator, self._cells, code, self._offset + int(offset), extent)
-
-
-class Local:
-    """Memory of one thread."""
-
-    __slots__ = ("_items", "_simulator")
-
-    def __init__(self, simulator: Simulator, count: int) -> None:
-        """So many elements, none of them written to."""
-        self._simulator = simulator
-        self._items: list[Any] = [None] * count
-
-    def __getitem__(self, index: Any) -> Any:
-        i = int(index)
-        if not 0 <= i < len(self._items):
-            self._simulator.fail(f"reads element {i} of {len(self._items)} of its own")
-        value = self._items[i]
-        if value is None:
-            self._simulator.fail(f"reads element {i} of its own before it is written")
-        return value
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        i = int(index)
-        if not 0 <= i < len(self._items):
-            self._simulator.fail(f"writes element {i} of {len(self._items)} of its own")
-        self._items[i] = value
-
-
-def _name(who: _Who) -> str:
-    block, thread, _ = who
-    return f"{'another block' if block == _MANY else f'block {block}'}, thread " + (
-        "any of several" if thread == _MANY else str(thread)
-    )
 
 
 def _is_call(node: ast.AST) -> bool:
@@ -181,8 +75,10 @@ class Simulator:
             self.memory["table", n] = Cells(data, written=True)
         self.blocks = blocks
         #: The block, the thread and how many barriers the block has come by.
-        self.me: _Who = (0, 0, 0)
+        self.me: Who = (0, 0, 0)
         self._kernel = ""
+        #: The copies of each thread of the block, in groups; the last group is not complete yet.
+        self._copies: dict[int, list[list[Copy]]] = {}
         self._shared = Cells(np.empty(0, np.uint8), written=False)
         self._source = text.source()
         self._lines = self._source.splitlines()
@@ -215,7 +111,8 @@ class Simulator:
             found[f"part_{code}"] = lambda p, n, code=code: p.part(code, n)
             found[f"load4_{code}"] = lambda p, i: tuple(p[int(i) + k] for k in range(4))
             found[f"store4_{code}"] = self._store4
-        return found
+            found[f"copy4_{code}"] = self._copy4
+        return found | {"commit_copies": self._commit_copies, "wait_copies": self._wait_copies}
 
     def _shared_maker(self, code: str) -> Callable[[int], Pointer]:
         def shared(offset: int) -> Pointer:
@@ -227,6 +124,36 @@ class Simulator:
     def _store4(pointer: Any, index: Any, *values: Any) -> None:
         for k, value in enumerate(values):
             pointer[int(index) + k] = value
+
+    # ---- copies
+
+    def _copy4(self, target: Any, index: Any, source: Any, at: Any) -> None:
+        for what, first in (("writes", index), ("reads", at)):
+            if int(first) % 4:
+                self.fail(f"{what} four elements from {first} on, which is no multiple of four")
+        groups = self._copies.setdefault(self.me[1], [[]])
+        groups[-1] += [Copy(target, int(index) + k, source, int(at) + k) for k in range(4)]
+
+    def _commit_copies(self) -> None:
+        self._copies.setdefault(self.me[1], [[]]).append([])
+
+    def _wait_copies(self, groups: int) -> None:
+        own = self._copies.setdefault(self.me[1], [[]])
+        done = max(len(own) - 1 - groups, 0)
+        for group in own[:done]:
+            for copy in group:
+                copy.arrive()
+        del own[:done]
+
+    def _hold_to_wait(self) -> None:
+        """Refuse a block that ends while copies go on."""
+        for thread, groups in self._copies.items():
+            if any(groups):
+                self.me = (self.me[0], thread, self.me[2])
+                raise SimulationError(
+                    f"@{self._kernel}: block {self.me[0]}, thread {thread} ends with copies that it has not waited for"
+                )
+        self._copies.clear()
 
     # ---- the device
 
@@ -253,12 +180,14 @@ class Simulator:
         with np.errstate(all="ignore"):
             for block in range(self._block_count):
                 self._shared = Cells(np.empty(one.kernel.shared, np.uint8), written=False)
+                self._copies.clear()
                 if one.kernel.name in self._waiting:
                     self._together(block, one.threads, function, arguments)
-                    continue
-                for thread in range(one.threads):
-                    self.me = (block, thread, 0)
-                    function(*arguments)
+                else:
+                    for thread in range(one.threads):
+                        self.me = (block, thread, 0)
+                        function(*arguments)
+                self._hold_to_wait()
 
     def _cells(self, place: Memory) -> Cells:
         return self.memory[place.kind, place.number]
@@ -314,8 +243,17 @@ class Simulator:
             (kind,) = kinds
             if kind is None or kind[0] == "barrier":
                 return None if kind is None else kind[1]
-            first = warp[0]
-            sent = {t: found[first + ((t - first) ^ int(found[t][3]))][2] for t in warp}
+            sent = self._exchange(warp, kind, [found[t][2:] for t in warp])
+
+    def _exchange(self, warp: range, what: tuple[str, int], given: Sequence[Any]) -> dict[int, Any]:
+        """What the threads of a warp get of something that they do together, in a line of the text."""
+        name, line = what
+        if not name.startswith("mma_"):
+            return {t: given[lane ^ int(given[lane][1])][0] for lane, t in enumerate(warp)}
+        try:
+            return dict(zip(warp, warp_product(name.removeprefix("mma_"), given), strict=True))
+        except ValueError as error:
+            raise self._error(f"has {name} of what it cannot take: {error}", line) from None
 
     # ---- complaints
 
@@ -338,14 +276,11 @@ class Simulator:
         frame = sys._getframe(depth)
         while frame.f_code.co_filename != "<tapec.cuda>" and frame.f_back is not None:
             frame = frame.f_back
-        line = frame.f_lineno
+        raise self._error(what, frame.f_lineno)
+
+    def _error(self, what: str, line: int) -> SimulationError:
         block, thread, _ = self.me
-        raise SimulationError(
+        return SimulationError(
             f"@{self._kernel}: block {block}, thread {thread} {what}\n"
             f"  line {line}: {self._lines[line - 1].strip()}"
         )
-
-
-def cells_of(array: Any, *, written: bool = True) -> Cells:
-    """An array as memory; it is written to."""
-    return Cells(array.reshape(-1).view(np.uint8), written=written)

@@ -33,6 +33,12 @@ _RULES = {
     device.Thread: "thread",
     device.LoadNeighbours: "load_neighbours",
     device.StoreNeighbours: "store_neighbours",
+    device.CopyNeighbours: "copy_neighbours",
+    device.CommitCopies: "commit_copies",
+    device.WaitCopies: "wait_copies",
+    device.RoundTf32: "round_tf32",
+    device.PackHalves: "pack_halves",
+    device.WarpProduct: "warp_product",
 }
 
 
@@ -195,19 +201,48 @@ class KernelWriter(IndexWriter):
     def load_neighbours(self, op: Operation) -> None:
         """Four elements by one instruction."""
         buffer, *indices = op.operands
-        code, stem = spelling.memory(kind_of(buffer).dtype), _stem(self.names[buffer])
+        dtype, stem = kind_of(buffer).dtype, _stem(self.names[buffer])
+        code = spelling.memory(dtype)
         names = [self.numbered(stem) for _ in op.results]
         call = f"load4_{code}({self.names[buffer]}, {self.offset(buffer, indices)})"
         self.line(f"{', '.join(names)} = {call}")
+        if code != spelling.register(dtype):
+            bits, names = names, [self.numbered(stem) for _ in names]
+            for name, one in zip(names, bits, strict=True):
+                self.line(f"{name} = {dtype.code}_value({one})")
         self.names |= dict(zip(op.results, names, strict=True))
 
     def store_neighbours(self, op: Operation) -> None:
         """Four elements by one instruction."""
         *values, buffer = op.operands[: device.NEIGHBOURS + 1]
         indices = op.operands[device.NEIGHBOURS + 1 :]
-        code = spelling.memory(kind_of(buffer).dtype)
-        given = [self.names[buffer], self.offset(buffer, indices), *(self.names[v] for v in values)]
+        dtype = kind_of(buffer).dtype
+        code, texts = spelling.memory(dtype), [self.names[v] for v in values]
+        if code != spelling.register(dtype):
+            texts = [f"{dtype.code}_bits({text})" for text in texts]
+        given = [self.names[buffer], self.offset(buffer, indices), *texts]
         self.line(f"store4_{code}({', '.join(given)})")
+
+    def copy_neighbours(self, op: Operation) -> None:
+        """Begin to copy four elements."""
+        assert isinstance(op.defn, device.CopyNeighbours)
+        first = op.operands.index(op.defn.written(op)[0])
+        source, target = op.operands[:first], op.operands[first:]
+        given = [
+            text
+            for buffer, *indices in (target, source)
+            for text in (self.names[buffer], self.offset(buffer, indices))
+        ]
+        code = spelling.memory(kind_of(source[0]).dtype)
+        self.line(f"copy4_{code}({', '.join(given)})")
+
+    def commit_copies(self, op: Operation) -> None:
+        """The end of a group."""
+        self.line("commit_copies()")
+
+    def wait_copies(self, op: Operation) -> None:
+        """Wait for groups of this thread."""
+        self.line(f"wait_copies({op.attrs.get('groups', 0)})")
 
     def alloc(self, op: Operation) -> None:
         """Scratch: of the block, or of this thread."""
@@ -320,7 +355,7 @@ class KernelWriter(IndexWriter):
         else:
             turns = known_index(op.operands[1])
             if turns is None or turns > threads:
-                self._while(op, (f"{u}(thread())", f"{u}({threads})"), body)
+                self._by_threads(op, turns, body)
                 return
             name = self._variable(op)
             self.line(f"{name} = {u}(thread())")
@@ -328,6 +363,21 @@ class KernelWriter(IndexWriter):
                 body()
             else:
                 self.inside(f"if {name} < {u}({turns}):", body)
+
+    def _by_threads(self, op: Operation, turns: int | None, body: Callable[[], None]) -> None:
+        """A loop of several turns for each thread; as many for all, and few, are counted."""
+        u, threads = self.unsigned, self.threads
+        if turns is None or turns % threads or turns > threads * _UNROLLED:
+            self._while(op, (f"{u}(thread())", f"{u}({threads})"), body)
+            return
+        counter = self.fresh("count")
+        name = self._variable(op)
+
+        def write() -> None:
+            self.line(f"{name} = {u}({u}(thread()) + {u}({counter} * {threads}))")
+            body()
+
+        self.inside(f"for {counter} in range({turns // threads}):", write)
 
     def while_op(self, op: Operation) -> None:
         """A counted loop that may end early; its variable is the result."""
@@ -356,6 +406,22 @@ class KernelWriter(IndexWriter):
     def barrier(self, op: Operation) -> None:
         """Wait."""
         self.line("barrier()")
+
+    def round_tf32(self, op: Operation) -> None:
+        """What a tensor core reads of a number."""
+        self.pure(op, f"tf32({self.names[op.operands[0]]})")
+
+    def pack_halves(self, op: Operation) -> None:
+        """Two in a word."""
+        low, high = (self.names[v] for v in op.operands)
+        self.pure(op, f"pack_{op.operands[0].type.dtype.code}({low}, {high})")
+
+    def warp_product(self, op: Operation) -> None:
+        """Four sums of this thread's."""
+        names = [self.numbered("sum") for _ in op.results]
+        given = ", ".join(self.names[v] for v in op.operands)
+        self.line(f"{', '.join(names)} = mma_{op.attrs['form']}({given})")
+        self.names |= dict(zip(op.results, names, strict=True))
 
     def reduce_threads(self, op: Operation) -> None:
         """A tree within each warp, then the warps' values in order."""

@@ -21,6 +21,13 @@ memory, are methods of the simulator (`tapec.runtime.cuda.simulator.simulator`).
 ``local_T(n)``                       ``n`` elements of this thread's own
 ``part_T(p, n)``                     a pointer ``n`` bytes further on
 ``load4_T(p, i) store4_T(p, i, …)``  four neighbours at once; ``i`` is a multiple of 4
+``copy4_T(p, i, q, j)``              begin to copy four neighbours from ``q[j]`` to ``p[i]``, which is the block's
+``commit_copies()``                  what this thread has begun since the last one is a group
+``wait_copies(n)``                   wait for this thread's groups but for the last ``n``, a literal
+``tf32(x)``                          a number rounded to 10 bits of mantissa, halves away from zero
+``pack_f16(x, y) pack_bf16(x, y)``   two 16-bit floats as a ``u32``, the first in its lower half
+``mma_tf32 mma_f16 mma_bf16``        a product by a warp, ``(a0, …, a3, b0, b1, c0, …, c3)`` to four sums: see
+                                     `tapec.ir.ops.device.WarpProduct`
 ===================================  ===============================================================================
 """
 
@@ -28,7 +35,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,11 +43,14 @@ import numpy as np
 from tapec.runtime.python_text import primitives as text
 
 #: What threads do together: in a text they stand alone in a statement or an assignment.
-COLLECTIVE = frozenset({"barrier", *(f"shuffle_xor_{t}" for t in text.DTYPES)})
+COLLECTIVE = frozenset(
+    {"barrier", "mma_tf32", "mma_f16", "mma_bf16", *(f"shuffle_xor_{t}" for t in text.DTYPES)}
+)
 #: Families whose twins the simulator has.
-_OF_THREADS = ("thread", "block_index", "block_count")
-_OF_MEMORY = tuple(
-    f"{stem}_{t}" for stem in ("shared", "local", "part", "load4", "store4") for t in text.DTYPES
+_OF_THREADS = ("thread", "block_index", "block_count", "commit_copies", "wait_copies")
+_OF_MEMORY = (
+    *(f"{s}_{t}" for s in ("shared", "local", "part", "load4", "store4") for t in text.DTYPES),
+    *(f"copy4_{t}" for t in ("f32", "i32", "u32")),
 )
 
 _C = ctypes.CDLL(None)
@@ -85,6 +95,71 @@ def _bits(code: str) -> Mapping[str, Callable[..., Any]]:
     }
 
 
+def _tf32(x: Any) -> Any:
+    """The nearest number with 10 bits of mantissa; of two that are, the one farther from zero.
+
+    See ``cvt.rna.tf32.f32`` in the PTX ISA.
+    """
+    if not np.isfinite(x):
+        return np.float32(x)
+    bits = int(np.float32(x).view(np.uint32))
+    return np.uint32((bits + 0x1000) & 0xFFFFE000).view(np.float32)
+
+
+def _pack(form: str) -> Callable[[Any, Any], Any]:
+    bits = getattr(text, f"{form}_bits")
+    return lambda x, y: np.uint32(int(bits(x)) | int(bits(y)) << 16)
+
+
+def halves(form: str, word: Any) -> tuple[Any, Any]:
+    """What ``pack_f16`` or ``pack_bf16`` has packed."""
+    value = getattr(text, f"{form}_value")
+    return value(np.uint16(int(word) & 0xFFFF)), value(np.uint16(int(word) >> 16))
+
+
+def warp_product(form: str, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """What the threads of a warp get of ``mma_tf32`` and its kin, each for ten operands.
+
+    Products are summed in double precision, and rounded once: a device rounds at places of its own.
+
+    Raises:
+        ValueError: there are not 32 threads, or a number has more digits than a device looks at.
+    """
+    if len(given) != 32:
+        raise ValueError(f"{len(given)} threads of a warp's 32")
+    deep = 8 if form == "tf32" else 16
+    left, right = np.zeros((16, deep)), np.zeros((deep, 8))
+    for lane, words in enumerate(given):
+        row, first = divmod(lane, 4)
+        for n, word in enumerate(words[:4]):
+            at = _numbers(form, first + 4 * (n // 2))
+            left[row + 8 * (n % 2), at] = _read(form, word)
+        for n, word in enumerate(words[4:6]):
+            right[_numbers(form, first + 4 * n), row] = _read(form, word)
+    sums = left @ right
+    found = []
+    for lane, words in enumerate(given):
+        row, column = lane // 4, lane % 4 * 2
+        places = ((row, column), (row, column + 1), (row + 8, column), (row + 8, column + 1))
+        found.append(
+            tuple(np.float32(c + sums[at]) for c, at in zip(words[6:], places, strict=True))
+        )
+    return found
+
+
+def _numbers(form: str, word: int) -> list[int]:
+    """Where the numbers of a word are among all."""
+    return [word] if form == "tf32" else [2 * word, 2 * word + 1]
+
+
+def _read(form: str, word: Any) -> tuple[Any, ...]:
+    if form != "tf32":
+        return halves(form, word)
+    if not np.isnan(word) and _tf32(word) != word:
+        raise ValueError(f"{word!r} is not rounded to tf32")
+    return (word,)
+
+
 def _mulhi(a: Any, b: Any) -> Any:
     return np.uint64(int(a) * int(b) >> 64)
 
@@ -103,6 +178,8 @@ def _twins() -> dict[str, Callable[..., Any]]:
     for code in ("f16", "bf16"):
         found[code] = getattr(text, code)
         found |= {f"{code}_{form}": getattr(text, f"{code}_{form}") for form in ("value", "bits")}
+        found[f"pack_{code}"] = _pack(code)
+    found["tf32"] = _tf32
     return found | {"nan": math.nan, "inf": math.inf, "range": range}
 
 
