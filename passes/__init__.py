@@ -26,6 +26,7 @@ _TABLE = (
     Pass("batch", "tensor", "tensor", "Map functions over a new leading axis."),
     Pass("pairs", "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
     Pass("hoist", "tensor", "tensor", "Take out of loops what need not be done turn by turn."),
+    Pass("revolve", "tensor", "tensor", "Let loops back have few states, and make others again."),
     Pass(
         "rematerialize",
         "tensor",
@@ -76,6 +77,9 @@ ORDER = (
     Constraint("pairs", "hoist", "products of complex numbers are several of real ones"),
     Constraint("adjoint", "rematerialize", "what to keep is what the way back reads"),
     Constraint("hoist", "rematerialize", "what leaves loops is kept from there on"),
+    Constraint("adjoint", "revolve", "what goes back over a loop is a loop then"),
+    Constraint("hoist", "revolve", "hoist looks for loops whose turns are counted"),
+    Constraint("revolve", "rematerialize", "what loops take counts for the budget"),
     Constraint("rematerialize", "fuse", "a kernel does not tell which of its operations run again"),
     Constraint("hoist", "fuse", "a kernel is for one turn, or for all"),
     Constraint("adjoint", "stages", "rules are for whole sums"),
@@ -101,7 +105,7 @@ ORDER = (
 
 PIPELINES = {
     "default": "inline, canonicalize, cse, dce, checkpoint, adjoint, prune, commit, pairs, hoist, canonicalize, "
-    "cse, dce, rematerialize, fuse, schedule, plan, lower, poll",
+    "cse, dce, revolve, rematerialize, fuse, schedule, plan, lower, poll",
 }
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")

@@ -1,34 +1,57 @@
 """Let loops keep few of the states that a gradient reads, where a budget of memory has no room for all of them.
 
 The gradient of a loop goes back over the carried values that each turn had, so the loop keeps as many as there are
-turns. A loop of 10,000 turns is cut into 100 parts of 100: a loop of loops. What goes back over the outer one keeps a
-state for each part and runs the inner one again, which keeps those of its own turns: 200 at one time, and the body runs
-once more. Cut again, there are fewer, and one more run (Griewank, 1992). Rows are reshaped, not moved; turns that are
-left over come behind, as a loop of their own. Sums over turns, such as a weight's gradient, go through all parts, so
-numbers are added in the order of one loop, and results are the same to the bit (`tapec.passes.joining`).
+turns. With a budget it keeps as many as there is room for, and turns are run again from these, in the order that needs
+the fewest runs: the attribute ``states`` of a loop tells `tapec.passes.revolve` how many, which does it when the
+gradient is written.
 
-How deep, is found by trying: the fewest cuts that fit into the attribute ``memory_budget``; ``budget_bytes`` tells what
-that comes to. What `hoist` would keep, so that products of all turns are one, has to fit as well: ``row_bytes`` tells
-it how much it may.
+Where somebody else reads the states, a gradient of a gradient say, that is not possible. Then a loop of 10,000 turns is
+cut into 100 parts of 100: a loop of loops. What goes back over the outer one keeps a state for each part and runs the
+inner one again, which keeps those of its own turns: 200 at one time, and the body runs once more. Cut again, there are
+fewer, and one more run (Griewank, 1992). Rows are reshaped, not moved; turns that are left over come behind, as a loop
+of their own. Sums over turns, such as a weight's gradient, go through all parts, so numbers are added in the order of
+one loop, and results are the same to the bit (`tapec.passes.joining`).
+
+How many states, or how deep, is found by trying: the most states, or the fewest cuts, that fit into the attribute
+``memory_budget``; ``budget_bytes`` tells what that comes to. What `hoist` would keep, so that products of all turns are
+one, has to fit as well: ``row_bytes`` tells it how much it may.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import count
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_function
+from tapec.ir.errors import BudgetError
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
-from tapec.passes import adjoint, canonicalize, commit, cse, dce, hoist, pairs, prune
+from tapec.passes import (
+    adjoint,
+    canonicalize,
+    commit,
+    cse,
+    dce,
+    hoist,
+    pairs,
+    prune,
+    rematerialize,
+    revolve,
+)
 from tapec.passes.memory.footprint import Footprint, footprint
-from tapec.passes.rematerialize import limit
+from tapec.passes.memory.reversal import reach, repetitions
 
-#: Turns from which on a loop is cut.
-_MANY = 16
+#: Turns from which on a loop may keep less than all states, and from which on it is cut.
+_SOME, _MANY = 3, 16
 #: How often a loop is cut at most.
 _DEEPEST = 4
+#: How often a turn is run again at most to save a state: the fewest states would take as many runs as there are turns.
+_MOST_RUNS = 64
+#: Numbers of states that are tried where other values have to be computed again as well: that takes a second or so.
+_TRIES = 4
 
 
 def run(module: Module, options: object = None) -> bool:
@@ -37,9 +60,9 @@ def run(module: Module, options: object = None) -> bool:
     for name, function in list(module.functions.items()):
         budget = function.attrs.get("memory_budget")
         asks = any(isinstance(op.defn, Gradient) for op in function.walk())
-        if budget is not None and asks and any(map(_is_long, function.block.ops)):
-            plain = _planned(function)
-            most = limit(budget, plain)
+        if budget is not None and asks and any(map(_is_long, function.walk())):
+            plain = footprint(_planned(function))
+            most = rematerialize.limit(budget, plain)
             function.attrs["budget_bytes"] = most
             module.functions[name] = _within(function, most, plain)
             changed = True
@@ -47,24 +70,122 @@ def run(module: Module, options: object = None) -> bool:
 
 
 def _within(function: Function, most: int, plain: Footprint) -> Function:
-    """The function, cut as little as need be."""
-    best, least = function, plain.arena
-    for depth in range(1, _DEEPEST + 1):
-        if least <= most:
+    """The function, with as many states kept, or cut as little, as need be."""
+    tries = _Tries(function, most, plain)
+    if tries.fits(tries.plain()) or tries.by_states():
+        return tries.best
+    for depth in range(2, _DEEPEST + 1):
+        if tries.fits(tries.cut(depth)):
             break
-        copy = clone_function(function)
+    return tries.best
+
+
+class _Tries:
+    """Tries how much loops have to be changed.
+
+    Attributes:
+        best: what takes least of all that was tried.
+    """
+
+    def __init__(self, function: Function, most: int, plain: Footprint) -> None:
+        """``most`` bytes may be taken."""
+        self._function, self._most = function, most
+        self.best, self._least = function, plain.arena
+        self._rooms: dict[int, int] = {}
+        self._longest = max(op.attrs["length"] for op in function.walk() if _is_long(op))
+
+    def fits(self, copy: Function) -> bool:
+        """Whether a copy takes no more than the budget; if not, it may be the best yet."""
+        arena = footprint(_planned(copy)).arena
+        if arena < self._least:
+            self.best, self._least = copy, arena
+        return arena <= self._most
+
+    def plain(self) -> Function:
+        """A copy whose loops keep states, but no rows for products."""
+        copy = clone_function(self._function)
         copy.attrs["row_bytes"] = 0
+        return copy
+
+    def cut(self, depth: int) -> Function:
+        """A copy whose loops are loops of loops, so many levels deep."""
+        copy = self.plain()
         for number, op in enumerate(list(copy.block.ops)):
-            if depth > 1 and _is_long(op):
+            if _is_long(op) and op.attrs["length"] >= _MANY:
                 _cut(copy.block, op, depth, f"{number}")
-        arena = _planned(copy).arena
-        if arena < least:
-            best, least = copy, arena
-    return best
+        return copy
+
+    def by_states(self) -> bool:
+        """Keep as many states as there is room for; tell whether any number fits.
+
+        If not, the ways of `tapec.passes.rematerialize` may make room beside them.
+        """
+        low, high = _fewest(self._longest), self._longest
+        least, most = self._room(low), self._room(high)
+        if least >= most:
+            return False
+        if least <= self._most:
+            number = self._most_that_fit(low, high, least, most)
+        elif self._may_have_room(low):
+            number = self._most_beside_others(low, high)
+        else:
+            self.fits(self._with_states(low))
+            return False
+        self.best = self._with_states(number)
+        return True
+
+    def _most_that_fit(self, low: int, high: int, least: int, most: int) -> int:
+        """The most states that have room: ``low`` have, and take ``least`` bytes; ``high`` take ``most``."""
+        while high - low > 1:
+            # What is taken grows evenly with their number, but for what other values have to take.
+            part = (self._most - least) * (high - low) // (most - least)
+            middle = min(max(low + part, low + 1), high - 1)
+            room = self._room(middle)
+            if room <= self._most:
+                low, least = middle, room
+            else:
+                high, most = middle, room
+        return low
+
+    def _most_beside_others(self, low: int, high: int) -> int:
+        """As many states as have room if other values are computed again; how many, is found in a few tries."""
+        for _ in range(_TRIES):
+            middle = round(math.sqrt(low * high))
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if self._may_have_room(middle) else (low, middle)
+        return low
+
+    def _with_states(self, number: int) -> Function:
+        """A copy whose longest loop keeps so many states, and whose others do not run their turns more often."""
+        copy = self.plain()
+        runs = repetitions(self._longest, number - 1)
+        for op in copy.walk():
+            if _is_long(op):
+                length = op.attrs["length"]
+                share = math.ceil(number * (length / self._longest) ** (1 / max(runs, 1)))
+                op.attrs["states"] = max(share, _fewest(length))
+        return copy
+
+    def _room(self, number: int) -> int:
+        """The bytes taken if so many states are kept."""
+        if number not in self._rooms:
+            self._rooms[number] = footprint(_planned(self._with_states(number))).arena
+        return self._rooms[number]
+
+    def _may_have_room(self, number: int) -> bool:
+        """Whether so many states fit if other values are computed again."""
+        function = _planned(self._with_states(number))
+        function.attrs["budget_bytes"] = self._most
+        try:
+            rematerialize.run(Module([function]))
+        except BudgetError:
+            return False
+        return True
 
 
-def _planned(function: Function) -> Footprint:
-    """What a function takes when all other passes are done."""
+def _planned(function: Function) -> Function:
+    """A function as it comes to `tapec.passes.rematerialize`."""
     copy = clone_function(function)
     module = Module([copy])
     adjoint.run(module)
@@ -74,7 +195,8 @@ def _planned(function: Function) -> Footprint:
     hoist.run(module)
     for simplify in (canonicalize, cse, dce):
         simplify.run(module)
-    return footprint(module.entry)
+    revolve.run(module)
+    return module.entry
 
 
 def _is_long(op: Operation) -> bool:
@@ -82,7 +204,12 @@ def _is_long(op: Operation) -> bool:
     if not isinstance(op.defn, Loop) or len(op.regions) > 1 or op.attrs.get("counted"):
         return False
     length = op.attrs["length"]
-    return isinstance(length, int) and length >= _MANY
+    return isinstance(length, int) and length >= _SOME
+
+
+def _fewest(length: int) -> int:
+    """The fewest states that a loop may keep."""
+    return next(n for n in count(2) if reach(n - 1, _MOST_RUNS) >= length)
 
 
 # ---- a loop of loops

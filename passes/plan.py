@@ -19,7 +19,7 @@ as text: `tapec.ir.placement`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.builder import Builder
@@ -86,8 +86,9 @@ def run(module: Module, options: Options) -> bool:
     for function in module.functions.values():
         if any(isinstance(op.defn, KernelOp) for op in function.walk()):
             found: _Inner = []
-            places = _results(function, options.reuse)
-            total, least = _plan(function, places, found, options)
+            state = {Place("arg", i) for i in range(len(function.args))}
+            places = _results(function, options.reuse, state)
+            total, least = _plan(function, places, found, options, state)
             for op, made in found:
                 op.attrs["place"] = tuple(map(str, made))
             function.attrs["arena"] = total
@@ -97,20 +98,25 @@ def run(module: Module, options: Options) -> bool:
 
 
 def _plan(
-    body: Function | Body, places: dict[Value, Place], found: _Inner, options: Options
+    body: Function | Body,
+    places: dict[Value, Place],
+    found: _Inner,
+    options: Options,
+    state: Collection[Place],
 ) -> tuple[DimLike, DimLike]:
     """Place what a function or region makes; return the bytes of arena that it takes, and how many are alive at once.
 
     ``places`` are known already. Those in the arena count from the start of what the body gets of it. What the
-    operations make is added to ``found``.
+    operations make is added to ``found``. ``state`` are places that are there when the function is left.
     """
     inner: dict[Operation, _Inner] = {}
     scratch = {}
+    _propagate(places)
     for op in body.block.ops:
         if isinstance(op.defn, RegionOp):
             inner[op] = []
-            scratch[op] = _regions(op, inner[op], options)
-    _propagate(places)
+            own = [i for i, r in enumerate(op.results) if places.get(r) in state]
+            scratch[op] = _regions(op, inner[op], options, own)
     intervals = _intervals(body, places, options.reuse)
     regions = {}
     for i, op in enumerate(body.block.ops):
@@ -133,13 +139,17 @@ def _plan(
     return total, _sum(lower_bound(group) * u for u, group in _by_unit(intervals).items())
 
 
-def _regions(op: Operation, found: _Inner, options: Options) -> DimLike:
-    """Plan the regions of an operation, of which one runs at a time; return the bytes of arena that they take."""
+def _regions(op: Operation, found: _Inner, options: Options, own: Collection[int]) -> DimLike:
+    """Plan the regions of an operation, of which one runs at a time; return the bytes of arena that they take.
+
+    ``own`` are the results, by number, that are in places which are there when the function is left.
+    """
     assert isinstance(op.defn, RegionOp)
     sizes = []
     for k, body in enumerate(op.defn.bodies(op)):
-        places = _results(body, options.reuse) if op.defn.yields_results(k) else {}
-        sizes.append(_plan(body, places, found, options)[0])
+        state = {Place("arg" if i in body.updates else "result", i) for i in own}
+        places = _results(body, options.reuse, state) if op.defn.yields_results(k) else {}
+        sizes.append(_plan(body, places, found, options, state)[0])
     return most(sizes)
 
 
@@ -172,8 +182,13 @@ def home(value: Value) -> Value:
     return value
 
 
-def _results(function: Function | Body, reuse: bool) -> dict[Value, Place]:
-    """Places of values that leave the function; copies are appended where one cannot be made in its place."""
+def _results(
+    function: Function | Body, reuse: bool, state: Collection[Place]
+) -> dict[Value, Place]:
+    """Places of values that leave the function; copies are appended where one cannot be made in its place.
+
+    What is in ``state`` has to be whole whenever a loop may be stopped.
+    """
     terminator = function.block.terminator
     position = {op: i for i, op in enumerate(function.block.ops)}
     long = [op for op in function.block.ops if may_take_long(op)]
@@ -184,12 +199,14 @@ def _results(function: Function | Body, reuse: bool) -> dict[Value, Place]:
             continue  # an argument that replaces itself: fuse copies any other
         if i not in function.updates:
             places[value] = Place("result", i)
-        elif reuse and _may_update(function.args[function.updates[i]], returned, position, long):
-            places[value] = Place("arg", function.updates[i])
-        else:
-            copy = _copy(function, returned)
-            terminator.set_operand(i, copy)
-            places[home(copy)] = Place("arg", function.updates[i])
+            continue
+        place = Place("arg", function.updates[i])
+        argument = function.args[function.updates[i]]
+        stops = long if place in state else ()
+        if not (reuse and _may_update(argument, returned, position, stops)):
+            returned = _copy(function, returned)
+            terminator.set_operand(i, returned)
+        places[home(returned)] = place
     return places
 
 
