@@ -242,13 +242,13 @@ def test_a_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     first = compile_module(program(), cache=tmp_path)
     (path,) = entries(tmp_path)
     compiled: list[str] = []
-    original = jit.JitCompiler.compile
+    original = jit.JitCompiler.compile_all
 
-    def compile_and_count(self: jit.JitCompiler, text: str) -> bytes:
-        compiled.append(text)
-        return original(self, text)
+    def compile_and_count(self: jit.JitCompiler, texts: list[str], threads: int) -> list[bytes]:
+        compiled.extend(texts)
+        return original(self, texts, threads)
 
-    monkeypatch.setattr(jit.JitCompiler, "compile", compile_and_count)
+    monkeypatch.setattr(jit.JitCompiler, "compile_all", compile_and_count)
     second = compile_module(program(), cache=str(tmp_path))
     assert not compiled
     x = np.linspace(-1, 1, 8, dtype=np.float32)
@@ -405,7 +405,7 @@ for _ in range(int(sys.argv[1])):
     children.append(child)
 os.close(gate[1])
 print(sum(os.waitpid(child, 0)[1] == 0 for child in children))
-jit.JitCompiler.compile = None
+jit.JitCompiler.compile_all = None
 step(x)
 """
 

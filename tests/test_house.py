@@ -40,6 +40,7 @@ MAY_IMPORT = {
 HEAVY = {
     "llvmlite": [
         "runtime/cpu/jit.py",  # turns LLVM text into native code
+        "runtime/cpu/emission.py",  # writes the code of several modules at once
         "runtime/aot/emission.py",  # the same for other machines
         "runtime/cpu/adoption.py",  # takes in what Numba made
         "tapec/kernels/numba_code.py",  # where a function of Numba's is

@@ -177,9 +177,9 @@ def test_instances_share_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
     monkeypatch.setenv("TAPEC_CACHE", str(tmp_path))
     compiled: list[Any] = []
 
-    def noted(data: bytes) -> Any:
-        compiled.append(data)
-        return link(data)
+    def noted(*objects: bytes) -> Any:
+        compiled.append(objects)
+        return link(*objects)
 
     monkeypatch.setattr(program, "link", noted)
     layers = [Layer() for _ in range(4)]

@@ -8,17 +8,21 @@ enough: compiled training steps run as fast as after LLVM's own pipelines, which
 from __future__ import annotations
 
 import functools
+import os
 import platform
+from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from tapec.ir.errors import TargetError
+from tapec.runtime.cpu.emission import emit_all
 from tapec.runtime.cpu.resident import pages_of
 
 
 class JitCompiler:
-    """Compiles modules for one target machine; LLVM itself holds a lock, so calls may come from any thread."""
+    """Compiles modules for one target machine; calls may come from any thread."""
 
     def __init__(self, cpu: str, features: str, opt: int) -> None:
         """``opt`` 0 and 1: the short list of passes, with LLVM's fastest or its usual code generation.
@@ -33,10 +37,17 @@ class JitCompiler:
         architecture = llvm.get_default_triple().split("-")[0]
         self.triple = f"{architecture}-unknown-linux-gnu"
         target = llvm.Target.from_triple(self.triple)
-        self.machine = target.create_target_machine(
-            cpu=cpu, features=features, opt=2 if opt else 0, reloc="pic", codemodel="small"
+        self._make_machine: Callable[[], Any] = functools.partial(
+            target.create_target_machine,
+            cpu=cpu,
+            features=features,
+            opt=2 if opt else 0,
+            reloc="pic",
+            codemodel="small",
         )
+        self.machine = self._make_machine()
         self.opt = opt
+        self._lock = Lock()
         self._pages = pages_of("libllvmlite")
         self._pages.let_go()
 
@@ -46,12 +57,30 @@ class JitCompiler:
         Raises:
             TargetError: LLVM refuses the text, which is a fault of whoever wrote it.
         """
+        (found,) = self.compile_all([text], 1)
+        return found
+
+    def compile_all(self, texts: Iterable[str], threads: int) -> list[bytes]:
+        """Return the objects of modules; up to ``threads`` threads write code, while this one asks for texts.
+
+        Reading and optimising stay with this thread: a thread that comes back from LLVM waits for the interpreter,
+        and they are many short calls. Writing code is most of the time, and one.
+
+        Raises:
+            TargetError: as `compile`.
+        """
+        threads = max(min(threads, len(os.sched_getaffinity(0))), 1)
+        with self._lock:
+            machines = [self.machine, *(self._make_machine() for _ in range(threads - 1))]
+            found = emit_all(machines, map(self._prepared, texts))
+            self._pages.let_go()
+        return found
+
+    def _prepared(self, text: str) -> Any:
         module = self.optimised(text)
         # What reads and optimises is not what writes code, so there is less at once.
         self._pages.let_go()
-        found = bytes(self.machine.emit_object(module))
-        self._pages.let_go()
-        return found
+        return module
 
     def assembly(self, text: str) -> str:
         """The object for a module's text, as assembly."""
@@ -60,7 +89,8 @@ class JitCompiler:
     def optimised(self, text: str) -> Any:
         """Parse, check and optimise."""
         try:
-            module = llvm.parse_assembly(text)
+            # Of its own, so that no other thread uses what it does.
+            module = llvm.parse_assembly(text, llvm.create_context())
             module.triple = self.triple
             module.data_layout = str(self.machine.target_data)
             module.verify()

@@ -1,4 +1,4 @@
-"""From a relocatable ELF object to an image.
+"""From relocatable ELF objects to an image.
 
 Compiled programs refer to nothing outside of themselves (what they need from outside is in ``@tapec.host``), so a
 linker for them is small: lay the sections out, apply the relocations between them, remember the exported names.
@@ -46,31 +46,15 @@ class Symbol(NamedTuple):
 
 
 @dataclass
-class Linker:
-    """One object, linked: its sections have places in ``memory``."""
+class Object:
+    """What one object holds."""
 
     data: bytes
-    machine: int
     sections: list[Section]
-    memory: bytearray = field(default_factory=bytearray)
-    writable: int = 0
-    bases: list[int] = field(default_factory=list)
-    #: Slots that hold addresses, for code that goes through a global offset table.
-    slots: dict[int, int] = field(default_factory=dict)
 
-    def lay_out(self) -> None:
-        """Give every section that is loaded its place."""
-        for wanted in (0, _WRITABLE):
-            if wanted:
-                self.memory += bytes(-len(self.memory) % PAGES[self.machine])
-                self.writable = len(self.memory)
-            for section in self.sections:
-                if section.flags & _ALLOCATED and section.flags & _WRITABLE == wanted:
-                    self.memory += bytes(-len(self.memory) % max(section.align, 1))
-                    section.address = len(self.memory)
-                    end = section.offset + section.size
-                    held = self.data[section.offset : end] if section.kind != _NOBITS else b""
-                    self.memory += held.ljust(section.size, b"\0")
+    def tables(self) -> list[Section]:
+        """Its tables of symbols."""
+        return [section for section in self.sections if section.kind == _SYMTAB]
 
     def symbol(self, table: Section, index: int) -> tuple[str, int]:
         """Name and address of a symbol; the address of one that is not here is -1."""
@@ -83,45 +67,86 @@ class Linker:
     def functions(self) -> list[Symbol]:
         """Every function, those that are not exported among them."""
         found = []
-        for table in self.sections:
-            if table.kind == _SYMTAB:
-                for i in range(table.size // 24):
-                    name, address = self.symbol(table, i)
-                    _, info, _, _, _, size = struct.unpack_from(
-                        "<IBBHQQ", self.data, table.offset + 24 * i
-                    )
-                    if address >= 0 and info & 15 == _FUNCTION:
-                        found.append(Symbol(name, address, size, i < table.info))
+        for table in self.tables():
+            for i in range(table.size // 24):
+                name, address = self.symbol(table, i)
+                _, info, _, _, _, size = struct.unpack_from(
+                    "<IBBHQQ", self.data, table.offset + 24 * i
+                )
+                if address >= 0 and info & 15 == _FUNCTION:
+                    found.append(Symbol(name, address, size, i < table.info))
         return found
 
     def exports(self) -> dict[str, int]:
         """Every global symbol with a place."""
         found = {}
-        for table in self.sections:
-            if table.kind == _SYMTAB:
-                # `info` is the number of local symbols, which come first.
-                for i in range(table.info, table.size // 24):
-                    name, address = self.symbol(table, i)
-                    if address >= 0:
-                        found[name] = address
+        for table in self.tables():
+            # `info` is the number of local symbols, which come first.
+            for i in range(table.info, table.size // 24):
+                name, address = self.symbol(table, i)
+                if address >= 0:
+                    found[name] = address
         return found
+
+
+@dataclass
+class Linker:
+    """Objects, linked: their sections have places in ``memory``. What the last of them exports, the image does."""
+
+    objects: list[Object]
+    machine: int
+    memory: bytearray = field(default_factory=bytearray)
+    writable: int = 0
+    bases: list[int] = field(default_factory=list)
+    #: Slots that hold addresses, for code that goes through a global offset table.
+    slots: dict[int, int] = field(default_factory=dict)
+
+    def lay_out(self) -> None:
+        """Give every section that is loaded its place."""
+        for wanted in (0, _WRITABLE):
+            if wanted:
+                self.memory += bytes(-len(self.memory) % PAGES[self.machine])
+                self.writable = len(self.memory)
+            for part in self.objects:
+                for section in part.sections:
+                    if section.flags & _ALLOCATED and section.flags & _WRITABLE == wanted:
+                        self._place(part.data, section)
+
+    def _place(self, data: bytes, section: Section) -> None:
+        self.memory += bytes(-len(self.memory) % max(section.align, 1))
+        section.address = len(self.memory)
+        end = section.offset + section.size
+        held = data[section.offset : end] if section.kind != _NOBITS else b""
+        self.memory += held.ljust(section.size, b"\0")
+
+    def functions(self) -> list[Symbol]:
+        """Every function of every object."""
+        return [function for part in self.objects for function in part.functions()]
 
     def relocate(self) -> None:
         """Apply every relocation of a section that is loaded."""
+        exported: dict[str, int] = {}
+        for part in self.objects:
+            exported |= part.exports()
+        for part in self.objects:
+            for section in part.sections:
+                if section.kind == _RELA and part.sections[section.info].address >= 0:
+                    self._relocate(part, section, exported)
+
+    def _relocate(self, part: Object, section: Section, exported: Mapping[str, int]) -> None:
         rules = _RULES[self.machine]
-        for section in self.sections:
-            if section.kind != _RELA or self.sections[section.info].address < 0:
-                continue
-            base, table = self.sections[section.info].address, self.sections[section.link]
-            for at in range(section.offset, section.offset + section.size, 24):
-                offset, info, addend = struct.unpack_from("<QQq", self.data, at)
-                name, target = self.symbol(table, info >> 32)
-                rule = rules.get(info & 0xFFFFFFFF)
-                if target < 0:
-                    raise TargetError(f"the compiled program calls {name}, which no target has")
-                if rule is None:
-                    raise TargetError(f"relocation {info & 0xFFFFFFFF} of {name} is not known")
-                rule(self, base + offset, target, addend)
+        base, table = part.sections[section.info].address, part.sections[section.link]
+        for at in range(section.offset, section.offset + section.size, 24):
+            offset, info, addend = struct.unpack_from("<QQq", part.data, at)
+            name, target = part.symbol(table, info >> 32)
+            rule = rules.get(info & 0xFFFFFFFF)
+            if target < 0:
+                target = exported.get(name, -1)
+            if target < 0:
+                raise TargetError(f"the compiled program calls {name}, which no target has")
+            if rule is None:
+                raise TargetError(f"relocation {info & 0xFFFFFFFF} of {name} is not known")
+            rule(self, base + offset, target, addend)
 
     def slot(self, target: int) -> int:
         """The place of a field that holds the address of ``target``."""
@@ -134,25 +159,34 @@ class Linker:
 
     def image(self) -> Image:
         """What was linked."""
-        return Image(bytes(self.memory), self.writable, self.exports(), tuple(self.bases))
+        exports = self.objects[-1].exports()
+        return Image(bytes(self.memory), self.writable, exports, tuple(self.bases))
 
 
-def link(data: bytes) -> Image:
-    """Make the image of an object.
+def link(*objects: bytes) -> Image:
+    """Make one image of objects.
 
     Raises:
-        TargetError: it refers to something that it does not hold, or is for a machine not known here.
+        TargetError: they refer to something that they do not hold, or are for a machine not known here.
     """
-    return linked(data).image()
+    return linked(*objects).image()
 
 
-def linked(data: bytes) -> Linker:
-    """Link an object; errors as of `link`."""
-    if data[:6] != b"\x7fELF\x02\x01":
-        raise TargetError("the compiler's output is no 64-bit little-endian ELF object")
-    (machine,) = struct.unpack_from("<H", data, 18)
+def linked(*objects: bytes) -> Linker:
+    """Link objects; errors as of `link`."""
+    read = [_read(data) for data in objects]
+    (machine,) = struct.unpack_from("<H", objects[0], 18)
     if machine not in _RULES:
         raise TargetError(f"objects for ELF machine {machine} cannot be loaded")
+    linker = Linker(read, machine)
+    linker.lay_out()
+    linker.relocate()
+    return linker
+
+
+def _read(data: bytes) -> Object:
+    if data[:6] != b"\x7fELF\x02\x01":
+        raise TargetError("the compiler's output is no 64-bit little-endian ELF object")
     (start,) = struct.unpack_from("<Q", data, 40)
     width, count, names = struct.unpack_from("<HHH", data, 58)
     heads = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * width) for i in range(count)]
@@ -161,10 +195,7 @@ def linked(data: bytes) -> Linker:
         begin = heads[names][4] + f[0]
         name = data[begin : data.index(b"\0", begin)].decode()
         sections.append(Section(name, f[1], f[2], f[4], f[5], f[6], f[7], f[8]))
-    linker = Linker(data, machine, sections)
-    linker.lay_out()
-    linker.relocate()
-    return linker
+    return Object(data, sections)
 
 
 _Rule = Callable[[Linker, int, int, int], None]

@@ -70,14 +70,13 @@ class ModuleWriter:
         #: Whether launches that have numbers keep their time.
         self.needs_clock = clock.timed_kernels(module) > 0
 
-    def write(self) -> str:
-        """The whole text; `host` says afterwards what the table ``@tapec.host`` must hold."""
+    def write_functions(self) -> None:
+        """Add all functions of the module."""
         for function in self.module.functions.values():
             KernelWriter(self, function).write()
-        return self.finish()
 
     def finish(self) -> str:
-        """What was written so far, as one text."""
+        """What was written so far, as one text; `host` says what the table ``@tapec.host`` must hold."""
         kernels = self.foreign.text()
         times = clock.text(self) if self.needs_clock else ""
         text = "\n".join(
@@ -102,6 +101,10 @@ class ModuleWriter:
     def entry_name(self, function: Function) -> str:
         """The LLVM name of a function that is no kernel."""
         return ENTRY
+
+    def linkage(self, function: Function) -> str:
+        """Who may call a function: none from outside of the text."""
+        return "internal"
 
     def add_function(self, text: str) -> None:
         """Append a finished function."""
@@ -132,6 +135,11 @@ class ModuleWriter:
 def kernel_name(name: str) -> str:
     """The LLVM name of a kernel."""
     return f'@"kernel.{name}"'
+
+
+def kernel_types(kernel: Function) -> str:
+    """The LLVM types of a kernel's arguments."""
+    return ", ".join(["ptr"] * len(kernel.args) + [WORD] * len(symbols_of(kernel)))
 
 
 ENTRY = "@tapec.run"
@@ -173,7 +181,8 @@ class KernelWriter(FunctionWriter):
             if is_kernel
             else f"i1 {self.writer.entry_name(self.function)}"
         )
-        header = f"define internal {name}({', '.join(arguments)}) {self.writer.dialect.inlining} #0"
+        linkage, inlining = self.writer.linkage(self.function), self.writer.dialect.inlining
+        header = f"define {linkage} {name}({', '.join(arguments)}) {inlining} #0"
         self.writer.add_function(self.text(header))
 
     def block(self, block: Block) -> list[Value]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tapec.ir.core import Module
@@ -14,6 +14,7 @@ from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.linker import link, linked
 from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
 from tapec.runtime.cpu.shared_object import shared_object
+from tapec.runtime.cpu.units import kernel_units
 from tapec.runtime.cpu.work import is_short, takes_long
 from tapec.runtime.executable import Executable, Signature
 
@@ -42,21 +43,24 @@ def compile_program(
     threads = usable_threads(threads)
     if debug is not None:
         return _compile_with_lines(module, debug, threads, cache, apart=apart, opt=opt)
-    text, host = write_text(module, threads=threads, apart=apart, boxed=boxed)
+    host: list[str] = []
+    texts: Iterable[str] = write_units(module, host, threads=threads, apart=apart, boxed=boxed)
     signature = Signature.of(module)
     if perf is not None:
-        return _compile_for_perf(text, host, signature, threads, cache, perf=perf, opt=opt)
-    # The text alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
-    source = "\n".join([text, *host, signature.to_json()]) if key is None else key
-    name = program_key(source, threads, opt)
-    kept = cache.get(name) if cache is not None and key is None else None
-    if kept is not None:
-        return load(kept, cache)
+        return _compile_for_perf(texts, host, signature, threads, cache, perf=perf, opt=opt)
+    if key is None and cache is not None:
+        # The texts alone would not do: a copy of float16 is a copy of bfloat16, to the letter.
+        texts = list(texts)
+        key = "\n".join([*texts, *host, signature.to_json()])
+        kept = cache.get(program_key(key, threads, opt))
+        if kept is not None:
+            return load(kept, cache)
     from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
 
-    image = link(host_compiler(opt).compile(text))
+    image = link(*host_compiler(opt).compile_all(texts, threads))
     if cache is not None:
-        cache.put(name, to_bytes(image, host, signature, threads))
+        assert key is not None
+        cache.put(program_key(key, threads, opt), to_bytes(image, host, signature, threads))
     return start(image, host, signature, threads, cache)
 
 
@@ -75,7 +79,7 @@ def _compile_with_lines(
 
 
 def _compile_for_perf(
-    text: str,
+    texts: Iterable[str],
     host: list[str],
     signature: Signature,
     threads: int,
@@ -88,7 +92,7 @@ def _compile_for_perf(
     from tapec.runtime.cpu.jit import host_compiler  # as above
     from tapec.runtime.cpu.perf import tell  # rarely asked for
 
-    linker = linked(host_compiler(opt).compile(text))
+    linker = linked(*host_compiler(opt).compile_all(texts, threads))
     program = start(linker.image(), host, signature, threads, cache)
     tell(perf, program.call_raw.__self__.base, linker, _renamed(signature))  # type: ignore[attr-defined]
     return program
@@ -116,6 +120,28 @@ def write_text(
 ) -> tuple[str, list[str]]:
     """The LLVM text of a module, and what it needs from this process; ``lines``: with a line table."""
     writer = ModuleWriter(module, threads=threads, lines=lines)
+    writer.write_functions()
+    _write_entries(writer, module, apart=apart, boxed=boxed)
+    return writer.finish(), writer.host
+
+
+def write_units(
+    module: Module,
+    host: list[str],
+    *,
+    threads: int = 1,
+    apart: bool = False,
+    boxed: int | None = None,
+) -> Iterator[str]:
+    """The same as several texts, each made when it is asked for; ``host`` is complete with the last of them."""
+    for writer in kernel_units(module, host, threads=threads):
+        if writer.is_last:
+            _write_entries(writer, module, apart=apart, boxed=boxed)
+        yield writer.finish()
+
+
+def _write_entries(writer: ModuleWriter, module: Module, *, apart: bool, boxed: int | None) -> None:
+    """Add what Python calls."""
     entry = EntryWriter(writer, module.entry, release_gil=takes_long(module), apart=apart)
     entry.write()
     entry.write_support()
@@ -123,7 +149,6 @@ def write_text(
         quick = boxed_entry.BoxedEntryWriter(writer, module.entry, arguments=boxed, apart=apart)
         quick.write()
         quick.write_support()
-    return writer.write(), writer.host
 
 
 def native_stages(module: Module, *, threads: int) -> Iterator[tuple[str, float, int, str]]:
@@ -132,11 +157,12 @@ def native_stages(module: Module, *, threads: int) -> Iterator[tuple[str, float,
 
     compiler = host_compiler(1)
     start = time.perf_counter()
-    text, _ = write_text(module, threads=usable_threads(threads), apart=True)
+    threads = usable_threads(threads)
+    texts = list(write_units(module, [], threads=threads, apart=True))
     written = time.perf_counter()
-    yield "text", written - start, text.count("\n"), "lines"
+    yield "text", written - start, sum(text.count("\n") for text in texts), "lines"
     start = time.perf_counter()
-    code = link(compiler.compile(text)).to_bytes()
+    code = link(*compiler.compile_all(texts, threads)).to_bytes()
     yield "LLVM", time.perf_counter() - start, len(code), "bytes"
 
 

@@ -56,6 +56,7 @@ class _Writer:
 
     def __init__(self, linker: Linker, rename: Callable[[str], str]) -> None:
         self.linker = linker
+        (self.object,) = linker.objects
         self.image = linker.image()
         self.page = PAGES[linker.machine]
         self.rename = rename
@@ -133,7 +134,7 @@ class _Writer:
 
     def _sections(self) -> None:
         """The sections of the object at their places in the image."""
-        for section in self.linker.sections:
+        for section in self.object.sections:
             if section.address >= 0 and section.size:
                 place = self.base + section.address
                 self.parts.append(
@@ -141,7 +142,7 @@ class _Writer:
                 )
 
     def _tools(self) -> None:
-        for section in self.linker.sections:
+        for section in self.object.sections:
             if section.name.startswith(".debug_") and section.kind == _PROGBITS:
                 self._add(section.name, _PROGBITS, self._debug(section))
         symbols, strings, count = bytearray(24), bytearray(b"\0"), 1
@@ -159,29 +160,29 @@ class _Writer:
 
     def _debug(self, section: Section) -> bytes:
         """A section for tools, with the addresses that it speaks of."""
-        linker = self.linker
-        held = bytearray(linker.data[section.offset : section.offset + section.size])
-        number = linker.sections.index(section)
-        for table in linker.sections:
+        linker, read = self.linker, self.object
+        held = bytearray(read.data[section.offset : section.offset + section.size])
+        number = read.sections.index(section)
+        for table in read.sections:
             if table.kind != _RELA or table.info != number:
                 continue
             for at in range(table.offset, table.offset + table.size, 24):
-                offset, info, addend = struct.unpack_from("<QQq", linker.data, at)
+                offset, info, addend = struct.unpack_from("<QQq", read.data, at)
                 size = _PLAIN[linker.machine].get(info & 0xFFFFFFFF)
                 if size is None:
                     raise TargetError(
                         f"relocation {info & 0xFFFFFFFF} in {section.name} is not known"
                     )
-                value = self._value(linker.sections[table.link], info >> 32) + addend
+                value = self._value(read.sections[table.link], info >> 32) + addend
                 struct.pack_into("<Q" if size == 8 else "<I", held, offset, value)
         return bytes(held)
 
     def _value(self, table: Section, index: int) -> int:
         """Where a symbol is: in the file's address space, or in a section that is not loaded."""
-        _, address = self.linker.symbol(table, index)
+        _, address = self.object.symbol(table, index)
         if address >= 0:
             return self.base + address
-        entry = struct.unpack_from("<IBBHQQ", self.linker.data, table.offset + 24 * index)
+        entry = struct.unpack_from("<IBBHQQ", self.object.data, table.offset + 24 * index)
         return int(entry[4])
 
     # ---- headers

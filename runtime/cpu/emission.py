@@ -1,0 +1,92 @@
+"""Writing the code of several LLVM modules side by side.
+
+llvmlite holds one lock while it is in LLVM, so its own functions never run at once. LLVM needs none where each thread
+has modules of its own contexts and a target machine of its own, as here; what a module becomes does not depend on the
+others. So the one function that takes long is called without the lock, and the short ones with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from llvmlite.binding import ffi
+
+_Todo = SimpleQueue["tuple[int, Any] | None"]
+
+
+def emit_all(machines: Sequence[Any], modules: Iterable[Any]) -> list[bytes]:
+    """Return the objects of modules, each of its own context; one thread for each target machine writes them.
+
+    The calling thread makes the modules; it writes code, too, when all are there, or at once if it is alone.
+
+    Raises:
+        RuntimeError: LLVM has no code for a module.
+    """
+    todo: _Todo = SimpleQueue()
+    found: dict[int, bytes] = {}
+    own, *others = (_Emitter(machine, todo, found) for machine in machines)
+    for other in others:
+        other.start()
+    count = 0
+    try:
+        for count, module in enumerate(modules, 1):
+            todo.put((count, module))
+            if not others:
+                own.step()
+    finally:
+        for _ in machines:
+            todo.put(None)
+        own.run()
+        for other in others:
+            other.join()
+    for emitter in (own, *others):
+        if emitter.error is not None:
+            raise emitter.error
+    return [found[number] for number in range(1, count + 1)]
+
+
+class _Emitter(Thread):
+    """Writes code for modules until None comes."""
+
+    def __init__(self, machine: Any, todo: _Todo, found: dict[int, bytes]) -> None:
+        super().__init__(daemon=True)
+        self._machine, self._todo, self._found = machine, todo, found
+        self.error: RuntimeError | None = None
+
+    def run(self) -> None:
+        """Write code as long as there are modules."""
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """Write the code of the next module, or return false if there is none."""
+        following = self._todo.get()
+        if following is None:
+            return False
+        number, module = following
+        try:
+            self._found[number] = emit(self._machine, module)
+        except RuntimeError as error:
+            self.error = error
+        return True
+
+
+def emit(machine: Any, module: Any) -> bytes:
+    """The object of a module; as ``machine.emit_object(module)``, without llvmlite's lock."""
+    write = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    write = getattr(
+        write, "_cfn", write
+    )  # what the lock is wrapped around; private, so it may be gone
+    with ffi.OutputString() as message:
+        buffer = write(machine, module, 1, message)
+        if not buffer:
+            raise RuntimeError(str(message))
+    try:
+        start = ffi.lib.LLVMPY_GetBufferStart(buffer)
+        return ctypes.string_at(start, ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
