@@ -247,17 +247,23 @@ class Outer(Form):
         if not tiling.fetch or len(self.problem.depth) > 1:
             return self.over_depth(zeros, step, unroll=tiling.unroll)
 
-        def fetching(depth: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
-            for offset in columns.offsets:
-                self.fetch(self.index(origin + depth, columns.origin + offset))
-            return step((depth,), carried)
+        # A row of the tile before each group of turns: all at once would be in the way of what the sums read.
+        size = -(-deepest // height) if isinstance(deepest, int) else 1
+        even = deepest == size * height
 
-        # A row of the tile in each of the first turns.
-        some = self.k.clamp(height, 0, deepest)
-        sums = self.k.repeat(0, some, fetching, zeros)
-        return self.k.repeat(
-            some, deepest, lambda d, inner: step((d,), inner), sums, unroll=tiling.unroll
-        )
+        def some(low: DimLike, high: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            return self.k.repeat(
+                low, high, lambda d, inner: step((d,), inner), carried, unroll=tiling.unroll
+            )
+
+        def group(row: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            for offset in columns.offsets:
+                self.fetch(self.index(origin + row, columns.origin + offset))
+            low, end = row * size, (row + 1) * size
+            return some(low, end if even else self.k.clamp(end, 0, deepest), carried)
+
+        sums = self.k.repeat(0, height, group, zeros)
+        return some(self.k.clamp(size * height, 0, deepest), deepest, sums)
 
     def _step(self, origin: DimLike, height: int, columns: Columns) -> Step:
         """What one depth adds to the sums of a tile."""
