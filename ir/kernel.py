@@ -55,6 +55,12 @@ class Kernel(Protocol):
     def number(self, index: DimLike, dtype: DType) -> Value:
         """An index as a number of a dtype (`iota` is this)."""
 
+    def groups(self, index: DimLike, size: int) -> Value | None:
+        """``index // size`` for each group of ``size`` neighbours, where these are lanes; None where they are not."""
+
+    def interleaved(self, *vectors: Value) -> Value:
+        """The first lane of each, then the second of each, and so on, of 1, 2 or 4."""
+
     def position(self, value: Value, extent: DimLike) -> DimLike:
         """A loaded integer as an index in ``[0, extent)``."""
 

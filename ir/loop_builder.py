@@ -192,7 +192,9 @@ class LoopBuilder(LoopValues):
             return self._once(low, high, body, init, lanes)
         block = Block([_INDEX, *(v.type for v in init)])
         first = self.index(low), self.index(high)
-        i = self._enter(block, block.args[0], bounds(low)[0] or 0, high - 1, lanes)
+        least = bounds(low)[0] or 0
+        aligned = bool(lanes) and step % lanes == 0 and low % lanes == 0
+        i = self._enter(block, block.args[0], least, high - 1, lanes, aligned=aligned)
         for arg in block.args:
             self._depths[arg] = len(self.frames) - 1
         if rest and lanes:
@@ -229,7 +231,8 @@ class LoopBuilder(LoopValues):
             return tuple(body(low, init))
         active = None if high - low >= lanes else self.constant(high - low, INDEX)
         start = self.constant(low, INDEX)
-        i = self._enter(self.frames[-1].block, start, low, high - 1, lanes, active)
+        aligned = low % lanes == 0
+        i = self._enter(self.frames[-1].block, start, low, high - 1, lanes, active, aligned=aligned)
         try:
             results = tuple(body(i, init))
         finally:
@@ -250,7 +253,10 @@ class LoopBuilder(LoopValues):
         """
         active = None if count == lanes else self.index(count)
         low, last = bounds(first)[0], first + (lanes - 1)
-        i = self._enter(self.frames[-1].block, self.index(first), low or 0, last, lanes, active)
+        start, aligned = self.index(first), first % lanes == 0
+        i = self._enter(
+            self.frames[-1].block, start, low or 0, last, lanes, active, aligned=aligned
+        )
         body(i)
         self.frames.pop()
 
@@ -262,12 +268,14 @@ class LoopBuilder(LoopValues):
         top: DimLike,
         lanes: int,
         active: Value | None = None,
+        *,
+        aligned: bool = False,
     ) -> Dim:
         """Start a body whose index is ``value``, at most ``top``; return the symbol of the index."""
         depth = len(self.frames)
         i = self._bind("i", value, depth, low, top)
         (of,) = symbols(i)
-        vector = Lanes(of, lanes, active) if lanes else self.active_lanes
+        vector = Lanes(of, lanes, active, aligned) if lanes else self.active_lanes
         self.vectorised |= lanes > 0
         self.frames.append(Frame(block, depth, vector))
         return i

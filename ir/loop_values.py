@@ -44,11 +44,15 @@ from tapec.ir.types import BOOL, INDEX, DType, TensorType, VectorType
 
 @dataclass(frozen=True)
 class Lanes:
-    """How a loop is vectorised: its symbol, lanes, and how many are active (None: all)."""
+    """How a loop is vectorised: its symbol, lanes, and how many are active (None: all).
+
+    ``aligned``: the index of the first lane is a multiple of their number.
+    """
 
     symbol: Symbol
     count: int
     active: Value | None = None
+    aligned: bool = False
 
 
 @dataclass(eq=False)
@@ -150,17 +154,19 @@ class LoopValues:
         found: Value = memo[key]
         return found
 
-    def splat(self, value: Value) -> Value:
-        """A scalar in every lane; a vector as it is."""
+    def splat(self, value: Value, lanes: int = 0) -> Value:
+        """A scalar in every lane, of which there are ``lanes`` if not as many as in the loop; a vector as it is."""
         if isinstance(value.type, VectorType):
             return value
-        lanes = self.active_lanes
-        return self.pure(OPS["splat"], value, lanes=lanes.count if lanes else self.lanes)
+        active = self.active_lanes
+        lanes = lanes or (active.count if active else self.lanes)
+        return self.pure(OPS["splat"], value, lanes=lanes)
 
     def apply(self, op: Op, *values: Value, **attrs: Any) -> Value:
         """An elementwise operation; scalars widen where another operand is a vector."""
-        if any(isinstance(v.type, VectorType) for v in values):
-            values = tuple(self.splat(v) for v in values)
+        lanes = next((v.type.lanes for v in values if isinstance(v.type, VectorType)), 0)
+        if lanes:
+            values = tuple(self.splat(v, lanes) for v in values)
         if isinstance(op, Where) and (known := _known(values[0])) is not None:
             return values[1] if known else values[2]
         if "loop" not in op.levels:
@@ -292,6 +298,33 @@ class LoopValues:
         """An index as a number of a dtype."""
         value = self.index(index)
         return value if dtype == INDEX else self.cast(value, dtype=dtype)
+
+    def groups(self, index: DimLike, size: int) -> Value | None:
+        """``index // size`` for each group of ``size`` neighbours, where these are lanes; None where they are not."""
+        lanes = self.active_lanes
+        if size == 1 or lanes is None or not self.varies(index):
+            return None
+        start = index - Dim((((lanes.symbol,), 1),))
+        whole = lanes.aligned and lanes.count % size == 0 and start % size == 0
+        if not whole or self.varies(start):
+            return None
+        numbers = self.pure(OPS["lanes"], type=VectorType(INDEX, lanes.count // size))
+        return self.add(self.first_lane(index // size), numbers)
+
+    def interleaved(self, *vectors: Value) -> Value:
+        """The first lane of each, then the second of each, and so on, of 1, 2 or 4."""
+        count, type = len(vectors), vectors[0].type
+        assert isinstance(type, VectorType)
+        lanes = type.lanes
+        if count == 1:
+            return vectors[0]
+        if count == 4:
+            joined = tuple(range(2 * lanes))
+            vectors = tuple(
+                self.pure(OPS["shuffle"], *vectors[n : n + 2], mask=joined) for n in (0, 2)
+            )
+        mask = tuple(of * lanes + lane for lane in range(lanes) for of in range(count))
+        return self.pure(OPS["shuffle"], *vectors, mask=mask)
 
     def position(self, value: Value, extent: DimLike) -> DimLike:
         """A loaded integer as an index in ``[0, extent)``: the nearest one, so that no address leaves a buffer."""

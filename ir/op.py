@@ -253,6 +253,10 @@ class Op:
         """For each operand, which axes of the result index it (see `AxesRead`); fusion asks this."""
         return (None,) * len(op.operands)
 
+    def together(self, op: Operation) -> int:
+        """Neighbours in the result that are made from the same 64-bit words, so that making all takes what one does."""
+        return 1
+
     def lower_nest(self, k: Kernel, outs: Sequence[Value], *operands: Any, **attrs: Any) -> None:
         """Write loops that fill the buffers ``outs`` (form ``nest``)."""
         raise NotImplementedError(f"{self.name} has no loop nest")

@@ -12,7 +12,7 @@ from tapec.ir.core import Module, Operation
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
-from tapec.ir.types import DType
+from tapec.ir.types import DType, TensorType
 from tapec.passes.contractions import sliding, tiling
 from tapec.passes.contractions.tiling import size
 from tapec.passes.device.rows import keeps_rows
@@ -61,8 +61,9 @@ def _schedule(kernel: Operation, options: Options) -> None:
         kernel.attrs.update(_tiling(kernel, core, options).attrs)
         return
     values = [r for op in block.ops for r in op.results] + list(block.args)
-    lanes = _lanes([v.tensor.dtype for v in values if v.tensor.rank], options)
-    kernel.attrs["lanes"] = lanes * _registers(kernel, lanes)
+    ranked = [v.tensor for v in values if v.tensor.rank]
+    lanes = _lanes([t.dtype for t in _long(ranked, options) or ranked], options)
+    kernel.attrs["lanes"] = max(lanes * _registers(kernel, lanes), _filled(kernel, options))
     work: DimLike = sum((op.defn.flops(op) for op in block.ops[:-1]), kernel.results[0].tensor.size)
     kernel.attrs["parallel"] = core is None and size(work) >= PARALLEL_WORK
 
@@ -129,10 +130,29 @@ def _registers(kernel: Operation, lanes: int) -> int:
     return next((n for n in (4, 2) if width >= n * lanes), 1)
 
 
+def _filled(kernel: Operation, options: Options) -> int:
+    """Lanes for which blocks of random bits, made of 64-bit words, fill two vectors; 1 where there are none.
+
+    Two, since each step of such a computation waits for the one before.
+    """
+    ops = kernel.regions[0].block.ops[:-1]
+    most = max((op.defn.together(op) for op in ops), default=1)
+    if most == 1 or any(op.defn.loops for op in ops):
+        return 1
+    lanes = max(most * options.vector_bytes // 4, 1)
+    shapes = (v.tensor.shape for v in kernel.results)
+    return lanes if all(shape and size(shape[-1]) >= lanes for shape in shapes) else 1
+
+
 def _is_by_columns(op: Operation) -> bool:
     """Whether a reduction keeps the last axis, along which neighbours are in memory."""
     (access,) = op.defn.axes_read(op)
     return access is not None and access != () and access[-1] == op.result.tensor.rank - 1 >= 0
+
+
+def _long(types: list[TensorType], options: Options) -> list[TensorType]:
+    """Those with elements for all lanes of 32 bits: what has fewer, such as a key of random numbers, is not alone."""
+    return [t for t in types if size(t.size) >= options.vector_bytes // 4]
 
 
 def _lanes(dtypes: list[DType], options: Options) -> int:

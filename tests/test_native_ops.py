@@ -75,14 +75,17 @@ def test_complex_edges(defn: Elementwise, dtype: DType) -> None:
 
 
 def test_uniform_numbers_are_equal_to_the_bit() -> None:
+    """Rows that cut blocks, rows of whole blocks, vectors of them and what is left over."""
     program = Program()
     for defn in tensor_ops():
         if defn.name in ("random_uniform", "random_bits"):
             for dtype in (F64, F32, F16, BF16, I32):
                 sample = next(iter(defn.samples()))
                 variant = retyped(defn, sample, dtype)
-                if variant is not None:
-                    attrs = {"type": variant.attrs["type"].with_shape((37, 5))}
+                if variant is None:
+                    continue
+                for shape in ((37, 5), (3, 12), (5, 192), (141,)):
+                    attrs = {"type": variant.attrs["type"].with_shape(shape)}
                     program.add(defn, [np.array([2**63 + 9, 2**40 + 1], np.uint64)], attrs)
     for found, expected in program.run(native):
         np.testing.assert_array_equal(found, expected)

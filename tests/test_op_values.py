@@ -257,6 +257,18 @@ def test_blocks_are_those_of_each_key_and_position() -> None:
         np.testing.assert_array_equal(found, np.broadcast_to(word, found.shape))
 
 
+def test_numbers_take_the_words_of_blocks_in_turn() -> None:
+    """Blocks are numbered by position; of 32-bit numbers four are made of each, of 64-bit numbers two."""
+    key = np.array([5, 2**33 + 1], np.uint64)
+    block = np.arange(3, dtype=np.uint64)
+    words = np.stack(philox_blocks(key[:1], key[1:], block), -1).reshape(-1)
+    assert drawn("random_bits", U32, 11, key=key).tolist() == words[:11].tolist()
+    pairs = (words[::2] << np.uint64(32)) | words[1::2]
+    assert drawn("random_bits", U64, 5, key=key).tolist() == pairs[:5].tolist()
+    uniform = (words[:11] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+    assert drawn("random_uniform", F32, 11, key=key).tolist() == uniform.tolist()
+
+
 def drawn(name: str, dtype: DType, *shape: int, key: Any = (7, 3)) -> Any:
     return OPS[name].evaluate(np.array(key, np.uint64), type=TensorType(dtype, shape))
 

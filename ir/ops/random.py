@@ -1,8 +1,9 @@
 """Random numbers as pure functions of a key: they may be moved, recomputed, and drawn in any order.
 
 A key is two unsigned 64-bit integers, a seed and a counter. Element ``i`` of a result depends on
-the key and ``i`` alone: it is made from the four 32-bit words of block ``(i, counter)`` of
-Philox-4x32-10 under the seed.
+the key and ``i`` alone. A block ``(n, counter)`` of Philox-4x32-10 under the seed is four 32-bit
+words; elements take as many as they need, one after the other: of 32-bit numbers block ``n`` makes
+those from ``4 n`` on, of 64-bit numbers those from ``2 n`` on, and a normal number takes a block.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -25,7 +26,7 @@ from tapec.ir.types import BF16, F16, F32, F64, I32, I64, U32, U64, DType, Tenso
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
-    from tapec.ir.core import Value
+    from tapec.ir.core import Operation, Value
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -43,31 +44,33 @@ _WEYL_STEPS = np.arange(_ROUNDS, dtype=np.uint64)[:, None] * np.array(_WEYL, np.
 #: Random bits in a uniform number: what the significand holds, so that none rounds up to 1.
 _PRECISION = {F16: 11, BF16: 8, F32: 24, F64: 53}
 
-Words = tuple[Any, Any, Any, Any]
+Words = tuple[Any, ...]
 
 
 def philox(k: Kernel, seed: Any, counter: Any, index: Any) -> Words:
     """The block ``(index, counter)`` under ``seed``: four words, each in the low half of a u64.
 
-    All arithmetic is on u64, where a product of two words is exact.
+    All arithmetic is on u64, where a product of two words is exact. What is multiplied is masked, not what is kept:
+    processors that multiply low halves need no instruction for that.
     """
     low = k.constant(_LOW, U64)
-    half = k.constant(32, U64)
-    a, b = k.and_(index, low), k.shr(index, half)
-    c, d = k.and_(counter, low), k.shr(counter, half)
+    half = k.constant(_HALF, U64)
+    a, b = index, k.shr(index, half)
+    c, d = counter, k.shr(counter, half)
     keys = [k.and_(seed, low), k.shr(seed, half)]
     m, n = (k.constant(value, U64) for value in _MULTIPLIERS)
     weyl = [k.constant(value, U64) for value in _WEYL]
     for number in range(_ROUNDS):
         if number:
             keys = [k.and_(k.add(key, w), low) for key, w in zip(keys, weyl, strict=True)]
-        p, q = k.mul(m, a), k.mul(n, c)
+        p, q = k.mul(m, k.and_(a, low)), k.mul(n, k.and_(c, low))
         a, c = (
             k.xor(k.xor(k.shr(q, half), b), keys[0]),
             k.xor(k.xor(k.shr(p, half), d), keys[1]),
         )
-        b, d = k.and_(q, low), k.and_(p, low)
-    return a, b, c, d
+        b, d = q, p
+    first, second, third, fourth = (k.and_(word, low) for word in (a, b, c, d))
+    return first, second, third, fourth
 
 
 def philox_blocks(seed: Any, counter: Any, index: Any) -> Words:
@@ -103,22 +106,40 @@ def joined(k: Kernel, high: Any, low: Any) -> Any:
     return k.or_(k.shl(high, k.constant(32, U64)), low)
 
 
-def fraction(k: Kernel, high: Any, low: Any, dtype: DType, *, positive: bool = False) -> Any:
-    """A float in ``[0, 1)``, or in ``(0, 1]`` if ``positive``, from the top bits of two words."""
+def fraction(k: Kernel, words: Words, dtype: DType, *, positive: bool = False) -> Any:
+    """A float in ``[0, 1)``, or in ``(0, 1]`` if ``positive``, from the top bits of a word, or of two for float64."""
     bits = _PRECISION[dtype]
     wide = dtype == F64
-    held = joined(k, high, low) if wide else high
-    top = k.shr(held, k.constant((64 if wide else 32) - bits, U64))
+    integer = U64 if wide else U32
+    held = joined(k, words[0], words[1]) if wide else k.cast(words[0], dtype=U32)
+    top = k.shr(held, k.constant(integer.bits - bits, integer))
     if positive:
-        top = k.add(top, k.constant(1, U64))
+        top = k.add(top, k.constant(1, integer))
     # Through a signed integer of the float's width: the conversion that every processor has.
     number = k.cast(k.cast(top, dtype=I64 if wide else I32), dtype=dtype)
     return k.mul(number, k.constant(2.0**-bits, dtype))
 
 
-def _turned(words: Words, half: int) -> Words:
-    """The words, from the first half of a block on or from the second."""
-    return words[2:] + words[:2] if half else words
+def _words(k: Kernel, seed: Any, counter: Any, position: DimLike, taken: int) -> Words:
+    """The ``taken`` words that are those of the number at a position.
+
+    Neighbours that fill blocks share their work.
+    """
+    numbers = 4 // taken
+    blocks = k.groups(position, numbers)
+    if blocks is not None:
+        words = philox(k, seed, counter, k.cast(blocks, dtype=U64))
+        parts = [words[n : n + taken] for n in range(0, 4, taken)]
+        return tuple(k.interleaved(*same) for same in zip(*parts, strict=True))
+    number = k.number(position, U64)
+    words = philox(k, seed, counter, k.shr(number, k.constant(numbers.bit_length() - 1, U64)))
+    part = k.and_(number, k.constant(numbers - 1, U64))
+    found = words[:taken]
+    for n in range(1, numbers):
+        here = k.eq(part, k.constant(n, U64))
+        some = words[n * taken : (n + 1) * taken]
+        found = tuple(k.where(here, x, y) for x, y in zip(some, found, strict=True))
+    return found
 
 
 class RandomOp(Op):
@@ -129,8 +150,16 @@ class RandomOp(Op):
     dtypes: tuple[DType, ...] = (F16, BF16, F32, F64)
 
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
-        """One number from one block."""
+        """One number from its words, each in the low half of a u64."""
         raise NotImplementedError
+
+    def taken(self, dtype: DType, **attrs: Any) -> int:
+        """How many words of a block make a number: 1, 2 or 4."""
+        return 2 if dtype.bits == 64 else 1
+
+    def together(self, op: Operation) -> int:
+        """Those of a block."""
+        return 4 // self.taken(op.result.tensor.dtype, **op.parameters)
 
     def infer(self, *types: Any, **attrs: Any) -> Any:
         """The given type."""
@@ -150,16 +179,24 @@ class RandomOp(Op):
 
     def kernel(self, **attrs: Any) -> Callable[..., Any]:
         """The same for one type."""
-        return partial(self._numbers, attrs["type"], attrs.get("half", 0))
+        target = attrs["type"]
+        return partial(
+            self._numbers, target, attrs.get("half", 0), self.taken(target.dtype, **attrs)
+        )
 
-    def _numbers(self, target: TensorType, half: int, key: Any) -> Any:
+    def _numbers(self, target: TensorType, half: int, taken: int, key: Any) -> Any:
         seed, counter = key[..., :1], key[..., 1:]
         count = prod(target.static_shape[key.ndim - 1 :])
-        values = np.empty((*key.shape[:-1], count), target.dtype.numpy)
-        for start in range(0, count, _PIECE):
-            index = np.arange(start, min(start + _PIECE, count), dtype=np.uint64)
-            words = _turned(philox_blocks(seed, counter, index), half)
-            values[..., start : start + _PIECE] = self.draw(QUIET_ARRAYS, words, target.dtype)
+        numbers = 4 // taken
+        blocks = -(-count // numbers)
+        values = np.empty((*key.shape[:-1], blocks, numbers), target.dtype.numpy)
+        for start in range(0, blocks, _PIECE):
+            index = np.arange(start, min(start + _PIECE, blocks), dtype=np.uint64)
+            words = philox_blocks(seed, counter, index)
+            for n in range(numbers):
+                some = words[2 * half + n * taken :][:taken]
+                values[..., start : start + _PIECE, n] = self.draw(QUIET_ARRAYS, some, target.dtype)
+        values = values.reshape(*key.shape[:-1], blocks * numbers)[..., :count]
         return values.reshape(target.static_shape)
 
     def batch(
@@ -171,14 +208,15 @@ class RandomOp(Op):
         return b.emit(self, keys, **attrs)
 
     def lower(self, k: Kernel, i: Index, *operands: Any, **attrs: Any) -> Value:
-        """The block is numbered by the position within the result of its key."""
+        """Blocks are numbered by the position within the result of their key."""
         (key,), target = operands, attrs["type"]
         lead = key.type.rank - 1
         position: DimLike = 0
         for place, extent in zip(i[lead:], target.shape[lead:], strict=True):
             position = position * extent + place
         seed, counter = key[(*i[:lead], 0)], key[(*i[:lead], 1)]
-        words = _turned(philox(k, seed, counter, k.number(position, U64)), attrs.get("half", 0))
+        taken = self.taken(target.dtype, **attrs)
+        words = _words(k, seed, counter, position, taken)[2 * attrs.get("half", 0) :]
         result: Value = self.draw(k, words, target.dtype)
         return result
 
@@ -200,7 +238,7 @@ class RandomBits(RandomOp):
     dtypes = (U32, U64)
 
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
-        """The first word, or the first two."""
+        """A word, or two."""
         if dtype == U64:
             return joined(k, words[0], words[1])
         return k.cast(words[0], dtype=dtype)
@@ -209,15 +247,19 @@ class RandomBits(RandomOp):
 class RandomUniform(RandomOp):
     """Floats uniform in ``[0, 1)``, multiples of the spacing just below 1.
 
-    ``half``: 1 takes the other half of each block.
+    ``half``, if given: each takes a block, of which it uses the first half (0) or the other (1).
     """
 
     name = "random_uniform"
     repeats_natively = True
 
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
-        """The top bits of the first word, or of the first two."""
-        return fraction(k, words[0], words[1], dtype)
+        """The top bits of a word, or of two."""
+        return fraction(k, words, dtype)
+
+    def taken(self, dtype: DType, **attrs: Any) -> int:
+        """All of a block, if a half of it is asked for."""
+        return 4 if "half" in attrs else super().taken(dtype)
 
     def samples(self) -> Iterator[Sample]:
         """The other half, too."""
@@ -255,11 +297,15 @@ class RandomNormal(RandomOp):
     def draw(self, k: Kernel, words: Words, dtype: DType) -> Any:
         """``sqrt(-2 log u) * cos(2 pi v)``; half precision is computed in single."""
         working = _working(dtype)
-        u = fraction(k, words[0], words[1], working, positive=True)
-        v = fraction(k, words[2], words[3], working)
+        u = fraction(k, words[:2], working, positive=True)
+        v = fraction(k, words[2:], working)
         radius = k.sqrt(k.mul(k.constant(-2, working), k.log(u)))
         number = k.mul(radius, k.cos(k.mul(k.constant(2 * pi, working), v)))
         return number if dtype == working else k.cast(number, dtype=dtype)
+
+    def taken(self, dtype: DType, **attrs: Any) -> int:
+        """Two numbers of up to 64 bits."""
+        return 4
 
 
 def _working(dtype: DType) -> DType:
