@@ -38,7 +38,8 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DTYPES, TensorType
-from tapec.passes.contractions.tiling import Machine, Tiling, candidates
+from tapec.passes.contractions.problem import Machine
+from tapec.passes.contractions.tiling import Tiling, candidates
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import TARGETS, Executable, compile_module
 from tapec.runtime.cpu.jit import host_compiler

@@ -8,7 +8,7 @@ from math import prod
 from tapec.ir.core import Block
 from tapec.ir.dims import Symbol
 from tapec.ir.types import Shape
-from tapec.passes.contractions.tiling import size
+from tapec.passes.contractions.problem import size
 from tapec.passes.fusion.access import block_accesses
 
 #: Operations of loops whose turns are written out, at most.

@@ -20,8 +20,9 @@ from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
 from tapec.passes.contractions.contraction import lower_contraction
+from tapec.passes.contractions.problem import size
 from tapec.passes.contractions.products import each
-from tapec.passes.contractions.tiling import Tiling, size
+from tapec.passes.contractions.tiling import Tiling
 from tapec.passes.fusion.access import block_accesses, is_by_rows, loops_of
 from tapec.passes.fusion.totals import reduce_in_parts, total_of
 from tapec.passes.loop_choice import order_for_gathers, shared_axis, vector_axis, written_out

@@ -14,7 +14,7 @@ from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DType, TensorType
 from tapec.passes.contractions import sliding, tiling
-from tapec.passes.contractions.tiling import size
+from tapec.passes.contractions.problem import Machine, describe, size
 from tapec.passes.device.rows import keeps_rows
 from tapec.passes.device.tile import choose_tile
 
@@ -75,13 +75,13 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
     if 0 in contraction.space:
         return tiling.Tiling()  # loops that do not turn, in the simplest form
     if options.device:
-        problem = tiling.describe(contraction, left, right)
+        problem = describe(contraction, left, right)
         if keeps_rows(kernel, problem):
             return tiling.Tiling()
         return choose_tile(problem, tf32=options.tf32)
     if options.compact:
         return tiling.Tiling(lanes=_lanes([left.dtype], options))
-    machine = tiling.Machine.of(options.vector_bytes, masked=options.masked)
+    machine = Machine.of(options.vector_bytes, masked=options.masked)
     chosen = tiling.choose(
         contraction,
         left,

@@ -20,7 +20,8 @@ from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, Tens
 from tapec.ir.verifier import verify
 from tapec.passes.contractions import blocked, tiling
 from tapec.passes.contractions.contraction import lower_contraction
-from tapec.passes.contractions.tiling import Machine, Tiling, choose, describe
+from tapec.passes.contractions.problem import Machine, describe
+from tapec.passes.contractions.tiling import Tiling, choose
 from tapec.runtime import Executable, compile_module
 
 AVX512 = Machine()
@@ -202,8 +203,7 @@ def test_any_choice_is_correct(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
         machine = rng.choice([AVX512, AVX2, NEON])
         machine = replace(machine, level2=rng.choice([1 << 6, 1 << 9, 1 << 20]))
         lanes, traffic = rng.choice([16, 8, 4, 2, 1]), rng.choice([0, 1 << 20])
-        choice = choice_for(case, lanes, machine, traffic=traffic)
-        evaluate(case, choice, masked=machine.masked)
+        evaluate(case, choice_for(case, lanes, machine, traffic=traffic), masked=machine.masked)
 
 
 @pytest.mark.parametrize(("rows", "vectors"), [(1, 1), (4, 3), (7, 2), (9, 1)])
@@ -226,7 +226,7 @@ def test_tiles_that_prefetch(across: bool, staged: bool) -> None:
         for fetch, epilogue in itertools.product((False, True), EPILOGUES):
             choice = Tiling("outer", 4, 3, 2, staged=staged, across=across, fetch=fetch)
             case = Case(10, 27, 6, transpose_a=fetch, epilogue=epilogue)
-            evaluate(case, replace(choice, parallel=parallel, ahead=ahead))
+            evaluate(case, replace(choice, parallel=parallel, ahead=ahead, reach=2))
             if across:
                 for transpose in (False, True):
                     case = Case(10, 27, 6, transpose_b=transpose, epilogue=epilogue)

@@ -16,8 +16,9 @@ from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import OPS, Contraction
 from tapec.ir.types import BF16, F32, F64, DType, TensorType
 from tapec.passes.contractions import sliding
+from tapec.passes.contractions.problem import Machine
 from tapec.passes.contractions.sliding import choose, find
-from tapec.passes.contractions.tiling import Machine, Tiling
+from tapec.passes.contractions.tiling import Tiling
 
 SUMS: dict[str, Any] = {"left": "nhwc", "right": "ijco", "result": "nhwo", "windows": ("hi", "wj")}
 FILTERS: dict[str, Any] = {

@@ -16,9 +16,10 @@ from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.contractions.blocked import Blocked, Streamed
 from tapec.passes.contractions.microkernel import Outer
 from tapec.passes.contractions.packing import sum_lanes
+from tapec.passes.contractions.problem import describe
 from tapec.passes.contractions.products import Fetch, Form, Write, each, over, vectors
 from tapec.passes.contractions.sliding import find
-from tapec.passes.contractions.tiling import Tiling, describe, must_stage, streams
+from tapec.passes.contractions.tiling import Tiling, must_stage, streams
 from tapec.passes.contractions.winograd import Filters, Windows
 from tapec.passes.device.tile import Tile
 from tapec.passes.device.warp_tile import WarpTile

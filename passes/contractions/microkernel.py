@@ -8,8 +8,9 @@ rows or columns that make up no tile have loops of their own.
 What follows a sum is written once for each accumulator, in registers; or, if that would be much code or must not
 happen twice, the tile goes to scratch, and a loop over its new elements follows (``staged``).
 
-A processor that waits for memory does not multiply. So what the first tiles of the next columns will read, and what
-comes after the tile's sums, is prefetched between the turns of depth, if it is too much to be in a cache.
+A processor that waits for memory does not multiply. So what the first tiles of the next columns will read, what comes
+after the tile's sums, and a left operand whose rows lie apart, is prefetched between the turns of depth, if it is too
+much to be in a cache.
 """
 
 from __future__ import annotations
@@ -267,9 +268,12 @@ class Outer(Form):
 
     def _step(self, origin: DimLike, height: int, columns: Columns) -> Step:
         """What one depth adds to the sums of a tile."""
+        reach = self.tiling.reach
 
         def step(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
             vectors = [self._vector(columns, offset, depth) for offset in columns.offsets]
+            if reach:
+                self.fetch_left(origin, (*depth[:-1], depth[-1] + reach))
             sums = []
             totals = iter(carried)
             for r in range(height):

@@ -13,7 +13,8 @@ from tapec.ir.dims import DimLike
 from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.ir.types import F32, BufferType, Shape
-from tapec.passes.contractions.tiling import Tiling, describe
+from tapec.passes.contractions.problem import describe
+from tapec.passes.contractions.tiling import Tiling
 
 #: Takes the index of a result and its value: a scalar, or a vector of neighbours along the active vectorised loop.
 Write = Callable[[Index, Value], None]
@@ -99,6 +100,10 @@ class Form:
     def fetch_right(self, column: DimLike, depth: Index, row: DimLike = 0) -> None:
         """Prefetch an element of the right operand, and what is beside it."""
         self._right.prefetch(self._right_map(self.index(row, column, depth)))
+
+    def fetch_left(self, row: DimLike, depth: Index, column: DimLike = 0) -> None:
+        """Prefetch an element of the left operand, and what is beside it."""
+        self._left.prefetch(self._left_map(self.index(row, column, depth)))
 
     def _widened(self, value: Value) -> Value:
         return self.k.cast(value, dtype=self.sum_dtype) if self.sum_dtype != self.dtype else value

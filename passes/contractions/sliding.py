@@ -22,7 +22,8 @@ from math import prod
 from tapec.ir.dims import Dim, DimLike, Symbol, coefficient, symbol, symbols
 from tapec.ir.op import Contraction
 from tapec.ir.types import BufferType, TensorType
-from tapec.passes.contractions.tiling import Machine, Tiling
+from tapec.passes.contractions.problem import Machine
+from tapec.passes.contractions.tiling import Tiling
 
 #: Elements of a window along each direction, sums of a tile, and the elements that their windows cover.
 TAPS, SUMS, COVERED = 3, 2, 4
@@ -153,7 +154,7 @@ def choose(
     if found is None or not some or _cycles(found, some, lanes) > _WORTH * work / (2 * lanes):
         return direct
     part = _part(found, some, left.dtype.bytes, machine)
-    simple = replace(direct, staged=False, across=False, fetch=False, ahead=0, block=0)
+    simple = replace(direct, staged=False, across=False, fetch=False, ahead=0, reach=0, block=0)
     return replace(simple, part=part, parallel="batch")
 
 

@@ -1,8 +1,8 @@
 """How a contraction is cut into tiles: which form of loops, how large, what is packed, what runs in parallel.
 
-`describe` reads the strides of a contraction off its operand maps; `choose` searches the few hundred tiles that fit
-into the registers for the one with the least cost in an idealised processor. The choice is attributes of the kernel
-operation, so that it shows in a dump; `tapec.passes.contractions.contraction` writes the loops.
+`choose` searches the few hundred tiles that fit into the registers for the one with the least cost in an idealised
+processor. The choice is attributes of the kernel operation, so that it shows in a dump;
+`tapec.passes.contractions.contraction` writes the loops.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from math import gcd, prod
 from typing import Any, Literal
 
-from tapec.ir.dims import DimLike, coefficient, symbol, symbols, typical
 from tapec.ir.op import Contraction
-from tapec.ir.types import BufferType, DType, Shape, TensorType
+from tapec.ir.types import TensorType
+from tapec.passes.contractions.problem import USUAL, Machine, Problem, describe, size
 
 Form = Literal["outer", "dot", "plain", "tile", "warps"]
 
@@ -34,70 +34,10 @@ _NARROW_LIMIT = 1 << 14
 _BLOCK_DEPTH, _BLOCK_TILES = 48, 8
 #: So few rows that a large right operand is read in the order of memory, so many depths at a time.
 _FEW_ROWS, _STREAM_DEPTH = 2, 4
+#: Bytes between elements that follow each other, from which on they are prefetched, and cycles that this takes.
+_JUMP, _FETCH_CYCLES = 256, 256
 #: What a tiling in blocks may cost by itself, in terms of the best.
 _BLOCK_COST = 1.1
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What the choice needs to know about a processor. The default is x86-64 with AVX-512.
-
-    ``masked`` says whether masked loads and stores are instructions; ``level1`` is how many bytes stay in the first
-    cache while others pass; ``ways`` how many lines of it may have the same address modulo ``set_span``; ``level2`` the
-    bytes of the second cache: assumed, not asked for, since it decides how sums are cut, and a program that is built
-    ahead has the bits of the one that is compiled here.
-    """
-
-    registers: int = 32
-    masked: bool = True
-    ways: int = 8
-    set_span: int = 4096
-    level1: int = 24 * 1024
-    level2: int = 1 << 20
-
-    @classmethod
-    def of(cls, vector_bytes: int, *, masked: bool) -> Machine:
-        """A processor by its vectors: AVX-512 and NEON have 32 registers, what else there is has 16."""
-        wide = vector_bytes >= 64 or (vector_bytes == 16 and not masked)
-        return cls(registers=32 if wide else 16, masked=masked)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A contraction as a product of matrices ``left[rows, depth]`` and ``right[depth, columns]``, for each of a batch.
-
-    ``depth`` are the summed axes. Strides count elements between neighbours along rows (or columns) and along the last
-    summed axis; None where they are not constant. ``swapped``: rows are the result's last axis, columns the one before.
-    """
-
-    batch: Shape
-    rows: DimLike
-    columns: DimLike
-    depth: Shape
-    dtype: DType
-    left: tuple[int | None, int | None]
-    right: tuple[int | None, int | None]
-    #: No operand depends on the other's axis; otherwise it is no product of matrices.
-    separable: bool
-    #: All of the batch share the right operand.
-    shared: bool
-    swapped: bool = False
-
-    @property
-    def small(self) -> bool:
-        """Whether elements are floats of 16 bits, which are widened before they are multiplied."""
-        return self.dtype.kind == "float" and self.dtype.bits < 32
-
-    @property
-    def apart(self) -> bool:
-        """Whether results that are neighbours along columns are none in memory: they are written one by one."""
-        return self.swapped and self.rows != 1
-
-    @property
-    def work(self) -> int:
-        """Multiply-adds; of extents known only at run time, what they may be."""
-        extents = (*self.batch, self.rows, self.columns, *self.depth)
-        return prod(size(extent) for extent in extents)
 
 
 @dataclass(frozen=True)
@@ -112,7 +52,8 @@ class Tiling:
 
     ``across``: tiles follow each other along columns, so that results, and what is read with them, pass in the order of
     memory; otherwise along rows. ``fetch`` prefetches these while a tile is summed. ``ahead``, if not 0, prefetches the
-    right operand's next columns, one depth after that many. ``block``, if not 0, is how many turns of the outermost
+    right operand's next columns, one depth after that many. ``reach``, if not 0, prefetches the left operand, so many
+    depths before they are read. ``block``, if not 0, is how many turns of the outermost
     summed axis all tiles run over before the next (`tapec.passes.contractions.blocked`). ``part``, if not 0, is how
     many small tiles of a convolution are transformed together (`tapec.passes.contractions.sliding`).
     """
@@ -127,6 +68,7 @@ class Tiling:
     across: bool = False
     fetch: bool = False
     ahead: int = 0
+    reach: int = 0
     block: int = 0
     part: int = 0
     swapped: bool = False
@@ -149,52 +91,13 @@ class Tiling:
         return cls(**{name: attrs[name] for name in cls.__dataclass_fields__})
 
 
-def size(extent: DimLike) -> int:
-    """An extent as a number to reckon with."""
-    return extent if isinstance(extent, int) else typical(extent)
-
-
-def describe(
-    contraction: Contraction, left: TensorType, right: TensorType, *, swapped: bool = False
-) -> Problem:
-    """Find out what moves along rows, columns and depth."""
-    space = contraction.space
-    axes = tuple(symbol(f"axis{n}") for n in range(len(space)))
-    last = len(space) - contraction.reduced
-    row, column = (last - 1, last - 2) if swapped else (last - 2, last - 1)
-    maps, types = contraction.maps, (left, right)
-    places = [
-        BufferType(t.dtype, t.shape).address(m(axes)) for t, m in zip(types, maps, strict=True)
-    ]
-    if swapped:
-        places.reverse()
-
-    def stride(operand: int, axis: int) -> int | None:
-        (of,) = symbols(axes[axis])
-        return coefficient(places[operand], of)
-
-    deepest = len(space) - 1
-    return Problem(
-        batch=space[: last - 2],
-        rows=space[row],
-        columns=space[column],
-        depth=space[last:],
-        dtype=left.dtype,
-        left=(stride(0, row), stride(0, deepest)),
-        right=(stride(1, column), stride(1, deepest)),
-        separable=stride(0, column) == 0 and stride(1, row) == 0,
-        shared=all(stride(1, axis) == 0 for axis in range(last - 2)),
-        swapped=swapped,
-    )
-
-
 def choose(
     contraction: Contraction,
     left: TensorType,
     right: TensorType,
     *,
     lanes: int,
-    machine: Machine = Machine(),
+    machine: Machine = USUAL,
     weight: int = 1,
     traffic: int = 0,
 ) -> Tiling:
@@ -267,7 +170,7 @@ def candidates(
     right: TensorType,
     *,
     lanes: int,
-    machine: Machine = Machine(),
+    machine: Machine = USUAL,
     weight: int = 1,
     traffic: int = 0,
 ) -> list[tuple[float, Tiling]]:
@@ -325,6 +228,7 @@ def _outer(
                 across=across,
                 fetch=passes,
                 ahead=0 if passes else ahead,
+                reach=_reach(problem, height * vectors, machine),
                 swapped=problem.swapped,
                 parallel="rows" if across and parallel == "columns" else parallel,
             )
@@ -385,6 +289,17 @@ def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
     if not flat or columns < 2 * width or _right_bytes(problem) < machine.level2 // 4:
         return 0
     return max(n for n in range(1, _ceil(rows, height) + 1) if deepest % n == 0)
+
+
+def _reach(problem: Problem, products: int, machine: Machine) -> int:
+    """Turns of depth after which what is prefetched of the left operand has come; 0 where a cache holds that.
+
+    Processors foresee by themselves what is read in the order of memory, but no jumps from page to page.
+    """
+    stride = problem.left[1]
+    jumps = stride is not None and stride * problem.dtype.bytes >= _JUMP
+    bytes = prod(map(size, (*problem.batch, problem.rows, *problem.depth))) * problem.dtype.bytes
+    return _ceil(_FETCH_CYCLES, products) if jumps and bytes >= machine.level2 // 8 else 0
 
 
 def _right_bytes(problem: Problem) -> int:

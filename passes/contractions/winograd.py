@@ -22,9 +22,10 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import Contraction, Index, Operand
 from tapec.ir.types import INDEX, BufferType, Shape, TensorType
 from tapec.passes.contractions.microkernel import Outer
+from tapec.passes.contractions.problem import Machine
 from tapec.passes.contractions.products import Form, Write, each, over, vectors
 from tapec.passes.contractions.sliding import COVERED, SUMS, TAPS, columns_at_once, find
-from tapec.passes.contractions.tiling import Machine, Tiling, candidates
+from tapec.passes.contractions.tiling import Tiling, candidates
 
 #: A square of values, by its rows.
 Square = Sequence[Sequence[Value]]

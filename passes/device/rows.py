@@ -18,7 +18,7 @@ from tapec.ir.ops import loop
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import BufferType
-from tapec.passes.contractions.tiling import Problem
+from tapec.passes.contractions.problem import Problem
 from tapec.passes.device.independence import (
     Access,
     Indices,

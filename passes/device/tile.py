@@ -22,8 +22,9 @@ from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS, Index
 from tapec.ir.types import F32, BufferType, DType
+from tapec.passes.contractions.problem import Problem
 from tapec.passes.contractions.products import Form
-from tapec.passes.contractions.tiling import Problem, Tiling
+from tapec.passes.contractions.tiling import Tiling
 
 T = TypeVar("T")
 

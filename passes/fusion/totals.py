@@ -16,7 +16,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import Index
 from tapec.ir.ops.reduction import Reduction
 from tapec.ir.types import F32, BufferType, DType, Shape
-from tapec.passes.contractions.tiling import size
+from tapec.passes.contractions.problem import size
 
 #: Parts, at most.
 _PARTS = 64
