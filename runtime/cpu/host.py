@@ -1,9 +1,9 @@
 """What compiled programs get from the process around them, and how their images get into memory.
 
 A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall`` one
-of the C library's, ``numpy:PyArray_Empty`` one of NumPy's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32`` and
-``none:`` and ``notimplemented:`` objects, ``box:`` something of `tapec.runtime.boxes`, ``interrupts:`` a word of
-`tapec.runtime.interrupts`, ``foreign:NAME:HASH:SYMBOL`` what a user's kernel calls or is.
+of the C library's, ``numpy:PyArray_Empty`` one of NumPy's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32``,
+``none:``, ``bool:True`` and ``notimplemented:`` objects, ``box:`` something of `tapec.runtime.boxes`, ``interrupts:`` a
+word of `tapec.runtime.interrupts`, ``foreign:NAME:HASH:SYMBOL`` what a user's kernel calls or is.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ PROVIDERS |= {
     "type": lambda name: id(getattr(np, name)),
     "dtype": lambda code: id(BY_CODE[code].numpy),
     "none": lambda _: id(None),
+    "bool": lambda name: id(name == "True"),
     "notimplemented": lambda _: id(NotImplemented),
     "box": boxes.address,
     "interrupts": lambda _: ctypes.addressof(handling),

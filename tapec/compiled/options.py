@@ -51,6 +51,11 @@ class Settings(NamedTuple):
     target: str
     memory_budget: float | None
 
+    @property
+    def is_native(self) -> bool:
+        """Whether LLVM compiles the programs for this machine."""
+        return self.jit and self.target == "cpu"
+
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
         """Those among all options.

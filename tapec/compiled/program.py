@@ -101,7 +101,7 @@ class Program:
             leaves, self._spec = flatten(result, parts=True)
             self._leaves = [kept_result(leaf, trace) for leaf in leaves]
             trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
-        self.state = witness.guard(trace)
+        self.state = witness.guard(trace, owner.settings.is_native)
         trace.end()
         self.created_variables = trace.created_variables
         self.guards = tuple(trace.function.guards)

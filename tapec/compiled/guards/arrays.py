@@ -7,14 +7,14 @@ the trace where it took one.
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any
 
 from tapec.compiled.guards import places
+from tapec.compiled.guards.flow import CONSTRUCTIONS, Flow, flow_of, kind_of
 from tapec.compiled.guards.places import Place
-from tapec.compiled.guards.reads import CONSTRUCTIONS, Flow, flow_of, kind_of, parts
+from tapec.compiled.guards.reads import parts
 
 #: By the id of an array, where user code handed it to an operation: code object and instruction.
 Sites = Mapping[int, set[tuple[CodeType, int]]]
@@ -43,6 +43,7 @@ class Arrays:
     def guarded(self, sites: Sites) -> Iterator[Place]:
         """The contents of arrays that something else than the program may have read."""
         for identity, found in self._places.items():
+            yield places.Form(found[0].value, found[0].path)
             taken = {(code, flow_of(code).number(at)) for code, at in sites.get(identity, ())}
             if not all(self._is_input(place.key, taken) for place in found):
                 yield places.Contents(found[0].value, found[0].path)
@@ -83,20 +84,10 @@ class _Takers:
         if name.startswith(("LOAD_ATTR", "LOAD_METHOD")):
             return instruction.argval in _ABOUT
         if name == "STORE_FAST":
-            return all(self.are_inputs(i) for i in self._loads(instruction))
+            return all(map(self.are_inputs, self._flow.loads_of(instruction)))
         if name == "CALL":
             return self._asks(taker)
         return name in CONSTRUCTIONS and self.are_inputs(taker)
-
-    def _loads(self, store: dis.Instruction) -> list[int]:
-        """The loads of a local variable; from Python 3.13 on, one instruction may load two."""
-        return [
-            i
-            for i, other in enumerate(self._flow.instructions)
-            if other.opname.startswith("LOAD_FAST")
-            and store.argval
-            in (other.argval if isinstance(other.argval, tuple) else (other.argval,))
-        ]
 
     def _asks(self, call: int) -> bool:
         below = self._flow.operands[call][:2]  # the function, and a place that is for methods

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
@@ -16,18 +17,17 @@ from tapec.compiled.guards.objects import (
     looks_up_missing,
     own_attributes,
 )
-from tapec.compiled.guards.ownership import is_users_class, is_users_module
+from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_module
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads
 from tapec.compiled.retraces import Cause
 from tapec.compiled.shelves import ENTRY
+from tapec.frames import is_ours
 from tapec.module import Module
 from tapec.variable import Variable
 
 #: Properties of a Module that look for Variables and Modules among its attributes.
 _SEARCHES = {"variables", "trainable_variables", "non_trainable_variables", "submodules"}
-#: What may be a setting in a module that is not the user's.
-_SETTINGS_OF_OTHERS = (bool, int, float, complex, str, list, dict, set)
 #: What Python keeps of functions and classes, and lets one assign.
 _ABOUT = {
     "__annotations__",
@@ -128,6 +128,7 @@ class Attributes:
         for name, value in list(own.items()):
             if isinstance(value, Variable | Module | Mapping | list | tuple | None):
                 self._watch_one(module, path, name, own, READ)
+        self._put(places.Names(module, path, {ENTRY}))
 
     def _watch_one(
         self, thing: Any, path: str, name: str, own: Mapping[str, Any], manner: Manner
@@ -144,7 +145,7 @@ class Attributes:
         inherited = inherited_by(kind, name)
         is_fixed = hasattr(type(inherited), "__set__")
         if inherited is NOTHING and name not in own:
-            is_asked = name in self._reads.asked and (is_users_class(kind) or callable(thing))
+            is_asked = name in self._reads.asked and not is_our_class(kind)
             if is_asked and not looks_up_missing(thing):
                 self._put(places.Missing(thing, name, None, where, Cause.ATTRIBUTE), manner)
         elif name in own and not is_fixed and not isinstance(thing, type):
@@ -161,7 +162,8 @@ class Attributes:
     ) -> None:
         """Watch what is in a module of the user, and settings in those of others."""
         if name in own:
-            if is_users_module(module) or isinstance(own[name], _SETTINGS_OF_OTHERS):
+            is_part = isinstance(own[name], ModuleType | type) or own[name] is sys.modules
+            if is_users_module(module) or (not is_part and not is_ours(module.__name__)):
                 self._put(places.Entry(own, name, own[name], path, Cause.GLOBAL), manner)
         elif name in self._reads.asked and not looks_up_missing(module) and is_users_module(module):
             self._put(places.Missing(module, name, None, path, Cause.GLOBAL), manner)

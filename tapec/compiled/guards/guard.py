@@ -1,19 +1,33 @@
 """Guards: whether the Python state that a program was traced with is still what it was.
 
-All places are looked at by one function, compiled from source that is written for them: identities, one after another,
-some 10 ns each; what is not the same object is then compared by value.
+Native code looks at most places, some nanoseconds each (`tapec.runtime.cpu.lookout`); at the rest a function does that
+is compiled from source written for them. Both compare identities first. What is not the same object is then compared by
+value, place by place; if it makes no difference, the next look is for the new objects.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType, ModuleType
 from typing import Any
 
-from tapec.compiled.guards.places import COMPARISONS, Entry, Place, same
+from tapec.compiled.guards import classes
+from tapec.compiled.guards.equality import same
+from tapec.compiled.guards.places import COMPARISONS, Attribute, Entry, Place, spaces_of
 from tapec.compiled.retraces import Change, RetraceWarning
+from tapec.compiler import cache
 from tapec.frames import depth
+from tapec.ir.errors import TargetError
+from tapec.runtime.cpu.lookout import Kind, Look, Snapshot, lookout, version_of
 from tapec.tensor import EagerTensor
+
+#: How often places are looked at one by one before code is made that does it: many programs run once.
+_PATIENCE = 3
+#: How often a place may hold another object that is equal, before native code leaves it to Python.
+_RESTLESS = 3
 
 
 class Guard:
@@ -21,18 +35,70 @@ class Guard:
 
     Attributes:
         places: where the trace read Python state, and what it found.
-        holds: a function of nothing: whether all of it is still so.
     """
 
-    def __init__(self, places: Sequence[Place], name: str) -> None:
-        """``name``: of the function, for messages."""
+    def __init__(self, places: Sequence[Place], name: str, native: bool = True) -> None:
+        """``name``: of the function, for messages; ``native``: whether native code may look."""
         self.places = list(places)
-        self.holds: Callable[[], bool] = _compiled(self.places)
         self._name = name
+        self._is_native = native
+        self._looks: Callable[[], bool] = _never if self.places else _always
+        self._turns = 0
+        #: How often a place, by its number, had another object that was equal.
+        self._moved: Counter[int] = Counter()
+
+    def holds(self) -> bool:
+        """Whether all of it is still so."""
+        return self._looks() or self._hold_after_all()
+
+    def _hold_after_all(self) -> bool:
+        """Look at places one by one."""
+        if not all(place.holds() for place in self.places):
+            return False
+        self._turns += 1
+        if self._turns > _PATIENCE:
+            self._looks = self._made()
+        return True
+
+    def _made(self) -> Callable[[], bool]:
+        """One function that looks at all places as they are now."""
+        looks: list[Look] = []
+        rest = []
+        self._kept: list[Any] = []
+        groups = _Groups(self._kept)
+        for i, place in enumerate(self.places):
+            self._moved[i] += _follow(place)
+            look = place.native() if self._is_native and self._moved[i] < _RESTLESS else None
+            if look is None:
+                rest.append(place)
+            elif not groups.add(look):
+                looks.append(look)
+        looks += groups.looks()
+        self._kept += looks
+        if not looks:
+            return _compiled(rest)
+        try:
+            first = lookout(looks, cache())
+        except TargetError:  # there is no native code here
+            self._is_native = False
+            return _compiled(self.places)
+        if not rest:
+            return first
+        second = _compiled(rest)
+        return lambda: first() and second()
 
     def changes(self) -> list[Change]:
         """What is not as it was."""
-        return [place.change() for place in self.places if not place.holds()]
+        found = [(place, place.change()) for place in self.places if not place.holds()]
+        told = {
+            (c.path.rpartition(".")[2], c.new) for p, c in found if not isinstance(p, _OF_CLASS)
+        }
+        return [
+            change
+            for place, change in found
+            if not isinstance(place, _OF_CLASS)
+            or (change.path.rpartition(".")[2], change.new) not in told
+        ]
 
     def forgive(self) -> bool:
         """Take over global Tensors that were replaced by others of their type: Tensors are captured by value.
@@ -54,8 +120,73 @@ class Guard:
                 RetraceWarning,
                 stacklevel=depth(),
             )
-        self.holds = _compiled(self.places)
         return True
+
+
+#: Places that tell of a class what others may tell better.
+_OF_CLASS = classes.ClassState
+
+
+def _always() -> bool:
+    return True
+
+
+def _never() -> bool:
+    return False
+
+
+def _follow(place: Place) -> bool:
+    """Take another object that is equal for the one to look for; whether there was one."""
+    if not isinstance(place, Attribute | Entry):
+        return False
+    try:
+        now = place.now()
+    except (LookupError, AttributeError, ValueError):
+        return False
+    if now is place.value:
+        return False
+    place.value = now
+    return True
+
+
+#: Objects with dicts that are found in other ways.
+_OTHERS = (type, ModuleType, FunctionType, threading.local)
+
+
+class _Groups:
+    """What is told by the dicts of objects, object by object: if a dict is as it was, nothing of it needs a look."""
+
+    def __init__(self, kept: list[Any]) -> None:
+        """``kept`` gets what has to live as long as the table."""
+        self._kept = kept
+        self._looks: dict[int, list[Look]] = {}
+        self._spaces: dict[int, dict[str, Any]] = {}
+
+    def add(self, look: Look) -> bool:
+        """Take a look that an unchanged dict of its owner makes needless; whether it is one."""
+        owner = look.owner
+        if look.kind not in (Kind.ATTRIBUTE, Kind.NAMES) or isinstance(owner, _OTHERS):
+            return False
+        own = spaces_of(owner)
+        if type(own) is not dict or not version_of(type(owner)):
+            return False
+        if look.kind is Kind.ATTRIBUTE and own.get(look.key) is not look.held:
+            return False
+        self._looks.setdefault(id(owner), []).append(look)
+        self._spaces[id(owner)] = own
+        return True
+
+    def looks(self) -> Iterator[Look]:
+        """All of them, behind what lets them be left out; a class may come to have a property of that name."""
+        kinds = {type(looks[0].owner) for looks in self._looks.values()}
+        for kind in kinds:
+            yield Look(Kind.VERSION, kind, None, version_of(kind))
+        for identity, looks in self._looks.items():
+            own = self._spaces[identity]
+            snapshot = Snapshot(own, len(looks))
+            self._kept += (snapshot, own)
+            yield Look(Kind.OBJECT, looks[0].owner, own, snapshot.address)
+            yield from looks
 
 
 def _is_by_value(place: Place) -> bool:
@@ -68,12 +199,17 @@ def _is_by_value(place: Place) -> bool:
 
 def _compiled(places: Sequence[Place]) -> Callable[[], bool]:
     """One function that looks at all places; what it needs are its parameters' defaults, the fastest names."""
-    bound: dict[str, Any] = {"same": same, "object_get": object.__getattribute__, **COMPARISONS}
+    bound: dict[str, Any] = {
+        "same": same,
+        "object_get": object.__getattribute__,
+        **COMPARISONS,
+        **classes.COMPARISONS,
+    }
     names: dict[int, str] = {}
     conditions = []
     for i, place in enumerate(places):
         owner = names.setdefault(id(place.owner), f"o{i}")
-        bound[owner], bound[f"v{i}"] = place.owner, place.value
+        bound[owner], bound[f"v{i}"] = place.owner, place.bound
         conditions.append(place.source(owner, f"v{i}"))
     body = "\n            and ".join(conditions) or "True"
     text = f"""def holds({", ".join(f"{n}={n}" for n in bound)}):

@@ -6,7 +6,8 @@ import functools
 import gc
 import operator
 import threading
-from collections.abc import Mapping, Sequence, Set
+import weakref
+from collections.abc import Iterator, Mapping, Sequence, Set
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -18,6 +19,8 @@ from tapec.tracing import TracedTensor
 _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
 #: Modules of Python with classes that compare and list all attributes of their objects: namespaces.
 _NAMESPACES = {"argparse", "types"}
+#: Modules of Python with classes that tell the state of their objects by methods.
+_TELLING = {"queue", "threading"}
 #: What a class has under a name that it does not have.
 NOTHING = object()
 #: How many wrappers around a function are looked through.
@@ -54,6 +57,30 @@ def wrapped_by(thing: Any) -> Any:
         return None
     own = own_attributes(thing)
     return own.get("__wrapped__", own.get("python_function"))
+
+
+#: What gives the keys, the values or the entries of a dict.
+_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+
+
+def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
+    """What an object of a class of Python's refers to, that code may read through it; with the way there."""
+    if isinstance(thing, functools.partial):
+        yield thing.args, ".args"
+        yield thing.keywords, ".keywords"
+    elif isinstance(thing, MethodType):
+        yield thing.__self__, ".__self__"
+    elif isinstance(thing, weakref.ref):
+        yield thing(), "()"
+    elif isinstance(thing, _VIEWS):
+        yield thing.mapping, ".mapping"
+    elif isinstance(thing, FunctionType) and "registry" in vars(thing):
+        yield vars(thing)["registry"], ".registry"  # of `functools.singledispatch`
+
+
+def is_cache(thing: Any) -> bool:
+    """Whether a function keeps its results, so that what it calls need not run."""
+    return hasattr(type(thing), "cache_clear")
 
 
 def functions_with(code: CodeType) -> list[FunctionType]:
@@ -114,7 +141,7 @@ def looks_up_missing(thing: Any) -> bool:
 def is_read_by_others(thing: Any) -> bool:
     """Whether code that is not followed reads an object's attributes: tapec's own, or a container's class."""
     kind = type(thing)
-    if is_namespace(thing):
+    if is_namespace(thing) or (kind.__module__ in _TELLING and type(thing) is not threading.local):
         return True
     if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
         return True

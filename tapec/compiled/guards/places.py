@@ -6,23 +6,38 @@ how to look there again, as Python source too, since guards are compiled from it
 
 from __future__ import annotations
 
-import struct
+import ctypes
 from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Set
 from contextvars import ContextVar
-from operator import is_
-from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, MethodType
-from typing import Any, NamedTuple
+from threading import local
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
 
 import numpy as np
 
+from tapec.compiled.guards.equality import (
+    Elements,
+    is_or_same,
+    same,
+    same_array,
+    same_bytes,
+    same_entries,
+    same_items,
+    same_members,
+)
 from tapec.compiled.retraces import Cause, Change
+from tapec.runtime.cpu.lookout import NOTHING, Kind, Look
 from tapec.tensor import Tensor
-from tapec.tensor_shape import TensorShape
 
-#: What has no parts that change, and is compared by value.
-PLAIN = (int, float, complex, str, bytes, range, type(None), type(...), np.generic, np.dtype)
 _MOST_TEXT = 60
 #: Up to so many items a list is compared item by item in the source of a guard.
 _SHORT = 8
@@ -62,6 +77,15 @@ class Place:
         """An expression for what is there."""
         raise NotImplementedError
 
+    @property
+    def bound(self) -> Any:
+        """What the source calls the value."""
+        return self.value
+
+    def native(self) -> Look | None:
+        """What native code has to compare; None if it cannot."""
+        return None
+
     def holds(self) -> bool:
         """Whether nothing changed."""
         try:
@@ -90,6 +114,10 @@ class Entry(Place):
         """A subscript."""
         return f"{owner}[{self.key!r}]"
 
+    def native(self) -> Look | None:
+        """The entry of the dict."""
+        return _entry(self, self.value)
+
 
 class Gap(Place):
     """A key that a dict does not have, so that the value is a builtin or missing."""
@@ -101,6 +129,10 @@ class Gap(Place):
     def source(self, owner: str, value: str) -> str:
         """Whether it is still not there."""
         return f"{self.key!r} not in {owner}"
+
+    def native(self) -> Look | None:
+        """No entry of the dict."""
+        return _entry(self, NOTHING)
 
 
 class Closed(Place):
@@ -114,6 +146,10 @@ class Closed(Place):
         """The cell's contents."""
         return f"{owner}.cell_contents"
 
+    def native(self) -> Look | None:
+        """The cell."""
+        return Look(Kind.CELL, self.owner, None, self.value)
+
 
 class Attribute(Place):
     """An attribute as the user's code reads it."""
@@ -125,6 +161,15 @@ class Attribute(Place):
     def look(self, owner: str) -> str:
         """An attribute access."""
         return f"{owner}.{self.key}"
+
+    def native(self) -> Look | None:
+        """The attribute; of the class, the object's type."""
+        if type(self) is not Attribute:
+            return None
+        if self.key == "__class__":
+            is_type = type(self.owner) is self.value
+            return Look(Kind.CLASS, self.owner, None, self.value) if is_type else None
+        return Look(Kind.ATTRIBUTE, self.owner, self.key, self.value)
 
 
 class Missing(Attribute):
@@ -198,6 +243,13 @@ class Names(Place):
         """A comparison of names."""
         return f"names_of({owner}, {set(self._hidden)!r}) == {value}"
 
+    def native(self) -> Look | None:
+        """The keys of an object's dict, hidden ones too."""
+        own = spaces_of(self.owner)
+        if type(own) is not dict or isinstance(self.owner, ModuleType | FunctionType | local):
+            return None
+        return Look(Kind.NAMES, self.owner, own, dict.fromkeys(own))
+
     def change(self) -> Change:
         """The first that came or went."""
         new = self.now()
@@ -219,6 +271,10 @@ class Method(Attribute):
     def look(self, owner: str) -> str:
         """The function of an attribute."""
         return f"{owner}.{self.key}.__func__"
+
+    def native(self) -> Look | None:
+        """The method's function."""
+        return Look(Kind.METHOD, self.owner, self.key, self.value)
 
 
 class Slot(Attribute):
@@ -255,6 +311,30 @@ class Item(Place):
         super().__init__(None, None, value, path, Cause.ITEM)
 
 
+class Form(Place):
+    """The shape and the dtype of an array, which both can be assigned to."""
+
+    def __init__(self, owner: Any, path: str) -> None:
+        super().__init__(owner, None, (owner.shape, owner.dtype), path, Cause.CONTENTS)
+
+    def now(self) -> Any:
+        """Those of now."""
+        return self.owner.shape, self.owner.dtype
+
+    def source(self, owner: str, value: str) -> str:
+        """A comparison of both."""
+        return f"({owner}.shape, {owner}.dtype) == {value}"
+
+    def holds(self) -> bool:
+        """Whether both are the same."""
+        return bool(self.now() == self.value)
+
+    def change(self) -> Change:
+        """Both, as of a type."""
+        old, new = (f"{dtype}{list(shape)}" for shape, dtype in (self.value, self.now()))
+        return Change(self.path, self.cause, old, new)
+
+
 class Contents(Place):
     """The items of a container, or the elements of an array; ``value`` is a copy."""
 
@@ -281,6 +361,13 @@ class Contents(Place):
         items = "".join(f" and {owner}[{i}] is {value}[{i}]" for i in range(len(self.value)))
         return f"(len({owner}) == {len(self.value)}{items} or {whole})"
 
+    def native(self) -> Look | None:
+        """The items of a list or a dict, or that a set is empty."""
+        kind = _NATIVE.get(type(self.owner))
+        if kind is Kind.EMPTY:
+            return None if self.value else Look(kind, self.owner, None, 0)
+        return None if kind is None else Look(kind, self.owner, None, self.value)
+
     def holds(self) -> bool:
         """Whether the items are the same."""
         return self._equal(self.owner, self.value)
@@ -290,59 +377,8 @@ class Contents(Place):
         return _first_difference(self.path, self.cause, self.value, self.now())
 
 
-def same_items(owner: Any, copy: list[Any]) -> bool:
-    """Whether a sequence has the same items."""
-    if len(owner) != len(copy):
-        return False
-    return all(map(is_, owner, copy)) or all(map(_is_or_same, owner, copy))
-
-
-def same_entries(owner: Mapping[Any, Any], copy: dict[Any, Any]) -> bool:
-    """Whether a dict has the same keys in the same order, with the same values."""
-    if len(owner) != len(copy):
-        return False
-    if all(map(is_, owner, copy)) and all(map(is_, owner.values(), copy.values())):
-        return True
-    if not all(map(_is_or_same, owner, copy)):
-        return False
-    return all(map(_is_or_same, owner.values(), copy.values()))
-
-
-def same_members(owner: Any, copy: frozenset[Any]) -> bool:
-    """Whether a set has the same members, of the same types."""
-    if owner != copy:
-        return False
-    return not copy or {(type(x), x) for x in owner} == {(type(x), x) for x in copy}
-
-
-def same_bytes(owner: Any, copy: Any) -> bool:
-    """Whether something with a buffer holds the same bytes."""
-    return bool(bytes(owner) == copy)
-
-
-class Elements(NamedTuple):
-    """What an array held."""
-
-    held: bytes
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @classmethod
-    def of(cls, array: Any) -> Elements:
-        """What it holds now."""
-        return cls(array.tobytes(), array.shape, array.dtype)
-
-    def __repr__(self) -> str:
-        array = np.frombuffer(self.held, self.dtype).reshape(self.shape)
-        return np.array2string(array, threshold=6, edgeitems=2, separator=", ").replace("\n", "")
-
-
-def same_array(owner: Any, copy: Elements) -> bool:
-    """Whether an array has the same type and the same elements, bit by bit."""
-    held, shape, dtype = copy
-    return bool(owner.tobytes() == held and owner.shape == shape and owner.dtype == dtype)
-
-
+#: What numbers, structures and arrays of C are, which have no public class in common.
+_CDATA = ctypes.Structure.__base__ or ctypes.Structure
 #: By kind of container: a copy of what is in it, and the comparison with that.
 _CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] = {
     list: (list, same_items),
@@ -353,14 +389,24 @@ _CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] =
     bytearray: (bytes, same_bytes),
     memoryview: (bytes, same_bytes),
     array: (bytes, same_bytes),
+    _CDATA: (bytes, same_bytes),
     np.ndarray: (Elements.of, same_array),
 }
 #: What has contents of its own, which may change while it stays the same object.
 CONTAINERS = tuple(_CONTENTS)
 #: Places whose value is a note about others.
-ABOUT_OTHERS = (Contents, Missing, Gap, Current, Absent, Names)
+ABOUT_OTHERS = (Contents, Form, Missing, Gap, Current, Absent, Names)
 #: Of these, what holds nothing but numbers.
-BUFFERS = (bytearray, memoryview, array)
+BUFFERS = (bytearray, memoryview, array, _CDATA)
+
+
+#: By the very class of a container, how native code compares it.
+_NATIVE: dict[type, Kind] = {list: Kind.ITEMS, dict: Kind.ENTRIES, set: Kind.EMPTY}
+
+
+def _entry(place: Place, held: Any) -> Look | None:
+    plain = type(place.owner) is dict and type(place.key) is str
+    return Look(Kind.ENTRY, place.owner, place.key, held) if plain else None
 
 
 def spaces_of(owner: Any) -> Mapping[str, Any]:
@@ -395,44 +441,6 @@ COMPARISONS: dict[str, Any] = {
 }
 
 
-def _is_or_same(a: Any, b: Any) -> bool:
-    return a is b or same(a, b)
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two values that are not one object make no difference: equal numbers, texts, functions of one source."""
-    kind = type(a)
-    if kind is not type(b):
-        return False
-    if isinstance(a, float):
-        return struct.pack("<d", a) == struct.pack("<d", b)  # 0.0 and -0.0 are equal
-    if isinstance(a, complex):
-        return repr(a) == repr(b)
-    if isinstance(a, np.generic):
-        return bool(a.tobytes() == b.tobytes())
-    if isinstance(a, PLAIN) or kind is TensorShape:
-        return bool(a == b)
-    if kind is slice:
-        return all(_is_or_same(getattr(a, n), getattr(b, n)) for n in ("start", "stop", "step"))
-    if kind is tuple:
-        return len(a) == len(b) and all(map(_is_or_same, a, b))
-    if kind is frozenset:
-        return same_members(a, b)
-    if kind is MethodType:
-        return a.__self__ is b.__self__ and a.__func__ is b.__func__
-    return kind is FunctionType and _same_function(a, b)
-
-
-def _same_function(a: FunctionType, b: FunctionType) -> bool:
-    """Whether two functions come from one place and nothing around them can differ."""
-    return (
-        a.__code__ is b.__code__
-        and a.__globals__ is b.__globals__
-        and not (a.__closure__ or b.__closure__ or a.__kwdefaults__ or b.__kwdefaults__)
-        and _is_or_same(a.__defaults__, b.__defaults__)
-    )
-
-
 def text_of(value: Any) -> str:
     """A value in a few words: short values themselves, else what they are."""
     if isinstance(value, Tensor):
@@ -455,13 +463,13 @@ def text_of(value: Any) -> str:
 def _first_difference(path: str, cause: Cause, old: Any, new: Any) -> Change:
     if isinstance(old, dict):
         for key in [*old, *(k for k in new if k not in old)]:
-            if key not in old or key not in new or not _is_or_same(old[key], new[key]):
+            if key not in old or key not in new or not is_or_same(old[key], new[key]):
                 before, after = (text_of(d[key]) if key in d else "nothing" for d in (old, new))
                 return Change(f"{path}[{key!r}]", cause, before, after)
         return Change(f"the order of {path}", cause, text_of([*old]), text_of([*new]))
     if isinstance(old, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new, strict=True)):
-            if not _is_or_same(a, b):
+            if not is_or_same(a, b):
                 return Change(f"{path}[{i}]", cause, text_of(a), text_of(b))
     if isinstance(old, list):
         return Change(f"len({path})", cause, str(len(old)), str(len(new)))

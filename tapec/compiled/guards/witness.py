@@ -10,23 +10,25 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import operator
 import sys
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tapec import config
 from tapec.autograph.conversion import original_code
-from tapec.compiled.guards import places
+from tapec.compiled.guards import equality, places
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.attributes import Attributes
+from tapec.compiled.guards.classes import Classes
 from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.objects import (
@@ -35,13 +37,16 @@ from tapec.compiled.guards.objects import (
     functions_with,
     has_attributes,
     holds_traced,
+    is_cache,
     is_filled,
+    parts_of,
     words_of,
     wrapped_by,
 )
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of, words_in
+from tapec.compiled.guards.sources import Sources
 from tapec.compiled.retraces import Cause
 from tapec.frames import is_ours
 from tapec.tensor import Tensor
@@ -52,7 +57,9 @@ if TYPE_CHECKING:
     from tapec.tracing import Trace
 
 #: What has no state of its own that a program could rest on.
-_LEAVES = (*places.PLAIN, Tensor, Variable)
+_LEAVES = (*equality.PLAIN, Tensor, Variable)
+#: What may be a setting among globals.
+_SETTINGS = (bool, int, float, complex, str, list, tuple, dict, set)
 #: What a container may hold without anything more to look at.
 _NUMBERS = {bool, int, float, complex, type(None)}
 #: Entered when a user's kernel is called.
@@ -76,6 +83,8 @@ class Witness:
         #: Containers whose items matter.
         self._opened: set[int] = set()
         self._arrays = Arrays()
+        self._classes = Classes()
+        self._sources = Sources()
         #: Objects with attributes, and how to call them.
         self._objects: list[tuple[Any, str]] = []
         self._functions: dict[int, list[tuple[FunctionType, str]]] = {}
@@ -113,9 +122,13 @@ class Witness:
                 before.enable()  # a profiler in C, which sets itself
 
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            self._sources.called(frame, argument)
         if event != "call":
             return
         running = frame.f_code
+        if running.co_flags & inspect.CO_GENERATOR:
+            self._sources.entered(frame)
         if id(running) not in self._heard:
             self._heard[id(running)] = running
             if running.co_qualname == _KERNEL_CALL and is_ours(frame.f_globals["__name__"]):
@@ -140,6 +153,8 @@ class Witness:
         self._receive(code, frame)
         for level, name in reads.imports:
             self._import(level, name, frame.f_globals)
+        if reads.evaluates:
+            self._watch_settings(frame.f_globals)
         if reads.environment:
             self._visit(config.environment(), "os.environ")
         closed = any(name != "__class__" for name in reads.names["cell"])
@@ -155,12 +170,18 @@ class Witness:
         from tapec.kernels.frozen import functions_of  # programs without kernels do without it
 
         for function in (*functions_of(kernel.python_function), *functions_of(kernel.vjp)):
-            code = function.__code__
-            if id(code) not in self._entered:
-                self._entered[id(code)] = code
-                for name, manner in reads_of(code).names["global"].items():
-                    self._watch_global(function.__globals__, name, manner)
-                self._watch_function(function, function.__qualname__)
+            self._read_unheard(function)
+
+    def _read_unheard(self, function: FunctionType) -> None:
+        """Look at what a function reads that need not be entered: one behind a cache gave its result before."""
+        code = function.__code__
+        if id(code) in self._entered or not is_users_code(code, function.__globals__):
+            return
+        self._entered[id(code)] = code
+        for name, manner in reads_of(code).names["global"].items():
+            self._watch_global(function.__globals__, name, manner)
+        self._watch_function(function, function.__qualname__)
+        self._add_names(reads_of(code))
 
     def _receive(self, code: CodeType, frame: FrameType) -> None:
         """Watch the method of a class that was found by the class alone, such as `__call__`."""
@@ -204,7 +225,7 @@ class Witness:
             self._named |= made
         if classes:
             for thing, _ in list(self._objects):
-                self._visit_class(type(thing))
+                self._visit_class(thing if isinstance(thing, type) else type(thing))
         if fresh or more:
             for thing, path in list(self._objects):
                 self._attributes.watch(thing, path, self._named if more else fresh)
@@ -215,28 +236,29 @@ class Witness:
         """Take a value into reach. ``read``: whether its items matter, if it is a container."""
         if isinstance(thing, str):
             self._text(thing)
-        if isinstance(thing, _LEAVES) and not isinstance(thing, Enum):
+        if isinstance(thing, _LEAVES) and not is_users_class(type(thing)):
             return
         if isinstance(thing, (*places.CONTAINERS, ContextVar)) and id(thing) not in self._opened:
             self._open(thing, path, read)
         if id(thing) in self._seen:
             return
         self._seen[id(thing)] = thing
+        if isinstance(thing, type):
+            self._classes.asked(thing)
+        self._sources.found(thing, path)
+        self._classes.meet(thing if isinstance(thing, type) else type(thing))
+        for more, where in parts_of(thing):
+            self._visit(more, f"{path}{where}")
         if isinstance(thing, tuple | frozenset):
             for i, item in enumerate(thing):
                 self._visit_item(item, f"{path}[{i}]")
         behind = function_behind(thing)
         if isinstance(behind, FunctionType):
             self._add_function(behind, path)
+            if is_cache(thing):
+                self._read_unheard(behind)
         if (inner := wrapped_by(thing)) is not None:
             self._visit(inner, f"{path}.func" if isinstance(thing, functools.partial) else path)
-        if isinstance(thing, functools.partial):
-            self._visit(thing.args, f"{path}.args")
-            self._visit(thing.keywords, f"{path}.keywords")
-        if isinstance(thing, MethodType):
-            self._visit(thing.__self__, f"{path}.__self__")
-        if isinstance(thing, weakref.ref):
-            self._visit(thing(), f"{path}()")
         if isinstance(thing, weakref.ProxyTypes):
             self._visit(behind_proxy(thing), path)
             return
@@ -287,12 +309,18 @@ class Witness:
                 self._visit_item(item, path)
             return  # for elements, see `Arrays`
         if isinstance(thing, ContextVar):
+            self._opened.add(id(thing))
             self._put(places.Current(thing, path))
+            self._visit(thing.get(None), f"{path}.get()")
             return
         self._put(places.Contents(thing, path), Manner(read))
         if not read:
             return
         self._opened.add(id(thing))
+        if isinstance(thing, defaultdict):
+            maker = thing.default_factory
+            where = f"{path}.default_factory"
+            self._put(places.Attribute(thing, "default_factory", maker, where, Cause.ATTRIBUTE))
         if isinstance(thing, Mapping):
             for key, item in list(thing.items()):
                 self._visit(key, path)
@@ -337,6 +365,12 @@ class Witness:
             self._arrays.found(place)
         self._visit(place.value, place.path, joined.read)
 
+    def _watch_settings(self, space: dict[str, Any]) -> None:
+        """Watch all globals that are settings, for code that makes the names it looks up."""
+        for name, value in list(space.items()):
+            if isinstance(value, _SETTINGS) and not name.startswith("__"):
+                self._watch_global(space, name, READ)
+
     def _watch_global(self, space: dict[str, Any], name: str, manner: Manner) -> None:
         if name in space:
             self._put(places.Entry(space, name, space[name], name, Cause.GLOBAL), manner)
@@ -369,10 +403,15 @@ class Witness:
 
     # -- the end
 
-    def guard(self, trace: Trace) -> Guard:
-        """What the program that was traced rests on."""
+    def guard(self, trace: Trace, native: bool = True) -> Guard:
+        """What the program that was traced rests on; ``native``: whether native code may look at that."""
+        if not trace.created_variables:  # else it is traced again; they begin with what they like
+            self._sources.tell(self._name)
         found = [p for key, p in self._places.items() if self._matters(p, self._manners[key])]
-        return Guard([*found, *self._arrays.guarded(trace.array_sites)], self._name)
+        found += self._arrays.guarded(trace.array_sites)
+        names = {n for n, manner in self._named.items() if manner.read and not manner.stored_first}
+        found += self._classes.places(names, "__subclasses__" in names, self._reads.kinds)
+        return Guard(found, self._name, native)
 
     def _matters(self, place: Place, manner: Manner) -> bool:
         if isinstance(place, places.Absent) and not place.value:
@@ -384,7 +423,7 @@ class Witness:
         if not manner.read:
             # Changed in place only: a tensor of the trace in it has read what was there before.
             return isinstance(now, TracedTensor) or not isinstance(
-                place.value, (*places.CONTAINERS, *places.PLAIN)
+                place.value, (*places.CONTAINERS, *equality.PLAIN)
             )
         if isinstance(place, places.Contents):
             return not holds_traced(

@@ -1,0 +1,472 @@
+"""Whether places of Python's state hold what they held, asked of CPython's C interface by native code.
+
+A guard looks at its places before every call; Python needs some 25 ns for each of them, this code 5 to 15. It compares
+identities only: what is another object now may be equal all the same, which is for the caller to find out.
+
+What is looked at is a table of four words a place, in a ``bytes`` object that the C function has for its ``self``: the
+kind of the place, its owner, its key, and what was there. None of them is kept alive by it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from functools import cache
+from typing import Any, NamedTuple
+
+from tapec.runtime.cache import Cache
+from tapec.runtime.cpu.parts import load_part
+
+_HOST = (
+    "python:PyBytes_AsString",
+    "python:PyBytes_Size",
+    "python:PyObject_GetAttr",
+    "python:PyObject_Type",
+    "python:PyObject_GenericGetDict",
+    "python:PyDict_GetItemWithError",
+    "python:PyDict_Next",
+    "python:PyDict_Size",
+    "python:PyList_GetItem",
+    "python:PyList_Size",
+    "python:PySet_Size",
+    "python:PyCell_Get",
+    "python:PyMethod_Function",
+    "python:PyMethod_Type",
+    "python:PyErr_Clear",
+    "python:Py_IncRef",
+    "python:Py_DecRef",
+    "bool:True",
+    "bool:False",
+)
+_NOARGS = 0x4
+#: Where CPython's PyTypeObject has its version, 32 bits that change whenever the class or one that it is derived from
+#: does.
+_VERSION = 384
+
+
+class Kind(IntEnum):
+    """What a place is, and so what its owner, its key and the word for what it held are."""
+
+    #: An object, a name, a value.
+    ATTRIBUTE = 0
+    #: The same, for the function of a method.
+    METHOD = 1
+    #: A dict, a key, a value; no value where there is no such key.
+    ENTRY = 2
+    #: A cell, nothing, its contents.
+    CELL = 3
+    #: An object, nothing, its class.
+    CLASS = 4
+    #: A list, nothing, a list of the same items.
+    ITEMS = 5
+    #: A dict, nothing, a dict of the same entries in the same order.
+    ENTRIES = 6
+    #: An object, its ``__dict__``, a dict with the same keys in the same order.
+    NAMES = 7
+    #: A class, nothing, its version; see `version_of`.
+    VERSION = 8
+    #: A set, nothing, how many members it has: 0.
+    EMPTY = 9
+    #: An object, its ``__dict__``, the address of a `Snapshot` of that: if nothing changed, what follows needs no look.
+    OBJECT = 10
+
+
+class Look(NamedTuple):
+    """One place to look at."""
+
+    kind: Kind
+    owner: Any
+    key: Any
+    held: Any
+
+    def words(self) -> bytes:
+        """Its part of the table."""
+        held = (
+            self.held if isinstance(self.held, int) and self.kind in _NUMBERED else _word(self.held)
+        )
+        return struct.pack("<4Q", self.kind, id(self.owner), _word(self.key), held)
+
+
+#: What there is where there is nothing.
+NOTHING = object()
+#: Places for which the word is a number.
+_NUMBERED = (Kind.VERSION, Kind.EMPTY, Kind.OBJECT)
+
+
+class Snapshot:
+    """Which objects a dict held, keeping none of them alive: identities to compare with.
+
+    Attributes:
+        address: how many rows of the table to leave out if all is as it was, how many entries, then keys and values.
+    """
+
+    def __init__(self, held: dict[Any, Any], rows: int) -> None:
+        words = [rows, len(held)]
+        for key, value in held.items():
+            words += (id(key), id(value))
+        self._words = (ctypes.c_uint64 * len(words))(*words)
+        self.address = ctypes.addressof(self._words)
+
+
+def _word(thing: Any) -> int:
+    return 0 if thing is NOTHING else id(thing)
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Lookout:
+    """The code of this process."""
+
+    def __init__(self, cache: Cache | None) -> None:
+        code = load_part("lookout", _TEXT, _HOST, cache)
+        self._definition = _MethodDef(b"holds", code.address("lookout.holds"), _NOARGS, None)
+        self._make = ctypes.pythonapi.PyCFunction_NewEx
+        self._make.restype = ctypes.py_object
+        self._make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+
+    def over(self, table: bytes) -> Callable[[], bool]:
+        """The function for a table."""
+        found: Callable[[], bool] = self._make(ctypes.addressof(self._definition), table, None)
+        return found
+
+
+_made: list[_Lookout] = []
+
+
+def lookout(looks: Iterable[Look], cache: Cache | None) -> Callable[[], bool]:
+    """A function of nothing: whether all these places hold the very objects that they held.
+
+    Everything that is named in ``looks`` has to live as long as the function.
+    """
+    if not _made:
+        _made.append(_Lookout(cache))
+    return _made[0].over(b"".join(look.words() for look in looks))
+
+
+def version_of(kind: type) -> int:
+    """The version of a class; 0 if it has none, so that nothing can be said of it."""
+    if not _has_versions():
+        return 0
+    return _version(kind)
+
+
+def _version(kind: type) -> int:
+    type.__getattribute__(kind, "__init__")  # a lookup gives a class its version
+    return ctypes.c_uint32.from_address(id(kind) + _VERSION).value
+
+
+@cache
+def _has_versions() -> bool:
+    """Whether classes have versions where they are looked for."""
+    if sys.implementation.name != "cpython" or sys.getsizeof(int) < _VERSION + 8:
+        return False
+
+    class Base:
+        pass
+
+    class Derived(Base):
+        pass
+
+    seen = [_version(Derived), _version(Derived)]
+    for value in range(3):
+        Base.value = value  # type: ignore[attr-defined]
+        seen.append(_version(Derived))
+    return seen[0] == seen[1] != 0 and len(set(seen[1:])) == 4 and 0 not in seen
+
+
+def _slot(name: str) -> str:
+    position = next(i for i, known in enumerate(_HOST) if known.endswith(f":{name}"))
+    return f"getelementptr ([{len(_HOST)} x ptr], ptr @tapec.host, i64 0, i64 {position})"
+
+
+def _function(name: str, result: str, *parameters: str) -> str:
+    """An internal function that calls one of Python's."""
+    given = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(parameters))
+    end = "ret void" if result == "void" else f"ret {result} %r"
+    call = f"call {result} %f({given})"
+    return f"""
+define internal {result} @{name}({given}) alwaysinline nounwind {{
+  %f = load ptr, ptr {_slot(name)}
+  {call if result == "void" else f"%r = {call}"}
+  {end}
+}}
+"""
+
+
+_FUNCTIONS = "".join(
+    _function(*row)
+    for row in (
+        ("PyBytes_AsString", "ptr", "ptr"),
+        ("PyBytes_Size", "i64", "ptr"),
+        ("PyObject_GetAttr", "ptr", "ptr", "ptr"),
+        ("PyObject_Type", "ptr", "ptr"),
+        ("PyObject_GenericGetDict", "ptr", "ptr", "ptr"),
+        ("PyDict_GetItemWithError", "ptr", "ptr", "ptr"),
+        ("PyDict_Next", "i32", "ptr", "ptr", "ptr", "ptr"),
+        ("PyDict_Size", "i64", "ptr"),
+        ("PyList_GetItem", "ptr", "ptr", "i64"),
+        ("PyList_Size", "i64", "ptr"),
+        ("PySet_Size", "i64", "ptr"),
+        ("PyCell_Get", "ptr", "ptr"),
+        ("PyMethod_Function", "ptr", "ptr"),
+        ("PyErr_Clear", "void"),
+        ("Py_IncRef", "void", "ptr"),
+        ("Py_DecRef", "void", "ptr"),
+    )
+)
+
+_TEXT = f"""
+@tapec.host = hidden global [{len(_HOST)} x ptr] zeroinitializer
+{_FUNCTIONS}
+; Whether a new reference is to the object that was there; it is given back.
+define internal i1 @is(ptr %found, ptr %held) alwaysinline nounwind {{
+entry:
+  %none = icmp eq ptr %found, null
+  br i1 %none, label %missing, label %there
+missing:
+  call void @PyErr_Clear()
+  ret i1 false
+there:
+  %same = icmp eq ptr %found, %held
+  call void @Py_DecRef(ptr %found)
+  ret i1 %same
+}}
+
+define internal i1 @method(ptr %owner, ptr %key, ptr %held) nounwind {{
+entry:
+  %found = call ptr @PyObject_GetAttr(ptr %owner, ptr %key)
+  %none = icmp eq ptr %found, null
+  br i1 %none, label %missing, label %there
+missing:
+  call void @PyErr_Clear()
+  ret i1 false
+there:
+  %kind = call ptr @PyObject_Type(ptr %found)
+  call void @Py_DecRef(ptr %kind)
+  %methods = load ptr, ptr {_slot("PyMethod_Type")}
+  %is.method = icmp eq ptr %kind, %methods
+  br i1 %is.method, label %ask, label %done
+ask:
+  %function = call ptr @PyMethod_Function(ptr %found)
+  %same = icmp eq ptr %function, %held
+  br label %done
+done:
+  %result = phi i1 [ false, %there ], [ %same, %ask ]
+  call void @Py_DecRef(ptr %found)
+  ret i1 %result
+}}
+
+define internal i1 @items(ptr %owner, ptr %held) nounwind {{
+entry:
+  %count = call i64 @PyList_Size(ptr %owner)
+  %before = call i64 @PyList_Size(ptr %held)
+  %equal = icmp eq i64 %count, %before
+  br i1 %equal, label %each, label %bad
+each:
+  %i = phi i64 [ 0, %entry ], [ %next, %look ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %good
+look:
+  %a = call ptr @PyList_GetItem(ptr %owner, i64 %i)
+  %b = call ptr @PyList_GetItem(ptr %held, i64 %i)
+  %next = add i64 %i, 1
+  %same = icmp eq ptr %a, %b
+  br i1 %same, label %each, label %bad
+good:
+  ret i1 true
+bad:
+  ret i1 false
+}}
+
+; Whether two dicts have the same keys in the same order and, if asked for, the same values.
+define internal i1 @entries(ptr %owner, ptr %held, i1 %values) nounwind {{
+entry:
+  %at = alloca i64
+  %at.held = alloca i64
+  %key = alloca ptr
+  %key.held = alloca ptr
+  %value = alloca ptr
+  %value.held = alloca ptr
+  store i64 0, ptr %at
+  store i64 0, ptr %at.held
+  %count = call i64 @PyDict_Size(ptr %owner)
+  %before = call i64 @PyDict_Size(ptr %held)
+  %equal = icmp eq i64 %count, %before
+  br i1 %equal, label %each, label %bad
+each:
+  %more = call i32 @PyDict_Next(ptr %owner, ptr %at, ptr %key, ptr %value)
+  %more.held = call i32 @PyDict_Next(ptr %held, ptr %at.held, ptr %key.held, ptr %value.held)
+  %both = and i32 %more, %more.held
+  %go = icmp ne i32 %both, 0
+  br i1 %go, label %look, label %good
+look:
+  %k = load ptr, ptr %key
+  %k.held = load ptr, ptr %key.held
+  %v = load ptr, ptr %value
+  %v.held = load ptr, ptr %value.held
+  %same.key = icmp eq ptr %k, %k.held
+  %same.value = icmp eq ptr %v, %v.held
+  %others = xor i1 %values, true
+  %well = or i1 %same.value, %others
+  %same = and i1 %same.key, %well
+  br i1 %same, label %each, label %bad
+good:
+  ret i1 true
+bad:
+  ret i1 false
+}}
+
+define internal i1 @names(ptr %owner, ptr %space, ptr %held) nounwind {{
+entry:
+  %found = call ptr @PyObject_GenericGetDict(ptr %owner, ptr null)
+  %is = call i1 @is(ptr %found, ptr %space)
+  br i1 %is, label %look, label %bad
+look:
+  %same = call i1 @entries(ptr %space, ptr %held, i1 false)
+  ret i1 %same
+bad:
+  ret i1 false
+}}
+
+; How many rows to leave out.
+define internal i64 @unchanged(ptr %owner, ptr %space, ptr %held) nounwind {{
+entry:
+  %at = alloca i64
+  %key = alloca ptr
+  %value = alloca ptr
+  store i64 0, ptr %at
+  %found = call ptr @PyObject_GenericGetDict(ptr %owner, ptr null)
+  %is = call i1 @is(ptr %found, ptr %space)
+  br i1 %is, label %count, label %bad
+count:
+  %now = call i64 @PyDict_Size(ptr %space)
+  %before.at = getelementptr i64, ptr %held, i64 1
+  %before = load i64, ptr %before.at
+  %equal = icmp eq i64 %now, %before
+  br i1 %equal, label %each, label %bad
+each:
+  %i = phi i64 [ 2, %count ], [ %next, %look ]
+  %more = call i32 @PyDict_Next(ptr %space, ptr %at, ptr %key, ptr %value)
+  %go = icmp ne i32 %more, 0
+  br i1 %go, label %look, label %good
+look:
+  %next = add i64 %i, 2
+  %key.at = getelementptr i64, ptr %held, i64 %i
+  %value.at = getelementptr i64, ptr %key.at, i64 1
+  %k.held = load ptr, ptr %key.at
+  %v.held = load ptr, ptr %value.at
+  %k = load ptr, ptr %key
+  %v = load ptr, ptr %value
+  %same.key = icmp eq ptr %k, %k.held
+  %same.value = icmp eq ptr %v, %v.held
+  %same = and i1 %same.key, %same.value
+  br i1 %same, label %each, label %bad
+good:
+  %rows = load i64, ptr %held
+  ret i64 %rows
+bad:
+  ret i64 0
+}}
+
+define hidden ptr @lookout.holds(ptr %table, ptr %unused) nounwind {{
+entry:
+  %first = call ptr @PyBytes_AsString(ptr %table)
+  %bytes = call i64 @PyBytes_Size(ptr %table)
+  %end = getelementptr i8, ptr %first, i64 %bytes
+  br label %each
+each:
+  %row = phi ptr [ %first, %entry ], [ %next, %decide ], [ %after, %object ]
+  %is.end = icmp eq ptr %row, %end
+  br i1 %is.end, label %good, label %look
+look:
+  %next = getelementptr i8, ptr %row, i64 32
+  %kind = load i64, ptr %row
+  %owner.at = getelementptr i8, ptr %row, i64 8
+  %owner = load ptr, ptr %owner.at
+  %key.at = getelementptr i8, ptr %row, i64 16
+  %key = load ptr, ptr %key.at
+  %held.at = getelementptr i8, ptr %row, i64 24
+  %held = load ptr, ptr %held.at
+  switch i64 %kind, label %attribute [
+    i64 {Kind.METHOD:d}, label %method
+    i64 {Kind.ENTRY:d}, label %entry.of
+    i64 {Kind.CELL:d}, label %cell
+    i64 {Kind.CLASS:d}, label %class
+    i64 {Kind.ITEMS:d}, label %items
+    i64 {Kind.ENTRIES:d}, label %entries
+    i64 {Kind.NAMES:d}, label %names
+    i64 {Kind.VERSION:d}, label %version
+    i64 {Kind.EMPTY:d}, label %empty
+    i64 {Kind.OBJECT:d}, label %object
+  ]
+attribute:
+  %attribute.now = call ptr @PyObject_GetAttr(ptr %owner, ptr %key)
+  %attribute.is = call i1 @is(ptr %attribute.now, ptr %held)
+  br label %decide
+method:
+  %method.is = call i1 @method(ptr %owner, ptr %key, ptr %held)
+  br label %decide
+entry.of:
+  %entry.now = call ptr @PyDict_GetItemWithError(ptr %owner, ptr %key)
+  %entry.is = icmp eq ptr %entry.now, %held
+  br label %decide
+cell:
+  %cell.now = call ptr @PyCell_Get(ptr %owner)
+  %cell.is = call i1 @is(ptr %cell.now, ptr %held)
+  br label %decide
+class:
+  %class.now = call ptr @PyObject_Type(ptr %owner)
+  %class.is = call i1 @is(ptr %class.now, ptr %held)
+  br label %decide
+items:
+  %items.are = call i1 @items(ptr %owner, ptr %held)
+  br label %decide
+entries:
+  %entries.are = call i1 @entries(ptr %owner, ptr %held, i1 true)
+  br label %decide
+names:
+  %names.are = call i1 @names(ptr %owner, ptr %key, ptr %held)
+  br label %decide
+version:
+  %version.at = getelementptr i8, ptr %owner, i64 {_VERSION}
+  %version.now = load i32, ptr %version.at
+  %version.held = ptrtoint ptr %held to i64
+  %version.low = trunc i64 %version.held to i32
+  %version.is = icmp eq i32 %version.now, %version.low
+  br label %decide
+empty:
+  %members = call i64 @PySet_Size(ptr %owner)
+  %empty.is = icmp eq i64 %members, 0
+  br label %decide
+decide:
+  %holds = phi i1 [ %attribute.is, %attribute ], [ %method.is, %method ], [ %entry.is, %entry.of ],
+    [ %cell.is, %cell ], [ %class.is, %class ], [ %items.are, %items ], [ %entries.are, %entries ],
+    [ %names.are, %names ], [ %version.is, %version ], [ %empty.is, %empty ]
+  br i1 %holds, label %each, label %bad
+object:
+  %rows = call i64 @unchanged(ptr %owner, ptr %key, ptr %held)
+  %skipped = mul i64 %rows, 32
+  %after = getelementptr i8, ptr %next, i64 %skipped
+  br label %each
+good:
+  %true = load ptr, ptr {_slot("True")}
+  call void @Py_IncRef(ptr %true)
+  ret ptr %true
+bad:
+  %false = load ptr, ptr {_slot("False")}
+  call void @Py_IncRef(ptr %false)
+  ret ptr %false
+}}
+"""
