@@ -39,6 +39,9 @@ _TABLE = (
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
     Pass("poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
+    Pass(
+        "predicate", "loop", "loop", "Let kernels look at conditions that the host would wait for."
+    ),
     Pass("enclose", "loop", "loop", "Make one kernel of a loop that launches small ones."),
     Pass("spread", "loop", "loop", "Deal loops out to the blocks and threads of a device."),
     Pass("join", "loop", "loop", "Launch kernels together that do not wait for each other."),
@@ -92,6 +95,11 @@ ORDER = (
     Constraint("schedule", "plan", "the plan holds the scratch that schedules ask for"),
     Constraint("plan", "poison", "which bytes are free follows from where values are"),
     Constraint("plan", "lower", "loops address memory by the planned places"),
+    Constraint("lower", "predicate", "which conditions choose kernels is known then"),
+    Constraint(
+        "predicate", "enclose", "a loop whose conditions are kernels' own can be one kernel"
+    ),
+    Constraint("predicate", "spread", "what begins with a condition is dealt out as what does not"),
     Constraint("lower", "enclose", "which loops launch kernels is known then"),
     Constraint("enclose", "spread", "what one kernel is, is dealt out as one"),
     Constraint("lower", "spread", "what is dealt out are loops"),
@@ -112,7 +120,8 @@ PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
 #: For devices of many threads.
 _PLANNED = PIPELINES["ahead"].replace("plan", "plan{share=false}")
 PIPELINES["device"] = (
-    _PLANNED.replace("rematerialize", "rematerialize, stages") + ", enclose, spread, join, widen"
+    _PLANNED.replace("rematerialize", "rematerialize, stages")
+    + ", predicate, enclose, spread, join, widen"
 )
 #: For programs that NumPy evaluates: all but what is done for machines.
 PIPELINES["evaluated"] = (

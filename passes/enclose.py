@@ -19,11 +19,14 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
 from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop, source
-from tapec.ir.types import INDEX, BufferType
+from tapec.ir.types import BufferType, TensorType
 from tapec.passes.device.enclosure import Writer
 from tapec.passes.device.independence import read_and_written
-from tapec.passes.device.parts import Part, base_of, constant, part_of, turns_of
+from tapec.passes.device.parts import Part, base_of, part_of, turns_of
 from tapec.passes.device.rows import FEW, ROW_WORK, Rows
+
+#: Turns that are as good as no bound: nobody could stop a kernel that takes so many.
+_ENDLESS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,10 @@ class _Enclosed:
     def _are_apart(self) -> bool:
         """Whether different buffers of the loop are different memory, where it writes."""
         written: set[Part] = set()
+        for one in self.op.walk():
+            if isinstance(one.defn, loop.Load):
+                base = base_of(one.operands[0])
+                self.buffers.setdefault(part_of(base), base)
         for one in _launches(self.op):
             kernel = self.module.functions[one.attrs["kernel"]]
             writes = {root for inner in kernel.block.ops for root in read_and_written(inner)[1]}
@@ -135,12 +142,14 @@ class _Enclosed:
 
 
 def _is_plain(op: Operation) -> bool:
-    """Whether it is a loop that carries nothing and has constant bounds."""
+    """Whether it is a loop that carries nothing and has constant bounds; it may end before them."""
+    if isinstance(op.defn, loop.While):
+        return turns_of(op) in range(_ENDLESS) and not op.result.users
     return (
         isinstance(op.defn, loop.For)
         and not op.results
         and not op.attrs.get("over")
-        and all(constant(v) is not None for v in op.operands)
+        and turns_of(op) is not None
     )
 
 
@@ -152,13 +161,15 @@ def _is_known(op: Operation, outer: Operation, module: Module) -> bool:
     """Whether an operation between launches, or at one, can be done inside of a kernel."""
     if op is outer or isinstance(op.defn, source.Constant) or op.defn.terminator:
         return True
-    if isinstance(op.defn, loop.For):
+    if isinstance(op.defn, loop.For | loop.While):
         return _is_plain(op)
+    if isinstance(op.defn, loop.Load):
+        return len(op.operands) == 1 and isinstance(op.result.type, TensorType)
     if isinstance(op.defn, loop.View):
         return isinstance(op.attrs.get("offset", 0), int)
     if isinstance(op.defn, loop.Launch):
         return _is_simple(module.functions[op.attrs["kernel"]])
-    return isinstance(op.defn, Elementwise) and op.result.type.dtype == INDEX
+    return isinstance(op.defn, Elementwise)
 
 
 def _is_simple(kernel: Function) -> bool:

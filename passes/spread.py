@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from tapec.ir.core import Function, Module, Operation, Value, clone_operation
 from tapec.ir.dims import DimLike, symbols, typical
 from tapec.ir.ops import loop
+from tapec.passes.device.conditional import Conditional
 from tapec.passes.device.independence import Indices, goes_along, read_and_written
 from tapec.passes.device.nests import (
     Emitter,
@@ -76,6 +77,9 @@ def _spread(function: Function, options: Options) -> list[Function]:
     """The kernels that a kernel becomes."""
     if any(op.attrs.get("over") for op in function.walk()):
         return [function]
+    conditional = Conditional.of(function)
+    if conditional is not None:
+        return [conditional.again(part) for part in _spread(conditional.plain, options)]
     groups = _groups(function)
     if len(groups) == 1:
         return [_Spread(function, options).write()]

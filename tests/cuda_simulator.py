@@ -36,7 +36,7 @@ from tapec.runtime.python_text.program import Arrays
 #: What checks indices is in front of these; two warps, because more threads take long.
 SPREAD = parse_pipeline(
     "inline,canonicalize,cse,dce,checkpoint,adjoint,prune,commit,pairs,fuse,"
-    "schedule{vector-bytes=0,masked=false,compact=true},plan{share=false},lower,enclose,spread{threads=64},join,widen"
+    "schedule{vector-bytes=0,masked=false,compact=true},plan{share=false},lower,predicate,enclose,spread{threads=64},join,widen"
 )
 #: Blocks of a launch that are run, at most, of kernels that take any number.
 BLOCKS = 2

@@ -27,7 +27,7 @@ from tapec.runtime.cuda.text.module_text import write_text
 
 #: Two warps, so that threads of a block have to wait for each other.
 SPREAD = parse_pipeline(
-    "pairs,fuse,schedule{vector-bytes=0,masked=false,compact=true},plan,lower,enclose,spread{threads=64},widen"
+    "pairs,fuse,schedule{vector-bytes=0,masked=false,compact=true},plan,lower,predicate,enclose,spread{threads=64},widen"
 )
 
 

@@ -10,6 +10,9 @@ import pytest
 import tapec
 from tapec.compiler import lowered_for
 from tapec.ir.ops import device
+from tapec.ir.parser import parse_module
+from tapec.ir.verifier import verify
+from tapec.passes import predicate
 from tapec.runtime.cuda.launches import recorded
 from tapec.runtime.cuda.program import simulated
 from tapec.runtime.cuda.simulator.simulator import SimulationError
@@ -133,3 +136,98 @@ def test_rows_that_are_none_are_found() -> None:
             break
     with pytest.raises(SimulationError, match=r"data race.*block"):
         simulated(module)(x, w)
+
+
+def launches_of(function: Any, *arrays: Any) -> Any:
+    """What a call launches; None if that depends on numbers that the host waits for."""
+    return recorded(write_text(lowered_for(tapec.compile(function).trace(*arrays), "cuda")))
+
+
+def test_kernels_look_at_conditions() -> None:
+    """A step that updates every second time is launched as a whole, and so are ways in ways."""
+    x = array(40, 33)
+
+    def trained(**options: Any) -> list[Any]:
+        w = tapec.Variable(array(33, 35))
+        count = tapec.Variable(0)
+
+        @tapec.compile(**options)
+        def step(x: Any) -> Any:
+            count.assign_add(1)
+            if count % 2 == 0:
+                w.assign_add(0.01 * tapec.matmul(x, x @ w, transpose_a=True))
+                total = tapec.reduce_sum(w)
+            elif count > 2:
+                total = tapec.reduce_max(tapec.nn.softmax(w), axis=0)[3]
+            else:
+                total = tapec.constant(0.0)
+            return total
+
+        if options:
+            assert launches_of(step.python_function, x) is not None
+        return [step(x).numpy() for _ in range(4)] + [w.numpy()]
+
+    found, expected = trained(target="cuda", engine="simulator"), trained()
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_loops_of_conditions_are_one_launch() -> None:
+    x, w = array(16, 6), array(6, 6)
+
+    def alternate(x: Any, w: Any) -> Any:
+        def turn(h: Any, i: Any) -> Any:
+            return tapec.cond(i % 2 == 0, lambda: h @ w, lambda: tapec.tanh(h))
+
+        return tapec.foldl(turn, tapec.range(4), initializer=x)
+
+    def halved(x: Any, w: Any) -> Any:
+        return tapec.while_loop(
+            lambda h: tapec.reduce_max(h) > 0.4, lambda h: (h * 0.5,), (x,), maximum_iterations=3
+        )
+
+    for function in (alternate, halved):
+        assert len(launches_of(function, x, w)) == 2
+        found = tapec.compile(function, target="cuda", engine="simulator")(x, w)
+        expected = function(tapec.constant(x), tapec.constant(w))
+        for one, other in zip(tapec.nest.flatten(found), tapec.nest.flatten(expected), strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_conditions_that_are_overwritten_stay_with_the_host() -> None:
+    text = """// tapec-ir 1
+func @f(%x: &bool, %y: &f32[4], %arena: &u8[64]) {{arena = 64, inputs = 2}} {{
+  %c = view %arena {{offset = {at}}} : &bool
+  launch %x, %c {{kernel = "ask"}}
+  %0 = load %c : bool
+  %v = view %arena {{offset = 0}} : &f32[4]
+  if %0 {{
+    launch %v {{kernel = "fill"}}
+    launch %v {{kernel = "fill"}}
+    yield
+  }} {{
+    yield
+  }}
+  return
+}}
+kernel @ask(%in: &bool, %out: &bool) {{
+  %0 = load %in : bool
+  store %0, %out
+  return
+}}
+kernel @fill(%out: &f32[4]) {{
+  %0 = constant {{value = 0}} : index
+  %1 = constant {{value = 4}} : index
+  %2 = constant {{value = 1.0}} : f32
+  for %0, %1 {{ ^(%3: index):
+    store %2, %out, %3
+    yield
+  }}
+  return
+}}
+"""
+    for at, taken in ((32, True), (8, False)):
+        module = parse_module(text.format(at=at))
+        assert predicate.run(module, predicate.Options()) is taken
+        assert any(op.name == "if" for op in module.entry.walk()) is not taken
+        verify(module)

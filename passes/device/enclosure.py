@@ -44,21 +44,30 @@ class Writer:
 
     def loop(self, op: Operation, out: Block) -> None:
         """A loop, at the end of a block."""
-        low, high = (self._index(v, out) for v in op.operands)
-        source_block = op.regions[0].block
-        block = Block([a.type for a in source_block.args])
-        self.mapping.update(zip(source_block.args, block.args, strict=True))
-        for inner in source_block.ops[:-1]:
-            if isinstance(inner.defn, loop.For):
+        bounds = [self._index(v, out) for v in op.operands]
+        regions = [Region([self._turn(region.block)]) for region in op.regions]
+        types = [r.type for r in op.results]
+        made = Operation(op.defn, bounds, types, dict(op.attrs), regions, op.location)
+        self.mapping.update(zip(op.results, made.results, strict=True))
+        out.append(made)
+
+    def _turn(self, turn: Block) -> Block:
+        """What a loop does at each turn, or asks before it."""
+        block = Block([a.type for a in turn.args])
+        self.mapping.update(zip(turn.args, block.args, strict=True))
+        for inner in turn.ops[:-1]:
+            if isinstance(inner.defn, loop.For | loop.While):
                 self.loop(inner, block)
             elif isinstance(inner.defn, loop.Launch):
                 self._inline(inner, block)
+            elif isinstance(inner.defn, loop.Load):
+                (cell,) = inner.operands
+                mapping = {**self.mapping, cell: self._buffer(cell, block)}
+                self.mapping[inner.result] = block.append(clone_operation(inner, mapping)).result
             elif not isinstance(inner.defn, loop.View):
                 block.append(clone_operation(inner, self.mapping))
-        Builder(block).emit("yield")
-        attrs = dict(op.attrs)
-        made = Operation(op.defn, [low, high], [], attrs, [Region([block])], op.location)
-        out.append(made)
+        Builder(block).emit("yield", *(self.mapping[v] for v in turn.terminator.operands))
+        return block
 
     def _index(self, value: Value, out: Block) -> Value:
         """A bound; a constant from outside of the loop is made here."""
