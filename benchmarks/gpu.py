@@ -2,12 +2,14 @@
 
     python gpu.py                                      # all of it
     python gpu.py operations workloads                 # what it computes, and nothing of time
+    python gpu.py counts                               # launches and arena of each step: this needs no GPU
     python gpu.py steps --python jax=JAX_VENV/bin/python --python torch=TORCH_VENV/bin/python
 
-Sections: ``operations`` and ``workloads`` compare with the processor's numbers; ``products`` times matrix products
-beside cuBLAS (by PyTorch), ``elementwise`` the memory's bandwidth beside a copy, ``launches`` what a call and a launch
-cost, ``steps`` the train steps of the benchmarks beside JAX and torch.compile; ``racecheck`` runs small steps in
-NVIDIA's compute-sanitizer. The exit status is 0 if all is right, 1 if something is wrong, 2 if there is no GPU.
+Sections: ``counts`` lists what a step launches; ``operations`` and ``workloads`` compare with the processor's numbers;
+``products`` times matrix products beside cuBLAS (by PyTorch), ``elementwise`` the memory's bandwidth beside a copy,
+``launches`` what a call and a launch cost, ``steps`` the train steps of the benchmarks beside JAX and torch.compile,
+all of them in single precision with no TF32; ``racecheck`` runs small steps in NVIDIA's compute-sanitizer.
+The exit status is 0 if all is right, 1 if something is wrong or failed, 2 if there is no GPU.
 
 It needs tapec with its extra ``cuda``, and pytest with the extra ``dev`` for what the tests know of operations. No
 module of that name stands beside it because NVIDIA's package is called cuda, and would be hidden.
@@ -38,8 +40,10 @@ from gpu_peer import seconds_of  # noqa: E402
 import tapec  # noqa: E402  behind the path, for a checkout that is not installed
 from tapec.compiler import lowered_for  # noqa: E402
 from tapec.errors import TargetError  # noqa: E402
-from tapec.runtime.cuda.device.driver import Driver, device  # noqa: E402
+from tapec.runtime.cuda.device.driver import OPENED, Driver, device  # noqa: E402
+from tapec.runtime.cuda.launches import listing  # noqa: E402
 from tapec.runtime.cuda.program import compile_program  # noqa: E402
+from tapec.runtime.cuda.text.module_text import Text  # noqa: E402
 from tapec.runtime.residence import on_host  # noqa: E402
 
 NO_DEVICE = 2
@@ -64,20 +68,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", type=int, default=0, help="the number of the GPU")
     parser.add_argument("--python", action="append", default=[], help="jax=… or torch=…")
     chosen = parser.parse_args(arguments)
+    if chosen.sections == ["counts"]:
+        return report(["counts"], None, {})
     try:
         driver = device(chosen.device)
     except TargetError as error:
         print(f"There is no GPU to use here, so nothing was run.\n{error}")
         return NO_DEVICE
     pythons = dict(entry.split("=", 1) for entry in chosen.python)
+    return report(chosen.sections or list(SECTIONS), driver, pythons)
+
+
+def report(sections: Sequence[str], driver: Any, pythons: dict[str, str]) -> int:
+    """Print the rows of each section as they come; a section that fails is one that is wrong."""
     wrong = 0
-    for name in chosen.sections or SECTIONS:
+    for name in sections:
         print(f"\n{name}\n{'-' * len(name)}", flush=True)
-        for what, found, right in SECTIONS[name](driver, pythons):
+        for what, found, right in rows_of(name, driver, pythons):
             wrong += not right
             print(f"{what:40} {found}{'' if right else '   WRONG'}", flush=True)
     print(f"\n{wrong} wrong")
     return int(wrong > 0)
+
+
+def rows_of(name: str, driver: Any, pythons: dict[str, str]) -> Iterator[Row]:
+    """The rows of a section; the last one tells why there are no more."""
+    try:
+        yield from SECTIONS[name](driver, pythons)
+    except Exception as error:  # whatever it is, other sections are to be tried too
+        yield name, f"ends: {' '.join(str(error).split())[:200]}", False
+
+
+# ---- what is launched
+
+
+class Listed(Exception):
+    """A program is about to be loaded, and nothing more is wanted of it than its text."""
+
+
+class NoDevice:
+    """What stands for a device that is told programs and runs none."""
+
+    number = stream = 0
+
+    def load(self, text: Text) -> Any:
+        """Hand the text on."""
+        raise Listed(text)
+
+
+def counts(driver: Any, pythons: Any) -> Iterator[Row]:
+    """Launches and arena of each workload's step."""
+    usual = OPENED.get(0)
+    OPENED[0] = NoDevice()  # type: ignore[assignment]
+    try:
+        for name in WORKLOADS:
+            try:
+                built(name, "cuda:0").step()
+            except Listed as listed:
+                yield name, listing(listed.args[0]).partition("\n")[0][2:], True
+    finally:
+        del OPENED[0]
+        if usual is not None:
+            OPENED[0] = usual
 
 
 # ---- what is computed
@@ -176,7 +228,8 @@ def products(
         a, b = (placed(driver, np.ones(s, np.float32)) for s in ((m, k), (k, n)))
         took = seconds_of(lambda f=multiply, a=a, b=b: f(a, b), lambda: waited(driver))
         rate = f"{2e-12 * m * k * n / took:8.2f} TFLOP/s"
-        yield f"[{m},{k}] @ [{k},{n}]", f"{rate}, cuBLAS {cublas(m, k, n)}", True
+        right = bool((multiply(a, b).numpy() == k).all())
+        yield f"[{m},{k}] @ [{k},{n}]", f"{rate}, cuBLAS {cublas(m, k, n)}", right
 
 
 def cublas(m: int, k: int, n: int) -> str:
@@ -265,7 +318,13 @@ def waited(driver: Driver) -> None:
 
 def racecheck(driver: Driver, pythons: Any) -> Iterator[Row]:
     """Small steps in compute-sanitizer, which sees races of shared memory, bad addresses and bad barriers."""
-    tool = shutil.which("compute-sanitizer")
+    tool = shutil.which("compute-sanitizer") or next(
+        (
+            str(p)
+            for p in Path(sys.prefix).glob("lib/*/site-packages/nvidia/*/bin/compute-sanitizer")
+        ),
+        None,
+    )
     if tool is None:
         yield "compute-sanitizer", "is not installed, so nothing was checked", True
         return
@@ -286,6 +345,7 @@ def run_small(number: int) -> int:
 
 
 SECTIONS: dict[str, Callable[[Driver, Any], Iterator[Row]]] = {
+    "counts": counts,
     "operations": operations,
     "workloads": workloads,
     "products": products,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -45,6 +46,31 @@ def test_on_a_stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -
     monkeypatch.setattr(StandIn, "launch", lambda *_: None)
     assert not any(right for _, _, right in gpu.workloads(device, {}, small))
     assert not next(gpu.operations(device, {}, ["tanh"]))[2]
+
+
+def test_what_is_timed_runs_on_a_stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call instead of many; a section that fails says so, and others go on."""
+    device = StandIn()
+    monkeypatch.setitem(driver.OPENED, 0, device)
+    monkeypatch.setattr(gpu, "seconds_of", lambda call, wait: (call(), wait(), 1e-3)[-1])
+    found = [*gpu.products(device, {}, (9,)), *gpu.elementwise(device, {}, 100)]
+    found += gpu.launches(device, {})
+    assert [what for what, _, right in found if not right] == []
+    assert len(found) == 8
+    monkeypatch.setattr(StandIn, "launch", lambda *_: None)
+    assert [right for _, _, right in gpu.products(device, {}, (9,))] == [False]
+    device.room = 0
+    (row,) = gpu.rows_of("elementwise", device, {})
+    assert row[1].startswith("ends: ")
+    assert not row[2]
+
+
+def test_counts_are_those_of_the_page(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (BENCHMARKS.parent / "docs" / "cuda.md").read_text()
+    monkeypatch.setattr(gpu, "WORKLOADS", ("mlp_small", "lstm_train", "vdp_scan"))
+    for name, said, _ in gpu.counts(None, {}):
+        launches, arena = re.findall(r"\d+", said)
+        assert f"| `{name}` | {launches} | {int(arena):,} |" in page
 
 
 @pytest.mark.gpu

@@ -214,8 +214,11 @@ class Program:
         updated = set(function.updates.values())
         first = len(function.args) - len(self.captures)
         self._updates = [first + i in updated for i in range(len(self.captures))]
-        # `Variable.own_array` moves a Variable to a copy where somebody else has its array.
-        self.executable.steady.update(first + i for i in self._reads if first + i not in updated)
+        # Nobody writes into a Tensor's array, and arguments are Tensors by then; `Variable.own_array` moves a Variable
+        # to a copy where somebody else has its array. What else is captured may be an array of the user's.
+        kept = [i for i, v in enumerate(self.captures) if i in self._reads or isinstance(v, Tensor)]
+        steady = {*range(first), *(first + i for i in kept)}
+        self.executable.steady.update(steady - updated)
         self._output_types = [
             v.tensor for i, v in enumerate(function.returns) if i not in function.updates
         ]

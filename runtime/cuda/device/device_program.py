@@ -2,7 +2,7 @@
 
 Each program has its arena, and room for arguments, for every set of sizes that it is called with. Arrays that it
 updates live on the device from the first call on (`tapec.runtime.cuda.device.residents`); Variables that it only reads
-are copied there when they have changed, other arguments at each call, unless they are there already. Results are
+are copied there when they have changed, and so are other arguments: at each call that brings others. Results are
 `tapec.runtime.cuda.device.memory.DeviceArray`: a call returns when all is launched, and who reads a result waits for
 it. Nothing is launched before all memory is there, so a call that fails for want of it has changed nothing.
 """
@@ -31,6 +31,8 @@ from tapec.runtime.residence import at_home
 
 #: Graphs that are kept for one set of sizes: each is for certain addresses.
 _GRAPHS = 4
+#: Bytes up to which it takes less to compare an argument with the one before than to copy it to the device.
+_COMPARED = 1 << 14
 #: Where buffers begin, in bytes: `tapec.passes.widen` counts on it. The driver's memory begins at multiples of 256.
 _ALIGNMENT = 16
 #: The streams that were chosen, by the number of the device.
@@ -121,6 +123,8 @@ class _Call:
         self._inputs: dict[int, Allocation] = {}
         #: Steady arrays that the rooms for arguments have a copy of. The reference is what keeps others from writing.
         self._copied: dict[int, Any] = {}
+        #: The bytes of other arrays there, if these are few.
+        self._bytes_there: dict[int, bytes] = {}
         self._launches = recorded(program.text, sizes)
         self._graphs: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         #: Addresses with which the program ran once, when there were graphs enough.
@@ -166,6 +170,7 @@ class _Call:
                 return address
             # Others' memory may begin anywhere.
             inside = self._input(i, array.nbytes)
+            self._forget(i)
             driver.copy(inside, address, array.nbytes, stream)
             return inside
         if isinstance(array, DeviceArray):
@@ -179,12 +184,23 @@ class _Call:
     def _from_host(self, i: int, array: Any) -> int:
         """Where the program's own copy of an argument is, which is made if there is none."""
         address = self._input(i, array.nbytes)
-        if self._copied.get(i) is not array:
-            self._copied.pop(i, None)
-            self._driver.upload(address, array, self._stream)
-            if i in self._program.steady:
-                self._copied[i] = array
+        if self._copied.get(i) is array:
+            return address
+        found = array.tobytes() if array.nbytes <= _COMPARED else None
+        if found is not None and self._bytes_there.get(i) == found:
+            return address
+        self._forget(i)
+        self._driver.upload(address, array, self._stream)
+        if i in self._program.steady:
+            self._copied[i] = array
+        if found is not None:
+            self._bytes_there[i] = found
         return address
+
+    def _forget(self, i: int) -> None:
+        """Something else is about to be in the room for an argument."""
+        self._copied.pop(i, None)
+        self._bytes_there.pop(i, None)
 
     def _input(self, i: int, size: int) -> int:
         """The program's own room for an argument."""
