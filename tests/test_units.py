@@ -48,8 +48,9 @@ def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_units")
 def test_code_is_the_same_for_any_number_of_threads() -> None:
-    texts = list(write_units(module(), []))
+    texts = list(write_units(module(), [], threads=2))
     assert len(texts) > 3
+    assert len(list(write_units(module(), [], threads=1))) == 1
     one, two, many = (host_compiler(1).compile_all(texts, threads) for threads in (1, 2, 16))
     assert one == two == many
     assert host_compiler(1).compile(texts[1]) == one[1]
@@ -58,9 +59,7 @@ def test_code_is_the_same_for_any_number_of_threads() -> None:
 def test_units_compute_what_one_text_does(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     x, w = (rng.standard_normal(shape, np.float32) for shape in ((24, 40), (40, 40)))
-    monkeypatch.setattr(units, "FULL", 1 << 30)
-    assert len(list(write_units(module(), []))) == 1
-    want = compile_module(module())(x, w)
+    want = compile_module(module())(x, w)  # for one thread
     for full in (1, 100):
         monkeypatch.setattr(units, "FULL", full)
         for got, wanted in zip(compile_module(module(), threads=2)(x, w), want, strict=True):
@@ -76,7 +75,7 @@ def test_units_link_for_both_machines() -> None:
     machine = target.create_target_machine(cpu="neoverse-n1", opt=2, reloc="pic", codemodel="small")
     host: list[str] = []
     objects = []
-    for text in write_units(arena_module(), host):
+    for text in write_units(arena_module(), host, threads=2):
         read = llvm.parse_assembly(text)
         read.triple, read.data_layout = triple, str(machine.target_data)
         objects.append(bytes(machine.emit_object(read)))
@@ -90,7 +89,7 @@ def test_units_link_for_both_machines() -> None:
 
 @pytest.mark.usefixtures("small_units")
 def test_a_text_that_llvm_refuses_ends_all() -> None:
-    texts = [*write_units(module(), []), "define void @f() {"]
+    texts = [*write_units(module(), [], threads=2), "define void @f() {"]
     with pytest.raises(TargetError, match="LLVM does not take"):
         host_compiler(1).compile_all(texts, 2)
     assert host_compiler(1).compile_all(texts[:1], 2)

@@ -2,7 +2,8 @@
 
 A unit has some kernels with all that they call; the last one has what calls the kernels, too. They are written one
 after the other, so that LLVM has the first while the second is written. Where a unit ends depends on the program alone:
-for any number of threads that compile, the code is the same.
+for any number of threads that compile, the code is the same. A program for one thread is one unit, since what units
+have in common is compiled for each: that takes a tenth longer.
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ class UnitWriter(ModuleWriter):
 def kernel_units(module: Module, host: list[str], *, threads: int) -> Iterator[UnitWriter]:
     """Units that have all kernels between them; the last, which may have none, is the one that calls them.
 
-    The writer of each has to be finished before the next is asked for.
+    ``threads`` are those that the program is for; they are there to compile it, too. The writer of each has to be
+    finished before the next is asked for.
     """
     writer = UnitWriter(module, host, threads=threads)
     for function in module.functions.values():
         if function.kind != "kernel":
             continue
-        if writer.lines() >= FULL:
+        if threads > 1 and writer.lines() >= FULL:
             yield writer
             writer = UnitWriter(module, host, threads=threads)
         writer.add_kernel(function)
