@@ -30,7 +30,7 @@ from tapec.edge.signatures import arguments_of
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.runtime.aot.building import FORMS, Build, Options
-from tapec.runtime.aot.interface import TAKEN, Member, c_name
+from tapec.runtime.aot.interface import Member, c_name, function_names
 from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget, edge_target
 from tapec.runtime.cpu.vectors import VectorUnit
 from tapec.tensor import Array
@@ -176,12 +176,7 @@ def build(
         chosen = {"state": state, "optimize": optimize, "checked": checked, "selftest": selftest}
         return _for_device(functions, signatures, target, name, _admitted(target, forms, chosen))
     machine = _machine(target, forms)
-    title = c_name(name or next(iter(functions)))
-    modelling = Modelling(title)
-    names: list[str] = []
-    for key, of in functions.items():
-        names.append(c_name(key, (*TAKEN, *names)))
-        modelling.add(names[-1], of, arguments_of(signatures.get(key)))
+    modelling = _modelling(name, functions, signatures)
     goal = optimize or ("size" if machine.small else "speed")
     model = modelling.for_target(machine, compact=goal == "size")
     if state == "extern" and model.state:
@@ -191,6 +186,16 @@ def build(
     vectors = modelling.vectors() if selftest else None
     options = Options(forms, goal, checked, state == "embed", vectors)
     return _built(Build(model, machine, options), modelling.variables)
+
+
+def _modelling(
+    name: str | None, functions: Mapping[str, Any], signatures: Mapping[str, Any]
+) -> Modelling:
+    """The functions under their names in C."""
+    modelling = Modelling(c_name(name or next(iter(functions))))
+    for key, called in function_names(modelling.name, functions).items():
+        modelling.add(called, functions[key], arguments_of(signatures.get(key)))
+    return modelling
 
 
 #: How the names of devices begin: ``cuda-sm_90``.
@@ -232,9 +237,7 @@ def _for_device(
     """Build for a CUDA device."""
     from tapec.runtime.cuda.ahead import files  # needs numba-cuda
 
-    modelling = Modelling(c_name(name or next(iter(functions))))
-    for key, of in functions.items():
-        modelling.add(c_name(key), of, arguments_of(signatures.get(key)))
+    modelling = _modelling(name, functions, signatures)
     model = modelling.for_device()
     machine = EdgeTarget(target, "nvptx64-nvidia-cuda", target.removeprefix(_DEVICE))
     return Built(

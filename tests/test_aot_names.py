@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from test_aot import HOST, load
+from test_aot import HOST, example_of, load
+from toolchains import need, run
 
 import tapec
 from tapec import aot
@@ -55,6 +56,11 @@ def prototypes(functions: Any, signatures: Any) -> list[str]:
         (several, "f32[2] f32[2]", "f rows_0 rows_1 total all_0 all_1 mean"),
         (lambda x: Pair(x, x * 2), "f32[2]", "f x left right"),
         (lambda NULL, int32_t: NULL + int32_t, "f32[2] f32[2]", "f NULL_ int32_t_ result"),
+        (
+            lambda INT8_MAX, SIZE_MAX: INT8_MAX + SIZE_MAX,
+            "f32[2] f32[2]",
+            "f INT8_MAX_ SIZE_MAX_ result",
+        ),
         (lambda x: x * 2, "f32[ x <= 4, 2 ]", "f x x_2 result"),
     ],
 )
@@ -80,6 +86,24 @@ def test_no_function_is_called_like_what_a_header_declares() -> None:
     header = aot.build(functions, types, name="net", emit="header").files["net.h"].decode()
     macros = re.findall(r"#define (\w+)", header)
     assert len(set(macros)) == len(macros)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "argument", "called"),
+    [("x", "x", "x", "x_x"), ("数", "数", "数", "x_x"), ("uint8", "t", "x", "uint8_t_2")],
+)
+def test_a_header_and_its_example_compile_whatever_is_alike(
+    tmp_path: Path, name: str, function: str, argument: str, called: str
+) -> None:
+    """The function and an array of the example's; a function and a type of C's."""
+    need("gcc")
+    of = eval(f"lambda {argument}: {argument} + 1.0")  # an argument of that name
+    built = aot.build({function: of}, {function: "f32[2]"}, name=name)
+    built.write(tmp_path)
+    header = built.files[f"{built.name}.h"].decode()
+    assert f"int {called}(" in header
+    (tmp_path / "example.c").write_text(example_of(header))
+    run("gcc", "-Wall", "-Wextra", "-Werror", "-c", "example.c", cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from tapec.ir.lazy import lazy
 from tapec.runtime.aot import declarations
 from tapec.runtime.aot.declarations import Argument, c_type, size_macro
 from tapec.runtime.aot.entry_point import is_by_value
-from tapec.runtime.aot.interface import ALIGNMENT, ERRORS, EntryPoint, Model
+from tapec.runtime.aot.interface import ALIGNMENT, ERRORS, TAKEN, EntryPoint, Model, c_name
 from tapec.runtime.aot.targets import EdgeTarget
 
 
@@ -115,7 +116,7 @@ class Header:
             for p in (*entry.inputs, *entry.outputs):
                 if not (is_by_value(p) and p in entry.inputs):
                     count = declarations.buffer_macro(model, entry, p)
-                    yield f"static {c_type(p.item)} {entry.name}_{p.name}[{count}];"
+                    yield f"static {c_type(p.item)} {self._buffers[entry.name, p.name]}[{count}];"
         yield ""
         yield "int main(void) {"
         if model.state and self.embed:
@@ -124,6 +125,19 @@ class Header:
             yield f"    if ({self._call(entry)} != {size_macro(model, None, 'OK')}) return 1;"
         yield "    return 0;"
         yield "}"
+
+    @lazy
+    def _buffers(self) -> dict[tuple[str, str], str]:
+        """What the example calls the arrays of each function: nothing that the header declares."""
+        model, found = self.model, dict[tuple[str, str], str]()
+        used = [f"{model.name}_{name}" for name in (*TAKEN, *(e.name for e in model.entries))]
+        used += ["main", "state", "arena"]
+        for entry in model.entries:
+            for p in (*entry.inputs, *entry.outputs):
+                name = c_name(f"{entry.name}_{p.name}", used, cased=True)
+                used.append(name)
+                found[entry.name, p.name] = name
+        return found
 
     def _call(self, entry: EntryPoint) -> str:
         given = []
@@ -140,7 +154,7 @@ class Header:
             elif name in sizes:
                 given.append(str(sizes[name].high))
             else:
-                given.append("0" if name in inputs else f"{entry.name}_{name}")
+                given.append("0" if name in inputs else self._buffers[entry.name, name])
         return f"{self.model.name}_{entry.name}({', '.join(given)})"
 
     # ---- sizes

@@ -39,6 +39,10 @@ _RESERVED = frozenset(
     wchar_t while xor xor_eq linux unix NULL offsetof size_t ptrdiff_t max_align_t int8_t int16_t int32_t int64_t
     uint8_t uint16_t uint32_t uint64_t intptr_t uintptr_t intmax_t uintmax_t""".split()
 )
+#: The macros and types of ``stdint.h``, of which there are many.
+_STDINT = re.compile(
+    r"(U?INT\w*|SIZE|PTRDIFF|WCHAR|WINT|SIG_ATOMIC)_(MIN|MAX|C|WIDTH)|u?int_(fast|least)\d+_t"
+)
 #: What a model's header and module call by its name and one of these, so that no function of it can be.
 TAKEN = ("state", "initial", "selftest", "initial_state", "layout", "arena_bytes", "state_bytes")
 
@@ -223,6 +227,22 @@ def aligned(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
+def is_reserved(name: str) -> bool:
+    """Whether a word means something to C, C++ or Python already."""
+    return name in _RESERVED or keyword.iskeyword(name) or _STDINT.fullmatch(name) is not None
+
+
+def function_names(model: str, names: Iterable[str]) -> dict[str, str]:
+    """What follows a model's name in C, by the names of its functions: all are different, and mean nothing yet."""
+    found: dict[str, str] = {}
+    for name in names:
+        used = [*TAKEN, *found.values()]
+        while is_reserved(f"{model}_{(called := c_name(name, used))}"):
+            used.append(called)
+        found[name] = called
+    return found
+
+
 def c_name(text: str, taken: Iterable[str] = (), *, cased: bool = False) -> str:
     """A name for C, C++ and Python that is like a text, and like no other.
 
@@ -230,7 +250,7 @@ def c_name(text: str, taken: Iterable[str] = (), *, cased: bool = False) -> str:
     """
     fold: Callable[[str], str] = str if cased else str.upper
     plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
-    if plain[0].isdigit() or plain in _RESERVED or keyword.iskeyword(plain):
+    if plain[0].isdigit() or is_reserved(plain):
         plain = f"{plain}_" if not plain[0].isdigit() else f"_{plain}"
     used, name, number = set(map(fold, taken)), plain, 1
     while fold(name) in used:

@@ -72,6 +72,8 @@ def _held(state):
 
 def _given(name, value, dtype):
     array = _np.asarray(value)
+    if array.dtype.kind == "c" and _np.dtype(dtype).kind != "c":
+        raise ValueError(f"{{name}}: expected {{dtype}}, got complex numbers")
     found = _np.asarray(array, dtype, order="C")
     if found.dtype.kind in "iu" and not (found == array).all():
         raise ValueError(f"{{name}}: a number is no {{dtype}}")
