@@ -19,6 +19,7 @@ from tapec import aot
 from tapec.cli import main
 from tapec.errors import TapecError
 from tapec.runtime.aot.elf import symbols
+from tapec.runtime.aot.emission import loses_a_product
 from tapec.runtime.cpu.vectors import vector_unit
 
 #: The target with this machine's vectors.
@@ -166,6 +167,14 @@ def test_where_llvm_ends_its_process_an_error_says_so_and_no_files_are_left(tmp_
     assert "LLVM ERROR" in done.output
     assert "emit='c'" in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_product_that_avr_code_loses_is_found() -> None:
+    """The flags go through r0, where ``mul`` leaves half of its product."""
+    saved, kept = "\tmul\tr30, r25\n\tin\tr0, 63\n\tout\t63, r0\n", "\tmov\tr22, r0\n"
+    assert loses_a_product(saved + kept)
+    assert not loses_a_product(kept + saved)
+    assert not loses_a_product(saved + "\tmul\tr30, r25\n" + kept)
 
 
 def test_an_assertion_of_llvm_is_told_in_its_words() -> None:

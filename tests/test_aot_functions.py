@@ -194,6 +194,13 @@ def matrices(x: Any) -> Any:
     return tapec.linalg.cholesky(a), tapec.linalg.inv(a), tapec.linalg.det(a)
 
 
+@case(real(4, 4))
+def factors_and_values(x: Any) -> Any:
+    """On AVR, LLVM lets a store to a large stack come between a product and its last use, which it then loses."""
+    a = x @ tapec.transpose(x) + tapec.eye(4)
+    return tapec.linalg.cholesky(a), tapec.linalg.eigvalsh(a)
+
+
 @case(real(8))
 def orders_and_spectra(x: Any) -> Any:
     top = tapec.math.top_k(x, 3)

@@ -7,6 +7,7 @@ the stack it says on the standard error, as warnings. This file imports nothing 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -15,6 +16,10 @@ import llvmlite.binding as llvm
 
 def emit(request: dict[str, Any]) -> tuple[str, bytes]:
     """The text as it was optimised, and the object or the assembly: see `tapec.runtime.aot.objects`."""
+    is_avr = request["triple"].startswith("avr")
+    if is_avr:
+        # Moves reads of a product, which is in r0, behind stores to the stack, which keep the flags there.
+        llvm.set_option("", "-disable-machine-sink")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(request["triple"])
@@ -33,9 +38,27 @@ def emit(request: dict[str, Any]) -> tuple[str, bytes]:
     module.verify()
     optimise(module, machine, request["optimize"])
     text = str(module)  # before the code generator, which changes it
+    if is_avr and loses_a_product(machine.emit_assembly(llvm.parse_assembly(text))):
+        raise RuntimeError("it keeps the flags where a product is that is still to be read")
     if request["form"] == "assembly":
         return text, str(machine.emit_assembly(module)).encode()
     return text, bytes(machine.emit_object(module))
+
+
+def loses_a_product(assembly: str) -> bool:
+    """Whether AVR's assembly reads r0, where ``mul`` leaves a product, after the flags were put there."""
+    flags = False
+    for name, first, others in re.findall(r"^\t([a-z]+)\t?(\w*)(.*)$", assembly, re.MULTILINE):
+        reads = re.search(r"\br0\b", others) or (first == "r0" and name not in ("mov", "in", "eor"))
+        if name.startswith(("mul", "fmul")):
+            flags = False
+        elif name == "in" and first == "r0":
+            flags = True
+        elif flags and reads and name != "out":
+            return True
+        elif first == "r0":
+            flags = False
+    return False
 
 
 def optimise(module: Any, machine: Any, goal: str) -> None:
