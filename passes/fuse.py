@@ -53,7 +53,7 @@ _MOST_SEEN = 32
 
 @dataclass(frozen=True)
 class Options:
-    """``max-ops`` bounds the operations of one kernel; without ``reorder``, kernels run in the program's order."""
+    """``max-ops`` bounds the operations of a kernel with loops; kernels run as written without ``reorder``."""
 
     max_ops: int = 120
     reorder: bool = True

@@ -17,6 +17,10 @@ from tapec.passes.fusion.access import (
     operand_accesses,
 )
 
+#: How many times as long a kernel of single numbers may be: it computes nothing twice, and a number that waits in
+#: memory for another kernel costs more than most that are computed.
+_SINGLE = 4
+
 
 @dataclass(eq=False)
 class Group:
@@ -107,7 +111,7 @@ class Group:
         """Whether it can compute an operation without computing too much twice."""
         if self.core is not None and self.core.defn.form != "contraction":
             return False
-        if len(self.ops) >= limit:
+        if len(self.ops) >= (limit if self.space else _SINGLE * limit):
             return False
         accesses = self.accesses[op.result]
         if has_loops(op):
