@@ -249,7 +249,7 @@ def _terms(dim: DimLike) -> tuple[tuple[Monomial, int], ...]:
 def _normal(terms: list[tuple[Monomial, int]]) -> DimLike:
     total: dict[Monomial, int] = {}
     for monomial, factor in terms:
-        key = monomial if len(monomial) < 2 else tuple(sorted(monomial, key=str))
+        key = _sorted(monomial)
         total[key] = total.get(key, 0) + factor
     kept = {m: c for m, c in total.items() if c}
     whole = _whole(kept)
@@ -266,17 +266,21 @@ def _normal(terms: list[tuple[Monomial, int]]) -> DimLike:
     return Dim(tuple(order))
 
 
+def _sorted(monomial: Monomial) -> Monomial:
+    return monomial if len(monomial) < 2 else tuple(sorted(monomial, key=str))
+
+
 def _whole(total: Mapping[Monomial, int]) -> DimLike | None:
     """The sum with ``n//d*d + n%d`` written as ``n``; None where there is no such pair."""
     for monomial, factor in total.items():
         atom = monomial[0] if len(monomial) == 1 else None
-        if not (
-            isinstance(atom, Quotient) and atom.remainder and isinstance(atom.denominator, int)
-        ):
+        if not (isinstance(atom, Quotient) and atom.remainder):
             continue
-        quotient = (Quotient(atom.numerator, atom.denominator),)
-        if total.get(quotient) == factor * atom.denominator:
-            rest = [(m, c) for m, c in total.items() if m not in (monomial, quotient)]
+        quotient = Quotient(atom.numerator, atom.denominator)
+        # The quotient times the divisor, which may be a sum itself, as it would stand in the total.
+        parts = {_sorted((quotient, *m)): c * factor for m, c in _terms(atom.denominator)}
+        if all(total.get(m) == c for m, c in parts.items()):
+            rest = [(m, c) for m, c in total.items() if m != monomial and m not in parts]
             return _normal([*rest, *((m, c * factor) for m, c in _terms(atom.numerator))])
     return None
 

@@ -16,8 +16,8 @@ Seven things leave a loop, or go from one to another:
   no larger and nothing else of them is read.
 - A matrix that is the same in all turns, and lies the wrong way round for a product, is turned once.
 
-Rows are kept only where it is known how many there are and how large, and up to `Options.room` bytes in each case, or
-so many as the attribute ``row_bytes`` of the function tells (`tapec.passes.checkpoint`).
+Rows are kept only where all turns come for certain, and up to `Options.room` bytes in each case, or so many as the
+attribute ``row_bytes`` of the function tells (`tapec.passes.checkpoint`); where a size is open, what is typical.
 The order in which numbers are added changes, so results are equal but for rounding.
 """
 
@@ -30,6 +30,7 @@ from tapec.ir.batching import batch_operations
 from tapec.ir.builder import Builder
 from tapec.ir.compare import exact
 from tapec.ir.core import Block, Module, Operation, Value, clone_operation
+from tapec.ir.dims import typical
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.arith import Add
 from tapec.ir.ops.repetition import Loop
@@ -206,9 +207,8 @@ def _releasable(
             if users == [last] and value not in state and _is_read(turns, value):
                 kept = [v for v in _inputs(chain, known) if turns.stack_of(v) is None]
                 size, made = turns.bytes(kept), turns.bytes([value])
-                if size is not None and made is not None and size <= made:
-                    if turns.fits(kept, room):
-                        yield tuple(chain)
+                if size <= made and turns.fits(kept, room):
+                    yield tuple(chain)
                 break
             following = users[0] if len(users) == 1 else last
             if following is last or not _is_free(following) or not _is_continued(following, chain):
@@ -267,7 +267,7 @@ def _gather(turns: Turns, room: int) -> bool:
     needed = dict.fromkeys(v for term in sums.values() for v in term.operands)
     kept = [v for v in needed if turns.stack_of(v) is None]
     size, saved = turns.bytes(kept), turns.bytes(turns.carried[i] for i in sums)
-    if size is None or saved is None or size > saved or not turns.fits(kept, room):
+    if size > saved or not turns.fits(kept, room):
         return False
     terms = {i: (term.defn, term.operands, term.parameters) for i, term in sums.items()}
     new, stacks = with_stacks(turns, list(needed))
@@ -304,7 +304,7 @@ def _sums(turns: Turns) -> dict[int, Operation]:
 
 def _prepare(turns: Turns, room: int) -> bool:
     """Make of what does not change, in front of the loop, what an operation reads best in every turn."""
-    if 0 < turns.length < _FEW_TURNS:
+    if 0 < typical(turns.length) < _FEW_TURNS:
         return False
     same: dict[Value, Value] = {}
     assert turns.op.block is not None
@@ -381,7 +381,7 @@ def _continued(turns: Turns, other: Turns, room: int) -> Turns | None:
         wanted = dict.fromkeys(twins[v] for v in ends)
         kept = [v for v in wanted if other.stack_of(v) is None]
         size, freed = turns.bytes(kept), turns.bytes([row])
-        if not ends or size is None or freed is None or size > freed or not other.fits(kept, room):
+        if not ends or size > freed or not other.fits(kept, room):
             continue
         op = turns.op
         _, stacks = with_stacks(other, list(wanted))

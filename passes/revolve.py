@@ -89,7 +89,7 @@ def _pair(op: Operation, rows: int) -> _Pair | None:
         if r.users and yielded[r.index] in numbers
     }
     readers = dict.fromkeys(user for i in saved for user in op.results[i].users)
-    if not there.certain or not 2 <= rows < there.length or len(readers) != 1:
+    if not there.certain or not 2 <= rows < there.count or len(readers) != 1:
         return None
     (reader,) = readers
     if not isinstance(reader.defn, Loop) or reader.block is not op.block:
@@ -98,7 +98,7 @@ def _pair(op: Operation, rows: int) -> _Pair | None:
     _, carried, _, same = reader.defn.parts(reader)
     stacks = {op.results[i] for i in saved}
     backwards = bool(op.attrs.get("reverse")) is not bool(reader.attrs.get("reverse"))
-    if not back.certain or back.length != there.length or not backwards:
+    if not back.certain or back.count != there.count or not backwards:
         return None
     made = _closed(there, set(saved.values()))
     if stacks & {*carried, *same} or not _may_run_again(there, made):
@@ -157,7 +157,7 @@ class _Writer:
     def __init__(self, pair: _Pair) -> None:
         self.pair = pair
         self.there, self.back = pair.there, pair.back
-        self.schedule = schedule(pair.there.length, pair.rows)
+        self.schedule = schedule(pair.there.count, pair.rows)
         yields = [self.there.body.terminator.operands[i] for i in pair.made]
         #: What it takes to run a turn again: operations, and beside what is carried, rows and what does not change.
         self.again = _needed(self.there.body, yields)
@@ -195,7 +195,7 @@ class _Writer:
         empty = [b.full(0, _stack(carried[i], pair.rows)) for i in pair.made]
         carries = (carried, empty, (b.full(0, _NUMBER), b.full(0, _NUMBER)))
         reverse = bool(op.attrs.get("reverse"))
-        length = self.there.length
+        length = self.there.count
         last, stacks, _, rows = _loop(
             b, write, carries, (same,), stacked, length=length, reverse=reverse
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Operation, Region, Value, clone_operation
+from tapec.ir.dims import DimLike, bounds, typical
 from tapec.ir.ops.regions import emitted
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import TensorType
@@ -20,7 +21,9 @@ class Turns:
         body: its body.
         rows: arguments of the body that are rows, with the stacks that they are rows of.
         same: arguments that do not change, with what they are.
-        certain: every turn comes, and it is known how many there are.
+        length: how many turns there are at most; 0 if nothing says so.
+        count: the same where it is a number, else 0.
+        certain: every turn comes, and there is at least one.
     """
 
     def __init__(self, op: Operation) -> None:
@@ -34,23 +37,18 @@ class Turns:
         self.rows = dict(zip(args, stacked, strict=False))
         self.same = dict(zip(args[len(stacked) :], same, strict=True))
         length = op.attrs["length"]
-        self.length = length if isinstance(length, int) else 0
-        self.certain = not counts and len(op.regions) == 1 and self.length > 0
+        self.length: DimLike = length
+        self.count = length if isinstance(length, int) else 0
+        least = bounds(length)[0]
+        self.certain = not counts and len(op.regions) == 1 and least is not None and least > 0
 
-    def bytes(self, values: Iterable[Value]) -> int | None:
-        """The size of one row of each of these values together; None if it is not known."""
-        total = 0
-        for value in values:
-            size = value.tensor.bytes
-            if not isinstance(size, int):
-                return None
-            total += size
-        return total
+    def bytes(self, values: Iterable[Value]) -> int:
+        """The size of one row of each of these values together; where sizes are open, what is typical."""
+        return sum(typical(value.tensor.bytes) for value in values)
 
     def fits(self, values: Iterable[Value], room: int) -> bool:
         """Whether the rows of all turns have room."""
-        size = self.bytes(values)
-        return size is not None and size * self.length <= room
+        return self.bytes(values) * typical(self.length) <= room
 
     def stack_of(self, value: Value) -> Value | None:
         """All rows of a value of the body, if they are there: an argument, or one that is yielded as rows."""

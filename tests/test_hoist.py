@@ -192,3 +192,26 @@ def test_products_summed_over_a_batch(transposed: tuple[bool, bool], lead: tuple
     other = second.swapaxes(-1, -2) if tb else second
     (found,) = evaluate_module(Module([function]), [first, second])
     np.testing.assert_allclose(found, (one @ other).sum(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dims", [(TURNS, "N", 3), ("T", BATCH, 3), ("T", "N", 3)])
+def test_the_input_product_of_open_sizes_leaves_the_loop(dims: tuple[Any, ...]) -> None:
+    wx, wh = tapec.Variable(WX), tapec.Variable(WH)
+
+    def step(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            zero = tapec.zeros([tapec.shape(x)[1], SIZE], tapec.float64)
+            h = tapec.foldl(lambda h, row: rnn(h, row, wx, wh, B), x, initializer=zero)
+            loss = tapec.reduce_mean(h * h)
+        return loss, *tape.gradient(loss, [wx, wh])
+
+    f = tapec.compile(step, dims={"x": dims})
+    for turns, rows in ((TURNS, BATCH), (TURNS, 7), (8, BATCH), (1, 1)):
+        if dims[0] in ("T", turns) and dims[1] in ("N", rows):
+            x = tapec.constant(rng.normal(size=(turns, rows, 3)))
+            for found, wanted in zip(f(x), step(x), strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+    assert len(f.programs) == 1
+    loops = [op for op in f.ir("dce").entry.walk() if isinstance(op.defn, Loop)]
+    inside = [op for loop in loops[:1] for op in loop.walk() if isinstance(op.defn, MatMul)]
+    assert len(inside) == 1  # the carried state's
