@@ -14,8 +14,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +70,7 @@ class Built:
         """Write the files into a folder, which is made if it is not there; return where they are.
 
         All are written before one takes the place of an older one, so what fails leaves nothing behind, and who reads
-        meanwhile sees no half of a file.
+        meanwhile sees no half of a file. Of two builds that write at the same time, the files of one stay.
 
         Raises:
             OSError: the folder cannot be made or written to.
@@ -77,8 +80,9 @@ class Built:
         with tempfile.TemporaryDirectory(prefix=f".{self.name}-", dir=place) as beside:
             for name, contents in self.files.items():
                 (Path(beside) / name).write_bytes(contents)
-            for name in self.files:
-                (Path(beside) / name).replace(place / name)
+            with _alone(place):
+                for name in self.files:
+                    (Path(beside) / name).replace(place / name)
         return [place / name for name in self.files]
 
     def unpack(self, memory: bytes | bytearray | memoryview) -> dict[str, Array]:
@@ -129,6 +133,18 @@ class Built:
 
     def __repr__(self) -> str:
         return f"<Built {self.name} for {self.target.name}: {', '.join(self.files)}>"
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold off whoever else would put files into a folder, in this process or another."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def build(

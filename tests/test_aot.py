@@ -53,28 +53,6 @@ def test_the_bits_are_those_of_compiled_functions(tmp_path: Path, optimizer: Any
         np.testing.assert_array_equal(held, variable.numpy())
 
 
-def test_one_library_for_every_size_up_to_a_bound(tmp_path: Path) -> None:
-    model = classifier(batch="N<=7")
-    built(model, emit="so").write(tmp_path)
-    net = load(tmp_path)
-    state = net["initial_state"]()
-    for size in (1, 7, 3):
-        for x, y in batches(12, 5, size, 2):
-            wanted = model.functions["train"](x, y).numpy()
-            np.testing.assert_allclose(net["train"](state, x, y), wanted, rtol=2e-6)
-
-
-def test_python_needs_neither_tapec_nor_llvmlite_nor_numba(tmp_path: Path) -> None:
-    built(classifier(), emit="so").write(tmp_path)
-    code = (
-        "import sys, numpy as np, net; state = net.initial_state()\n"
-        "net.train(state, np.ones((1, 12)), np.zeros(1)); print(net.infer(state, np.ones((1, 12))).sum())\n"
-        "assert not {'tapec', 'llvmlite', 'numba', 'scipy'} & set(sys.modules)"
-    )
-    said = run(sys.executable, "-c", code, cwd=tmp_path)
-    assert abs(float(said) - 1) < 1e-6
-
-
 LANGUAGES = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17")]
 
 
@@ -294,26 +272,6 @@ def test_a_shared_library_of_another_machine_tests_itself(tmp_path: Path) -> Non
     run("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", tmp_path / "tried")
 
 
-def test_a_check_of_the_program_is_a_number_in_the_header(tmp_path: Path) -> None:
-    total = tapec.Variable(1.0, name="total")
-
-    @tapec.compile
-    def add(x: Any) -> Any:
-        tapec.debugging.assert_positive(x, message="x has to be positive")
-        return total.assign_add(tapec.reduce_sum(x))
-
-    model = EdgeModel({"add": add}, {"add": "f32[3]"}, [total])
-    files = built(model, emit="so,header")
-    files.write(tmp_path)
-    assert re.search(r"1: test_aot.py:\d+: .*x has to be positive", files.files["net.h"].decode())
-    net = load(tmp_path)
-    state = net["initial_state"]()
-    with pytest.raises(RuntimeError, match="error 1"):
-        net["add"](state, np.array([1, -1, 1], np.float32))
-    assert state.total == 1
-    assert net["add"](state, np.array([1, 1, 1], np.float32)) == 4
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -414,16 +372,6 @@ def test_machines_say_what_they_have_of_floats_of_16_bits() -> None:
     assert said["x86-64-v3"].endswith("no float16 arithmetic, only conversions")
     floats = {name for name, target in aot.targets().items() if target.floats and target.triple}
     assert {name for name, line in said.items() if "float16" in line} == floats
-
-
-def test_state_outside_of_the_object(tmp_path: Path) -> None:
-    model = classifier()
-    files = built(model, emit="so", state="extern")
-    files.write(tmp_path)
-    assert "net_initial" not in symbols(files.files["libnet.so"]).defined
-    net = load(tmp_path)
-    state = net["initial_state"]()
-    np.testing.assert_array_equal(state.w1, model.variables[0].numpy())
 
 
 def test_what_a_device_has_trained_comes_back() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +94,20 @@ def test_a_recurrent_network_trains_on_three_machines(
     np.testing.assert_allclose(
         losses(tmp_path / "c.so", source, given), wanted, rtol=1e-5, atol=NEAR
     )
+
+
+def test_the_commands_of_the_manual_make_firmware_that_runs(tmp_path: Path) -> None:
+    """Taken from the page as they stand there: the program, the build, the C program, compiler and emulator."""
+    need("arm-none-eabi-gcc", "qemu-system-arm")
+    page = (EXAMPLES.parents[1] / "docs" / "edge.md").read_text()
+    program, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example, *_ = re.findall(r"```text\n(#include.*?)```", page, re.DOTALL)
+    (tmp_path / "train.py").write_text(program)
+    (tmp_path / "main.c").write_text(example)
+    (tmp_path / "examples").symlink_to(EXAMPLES.parent)
+    commands = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert [text.split()[0] for text in commands] == ["tapec", "arm-none-eabi-gcc"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = "set -e\n" + "\n".join(commands).replace("qemu", "timeout 60 qemu")
+    run("bash", "-c", script, cwd=tmp_path, env={"PATH": path})
+    assert (tmp_path / "firmware").exists()
