@@ -20,7 +20,7 @@ from tapec.ir.core import Function, Module, Operation, Value, clone_operation
 from tapec.ir.dims import DimLike, symbols, typical
 from tapec.ir.ops import loop
 from tapec.passes.device.conditional import Conditional
-from tapec.passes.device.independence import Indices, goes_along, read_and_written
+from tapec.passes.device.independence import Indices, goes_along, independent, read_and_written
 from tapec.passes.device.nests import (
     Emitter,
     Nest,
@@ -29,6 +29,7 @@ from tapec.passes.device.nests import (
     nest_of,
     statements,
 )
+from tapec.passes.device.owners import owned
 from tapec.passes.device.team import Team, TooLarge, dealable, dealt
 
 
@@ -80,6 +81,7 @@ def _spread(function: Function, options: Options) -> list[Function]:
     conditional = Conditional.of(function)
     if conditional is not None:
         return [conditional.again(part) for part in _spread(conditional.plain, options)]
+    _deal_places(function)
     groups = _groups(function)
     if len(groups) == 1:
         return [_Spread(function, options).write()]
@@ -89,6 +91,15 @@ def _spread(function: Function, options: Options) -> list[Function]:
         part.name = f"{function.name}_{n}"
         made.append(part)
     return made
+
+
+def _deal_places(function: Function) -> None:
+    """Let loops over updates be loops over those who have the places that are updated."""
+    for op in list(function.block.ops):
+        if isinstance(op.defn, loop.For) and not independent(op, Indices()):
+            made = owned(op)
+            if made is not None:
+                op.erase()
 
 
 def _groups(function: Function) -> list[list[Operation]]:

@@ -15,7 +15,8 @@ import tapec
 from tapec.compiled import program
 from tapec.compiler import lowered_for
 from tapec.ir.core import Module
-from tapec.ir.op import Op
+from tapec.ir.op import OPS, Op
+from tapec.passes.device import owners
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
 from tapec.runtime.cuda.launches import listing, recorded
@@ -41,6 +42,35 @@ def on_threads(module: Module) -> Any:
 def test_samples(defn: Op) -> None:
     for found, expected in sample_program(defn).run(on_threads):
         assert_close(found, expected, ulps=16)
+
+
+@pytest.mark.parametrize(
+    "name", [d.name for d in tensor_ops() if d.name.startswith(("scatter_", "index_"))]
+)
+def test_places_of_updates_have_owners(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few there are: in the order of the updates, and nobody else comes by."""
+    monkeypatch.setattr(owners, "_MANY", 1)
+    for found, expected in sample_program(OPS[name]).run(on_threads):
+        assert_close(found, expected, ulps=16)
+
+
+def test_rows_that_are_updated_are_dealt_out() -> None:
+    """Also if a row is meant several times, and its owner has others."""
+    rng = np.random.default_rng(3)
+    at = rng.integers(0, 40, (4, 35)).astype(np.int32)
+    rows = rng.integers(-9, 9, (4, 35, 33)).astype(np.float32)
+
+    @tapec.compile(target="cuda", engine="simulator")
+    def add(at: Any, rows: Any) -> Any:
+        return tapec.math.unsorted_segment_sum(rows, at, 40)
+
+    expected = np.zeros((40, 33), np.float32)
+    np.add.at(expected, at, rows)
+    np.testing.assert_array_equal(add(at, rows).numpy(), expected)
+    module = lowered_for(tapec.compile(add.python_function).trace(at, rows), "cuda")
+    launches = recorded(write_text(module))
+    assert launches is not None
+    assert launches[-1].blocks > 1
 
 
 #: NumPy's names of functions that texts have under others.
