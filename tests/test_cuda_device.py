@@ -439,6 +439,44 @@ def test_the_driver_is_asked_for_memory_and_copies(monkeypatch: pytest.MonkeyPat
     assert calls[6][1] == 5
 
 
+class Capture:
+    """A graph builder, and the graph that it makes, as cuda.core has them."""
+
+    def __init__(self, calls: list[str], *, fails: bool) -> None:
+        """Note what is called; completing it may fail."""
+        self.calls, self.fails = calls, fails
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any) -> Capture:
+            self.calls.append(name)
+            if self.fails and name == "complete":
+                raise RuntimeError("CUDA_ERROR_OUT_OF_MEMORY")
+            return self
+
+        return call
+
+
+def test_launches_are_captured_in_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that fails it is said, and kernels are launched one by one."""
+    install(monkeypatch)
+    calls: list[str] = []
+    opened: Any = driver.device()
+    names = ["begin_building", "launched", "end_building", "complete"]
+    for fails in (False, True):
+        calls.clear()
+        builder = Capture(calls, fails=fails)
+        stream = SimpleNamespace(create_graph_builder=lambda builder=builder: builder)
+        opened._streams[opened.stream] = stream
+        if fails:
+            with pytest.warns(RuntimeWarning, match="kernel by kernel.*OUT_OF_MEMORY"):
+                assert opened.record(lambda: calls.append("launched"), opened.stream) is None
+            assert calls == names
+        else:
+            graph = opened.record(lambda: calls.append("launched"), opened.stream)
+            opened.replay(graph, opened.stream)
+            assert calls == [*names, "upload", "launch"]
+
+
 def test_what_calls_python_is_refused_by_name(device: StandIn) -> None:
     @tapec.compile(target="cuda")
     def call(x: Any) -> Any:

@@ -6,6 +6,7 @@ Everything that needs NVIDIA's driver is here, behind the few methods of `Driver
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -192,18 +193,34 @@ class CudaDriver:
 
     def _stream(self, handle: int) -> Any:
         """A stream as cuda.core has it."""
-        from cuda.core import Stream
-
         found = self._streams.get(handle)
         if found is None:
+            from cuda.core import Stream
+
             found = self._streams[handle] = Stream.from_handle(handle)
         return found
 
     _recording: Any = None
 
     def record(self, launches: Callable[[], None], stream: int) -> Any:
-        """Capture the launches in a graph; in a stream of our own, for not every stream can be captured."""
+        """Capture the launches in a graph; in a stream of our own, for not every stream can be captured.
+
+        What makes that fail is said as a warning: then each kernel is launched by itself, which raises what is wrong
+        with one of them.
+        """
         self._device.set_current()
+        try:
+            graph = self._captured(launches)
+            graph.upload(self._stream(stream))
+        except Exception as error:  # cuda.core does not name its own
+            message = (
+                f"a program is launched kernel by kernel, for no graph can be made of it: {error}"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            return None
+        return graph
+
+    def _captured(self, launches: Callable[[], None]) -> Any:
         builder = self._stream(self.stream).create_graph_builder()
         builder.begin_building()
         self._recording = builder
@@ -212,9 +229,7 @@ class CudaDriver:
         finally:
             self._recording = None
             builder.end_building()
-        graph = builder.complete()
-        graph.upload(self._stream(stream))
-        return graph
+        return builder.complete()
 
     def replay(self, graph: Any, stream: int) -> None:
         """Into the stream."""
