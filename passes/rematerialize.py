@@ -20,6 +20,7 @@ from tapec.ir.dims import typical
 from tapec.ir.errors import BudgetError
 from tapec.passes import dce
 from tapec.passes.memory.footprint import Footprint, footprint
+from tapec.passes.memory.least import least_bytes
 from tapec.passes.memory.recomputation import (
     Parts,
     is_cheap,
@@ -79,7 +80,7 @@ def _within(function: Function, budget: float) -> Function:
         # What needs least so far may have another peak, around which the same ways save more.
         tried = _Tries(tried.best.function, tried.best.footprint, most)
     if found is None:
-        raise _too_small(function.name, budget, most, tried.best.footprint)
+        raise _too_small(function, budget, most, tried.best.footprint)
     return found
 
 
@@ -169,23 +170,39 @@ def _simplified(function: Function) -> Footprint:
     return footprint(function)
 
 
-def _too_small(name: str, budget: float, most: int, best: Footprint) -> BudgetError:
-    """The error, with the smallest budget and the lines that own it; ``most`` bytes are what the budget comes to."""
+def _too_small(function: Function, budget: float, most: int, best: Footprint) -> BudgetError:
+    """The error, with the smallest budget, the lines that own it, and what can be proven of any other.
+
+    ``function`` is what was to be held to it; ``most`` bytes are what the budget comes to.
+    """
     lines = [_line(value) for value in best.alive[:_NAMED]]
     if len(best.alive) > _NAMED:
         rest = sum(typical(v.tensor.bytes) for v in best.alive[_NAMED:])
         lines.append(f"  {rest:>14,} bytes in {len(best.alive) - _NAMED} more")
     largest = next((v.op.location for v in best.alive if v.op is not None), None)
-    least, note = f"{best.arena}", ""
     if best.is_open:  # bytes would be refused; what they come to is a guess
-        least = f"{min(1.0, math.ceil(1000 * budget * best.arena / max(most, 1)) / 1000)}"
+        least = (
+            f"{min(1.0, math.ceil(1000 * budget * best.arena / max(most, 1)) / 1000)} can be met"
+        )
         note = "; bytes are those of sizes such as calls often have"
+    else:
+        least, note = f"{best.arena} can be met, {_proof(function, best.arena)}", ""
     return BudgetError(
-        f"{name} cannot run within a memory_budget of {most:,} bytes: "
+        f"{function.name} cannot run within a memory_budget of {most:,} bytes: "
         f"the least that was found is {best.arena:,}, of which\n" + "\n".join(lines),
         location=largest,
-        hint=f"memory_budget={least} can be met; smaller batches take less{note}",
+        hint=f"memory_budget={least}; smaller batches take less{note}",
     )
+
+
+def _proof(function: Function, found: int) -> str:
+    """What is certain of smaller budgets."""
+    bound, op = least_bytes(function)
+    if bound == found:
+        return "which is proven to be the least"
+    place = None if op is None else op.location
+    needed = "" if place is None else f", for {place.file}:{place.line}"
+    return f"and none below {bound:,} can{needed}"
 
 
 def _line(value: Value) -> str:

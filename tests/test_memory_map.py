@@ -139,9 +139,20 @@ def test_open_sizes_are_drawn_at_typical_ones() -> None:
 
     memory = f.memory(tapec.TensorSpec([None, 8]))
     assert not isinstance(memory.arena, int)
-    assert "f32[d0_0,d0_0]" in memory.svg()
+    assert "f32[N,N]" in memory.svg()
     ET.fromstring(memory.svg())
     assert memory.picture()
+
+
+def test_sizes_left_open_keep_their_declared_bound() -> None:
+    @tapec.compile(dims={"x": ("N<=128", 16)})
+    def gram(x):  # type: ignore[no-untyped-def]
+        rows = tapec.tanh(x)
+        return tapec.reduce_sum(rows @ tapec.transpose(rows))
+
+    most = gram.memory(np.ones((4, 16), np.float32)).arena
+    assert gram.memory(tapec.TensorSpec([None, 16])).arena == most
+    assert gram.memory(tapec.TensorSpec([None, None])).arena == most
 
 
 def test_nothing_in_the_arena() -> None:

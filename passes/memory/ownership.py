@@ -70,7 +70,7 @@ def copy_aliases(body: Function | Body) -> None:
     for i, value in enumerate(terminator.operands):
         if i in body.updates and value is body.args[body.updates[i]]:
             continue
-        root = _root(value)
+        root = stored(value)
         if root.op is None or not seen.isdisjoint((value, root)):
             terminator.set_operand(i, _copied(body.block, value))
         seen |= {value, root}
@@ -89,7 +89,7 @@ def _copied(block: Block, value: Value) -> Value:
     return Builder(block, block.terminator).emit(view.defn, kernel.result)  # type: ignore[no-any-return]
 
 
-def _root(value: Value) -> Value:
+def stored(value: Value) -> Value:
     """Through operations that only give another type, what is in memory."""
     while value.op is not None and isinstance(value.op.defn, Reshape | Reinterpretation):
         value = value.op.operands[0]

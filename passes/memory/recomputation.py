@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from tapec.ir.core import Function, Operation, Value, clone_operation
 from tapec.ir.dims import typical
@@ -244,16 +245,37 @@ class _Reversal:
         return made + (value in self._state(made) and made < len(self.steps))
 
     def _places(self) -> list[Operation | None]:
-        """For each step, in front of which operation it runs again: its readers, and those of earlier steps."""
+        """For each step, in front of which operation it runs again: before its readers, and those of earlier steps.
+
+        There, as little as possible is in memory of what the way back has made, but behind what later steps read.
+        """
         found: list[Operation | None] = [None] * len(self.reads)
-        first: Operation | None = None
         position = self.parts.position
-        for number, reads in enumerate(self.reads):
-            for reader, _ in reads:
-                if first is None or position[reader] < position[first]:
-                    first = reader
-            found[number] = first
+        firsts = [
+            min((position[r] for r, _ in reads), default=len(position)) for reads in self.reads
+        ]
+        alive = self._alive()
+        ops = self.parts.function.block.ops
+        behind = len(self.parts.forward) - 1
+        for number in reversed(range(len(firsts))):
+            first = min(firsts[: number + 1])
+            if first < len(ops):
+                place = min(
+                    range(min(behind + 1, first), first + 1), key=lambda at: (alive[at], -at)
+                )
+                found[number], behind = ops[place], first
         return found
+
+    def _alive(self) -> list[int]:
+        """In front of each operation, the bytes of what the way back has made and still reads."""
+        ops, position = self.parts.function.block.ops, self.parts.position
+        changes = [0] * (len(ops) + 1)
+        for op in ops:
+            for value in op.results if op not in self.parts.forward else ():
+                last = max((position[u] for u in value.users), default=position[op])
+                changes[position[op] + 1] += typical(value.tensor.bytes)
+                changes[last + 1] -= typical(value.tensor.bytes)
+        return list(accumulate(changes))
 
     def reverse(
         self, first: int, last: int, slots: int, known: dict[Value, Value], *, original: bool

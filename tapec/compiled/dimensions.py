@@ -155,9 +155,9 @@ class Dimensions:
     def opened(self, inputs: Sequence[Any], declared: list[Any] | None) -> list[Any]:
         """The leaves for a trace that nobody will call: with the sizes open that are declared to be."""
         types = tuple(i.type for i in inputs if isinstance(i, Tensor))
-        if not all(t.is_static for t in types):
-            return list(inputs)  # whoever asks said himself which are
         wanted = self._wanted(inputs, declared)
+        if not all(t.is_static for t in types):
+            return with_types(inputs, _asked(types, wanted))
         hold_to(types, wanted)
         return with_types(inputs, _opened(types, wanted))
 
@@ -301,6 +301,23 @@ def _opened(types: Pattern, wanted: Sequence[Declared | None]) -> Pattern:
             size if isinstance(said, int) or size == 0 else _symbol(said, declared.argument, axis)
             for axis, (said, size) in enumerate(zip(declared.sizes, type.shape, strict=True))
         ]
+        found.append(type.with_shape(tuple(dims)))
+    return tuple(found)
+
+
+def _asked(types: Pattern, wanted: Sequence[Declared | None]) -> Pattern:
+    """Types whose open sizes somebody asks for: what is declared of these holds, too."""
+    found = []
+    for type, declared in zip(types, wanted, strict=True):
+        if declared is not None and len(declared.sizes) != type.rank:
+            raise _undeclared(declared, f"{len(declared.sizes)} axes", type)
+        sizes = (None,) * type.rank if declared is None else declared.sizes
+        dims: list[DimLike] = []
+        for axis, (said, size) in enumerate(zip(sizes, type.shape, strict=True)):
+            if isinstance(said, Size) and not isinstance(size, int):
+                dims.append(_symbol(said, "", axis))
+            else:
+                dims.append(said if isinstance(said, int) and not isinstance(size, int) else size)
         found.append(type.with_shape(tuple(dims)))
     return tuple(found)
 
