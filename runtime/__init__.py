@@ -33,9 +33,11 @@ def _compile_for_cpu(module: Module, **options: Any) -> Executable:
     return compile_program(module, **options)
 
 
-def load_compiler() -> None:
-    """Import what compiles for this machine."""
-    from tapec.runtime.cpu import jit, program  # noqa: F401  as above
+def load_compiler(*, threads: int = 1, cache: Cache | None = None) -> None:
+    """Import what compiles for this machine, and have what its programs for so many threads call."""
+    from tapec.runtime.cpu import program  # as above
+
+    program.prepare(threads=threads, cache=cache)
 
 
 def native_stages(module: Module, *, threads: int) -> Iterable[tuple[str, float, int, str]]:

@@ -189,10 +189,11 @@ def lowered_for(module: Module, target: str) -> Module:
 
 
 def load() -> None:
-    """Import the passes of the default pipeline, and what makes native code of what they leave."""
+    """Import the passes of the default pipeline, and have what makes native code of what they leave and runs it."""
     for stage in _stages(None, "default", _text("default")):
         assert callable(stage.row.run)
-    load_runtime()
+    with _compiling:
+        load_runtime(threads=config.threads(), cache=cache())
 
 
 def cache() -> Cache | None:

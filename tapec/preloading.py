@@ -32,12 +32,13 @@ _MODULES = (
 
 
 def load_compiler() -> None:
-    """Load what the first call of a compiled function loads: converter, tapes, passes, LLVM; some 100 ms.
+    """Load what the first call of a compiled function loads: converter, tapes, passes, LLVM, threads; some 100 ms.
 
     ``import tapec`` leaves it out, since a program that is found in the cache needs none of it. For processes that
     fork others, which then have it, and where a first call is to be quick.
     """
     for name in _MODULES:
         importlib.import_module(f"tapec.{name}")
+    importlib.import_module("numpy.random")  # whose state a trace watches
     flatten(())  # loads what structures other than lists need
     load()

@@ -467,8 +467,8 @@ def test_a_second_process_loads_only_what_it_runs(tmp_path: Path) -> None:
 
 LOADED = """
 import sys, tapec
-tapec.experimental.load_compiler()
-before = set(sys.modules)
+from tapec.runtime.cpu.parts import LOADED; tapec.experimental.load_compiler()
+before, parts = set(sys.modules), sorted(LOADED)
 w = tapec.Variable(tapec.ones([4, 4]))
 
 @tapec.compile
@@ -483,6 +483,7 @@ def f(x):
 loss_is_sum = True
 f(tapec.ones([4, 4]))
 print("llvmlite" in before, "tapec.runtime.cpu.jit" in before, [m for m in set(sys.modules) - before if m != "atexit"])
+print(parts, len(LOADED))
 """
 
 
@@ -491,9 +492,9 @@ def test_what_a_first_call_loads_can_be_loaded_before(tmp_path: Path) -> None:
     script.write_text(LOADED)
     done = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "TAPEC_CACHE": "0"},
+        env={**os.environ, "TAPEC_CACHE": "0", "TAPEC_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stdout == "True True []\n", done.stderr
+    assert done.stdout == "True True []\n['blocks', 'pool'] 2\n", done.stderr

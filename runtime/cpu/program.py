@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tapec.ir.core import Module
+from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
-from tapec.runtime.cpu import boxed_entry
+from tapec.runtime.cpu import blocks, boxed_entry
+from tapec.runtime.cpu import threads as pool
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entry import EntryWriter
 from tapec.runtime.cpu.linker import link, linked
@@ -62,6 +65,16 @@ def compile_program(
         assert key is not None
         cache.put(program_key(key, threads, opt), to_bytes(image, host, signature, threads))
     return start(image, host, signature, threads, cache)
+
+
+def prepare(*, threads: int, cache: Cache | None) -> None:
+    """Import the compiler, and have the parts of the runtime that programs call, where this machine runs any."""
+    from tapec.runtime.cpu import jit  # noqa: F401  as above
+
+    with contextlib.suppress(TargetError):  # who compiles is told
+        blocks.require(cache)
+        if usable_threads(threads) > 1:
+            pool.require(cache)
 
 
 def _compile_with_lines(
