@@ -62,7 +62,8 @@ HEAVY = {
     "optree": ["tapec/structure.py"],  # nested arguments, flattened in one place
     "networkx": [
         "tapec/inspection/graph.py",  # lays a program out as a graph
-        "passes/memory/cut.py",  # minimum cuts
+        "passes/memory/cut.py",
+        "passes/memory/least.py",  # minimum cuts
     ],
     "keras": ["tapec/keras"],
     "click": ["tapec/cli"],
