@@ -43,7 +43,7 @@ OTHERWISE = {
     "OP-43": (
         "value",
         "[0.9, 1.9]",
-        "computed in float64 throughout, and in float32 on TensorFlow",
+        "computed in float64 throughout; TensorFlow rounds 0.999 to float32 on its way there",
     ),
     "OP-54": ("value", "False", "tapec has optimizers of its own beside those of Keras"),
     "KL-03": ("value", "[None, None]", "what a layer is not to train, tapes do not watch"),
