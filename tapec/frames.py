@@ -113,17 +113,29 @@ def visit() -> Visit:
     return Visit(nearest, "")
 
 
+#: Folders of packages that are nobody's own code, wherever they lie.
+_counted: list[str] = []
+
+
+def count_as_installed(folder: str) -> None:
+    """Take a package for an installed one: found by ``PYTHONPATH``, or a checkout that is installed as it is."""
+    if folder + os.sep not in _counted:
+        _counted.append(folder + os.sep)
+        for known in (installed_places, is_installed):
+            known.cache_clear()
+
+
 @cache
 def installed_places() -> tuple[str, ...]:
     """Where Python keeps its own modules, and packages; the module `sysconfig` is slow to say so."""
-    return os.path.dirname(os.__file__), *site.getsitepackages()
+    return os.path.dirname(os.__file__), *site.getsitepackages(), *_counted
 
 
 @lru_cache(maxsize=_FILES)
 def is_installed(file: str) -> bool:
     """Whether a file belongs to an installed package or to Python."""
     parts = ("/site-packages/", "/dist-packages/", installed_places()[0] + os.sep, "<frozen ")
-    return any(part in file for part in parts)
+    return any(part in file for part in (*parts, *_counted))
 
 
 def _public_name(frame: FrameType) -> str:

@@ -367,3 +367,30 @@ def test_a_change_that_makes_no_difference_is_looked_at_once() -> None:
     space["C"].k = property(lambda self: 4.0, lambda self, value: None)
     assert not guard.holds()
     np.testing.assert_array_equal(call(space, space["f"]), [4.0, -8.0])
+
+
+#: What Python itself gives of an object, or makes when it is asked for.
+GIVEN = {
+    "methods of a function": Script(
+        "def g(): return 1.0\nnames = ['__call__', '__str__']",
+        "x * sum(callable(getattr(g, n)) for n in names)",
+        "",
+        "",
+    ),
+    "annotations of a class": Script(
+        "import inspect\nclass Base: pass\nclass A(Base): k = 2.0\na = A()\n"
+        "def g():\n try: return a.scale\n except AttributeError: return a.k + isinstance(a, Base)\n"
+        "def h(): return len(inspect.signature(g).parameters)",
+        "x * g() + h() + len(type(a).__mro__)",
+        "",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_python_gives_is_no_change(name: str) -> None:
+    space = started(GIVEN[name])
+    for _ in range(3):
+        call(space, space["f"])
+    assert len(space["f"].programs) == 1

@@ -281,6 +281,7 @@ def test_data_of_each_kind(source: str) -> None:
     np.testing.assert_allclose(losses, wanted, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Layer 'lstm'")  # of which Keras 3.16 says that it has no masks
 def test_weights_masks_callbacks_and_validation() -> None:
     keras.utils.set_random_seed(1)
     model = keras.Sequential(

@@ -20,7 +20,7 @@ from typing import Any
 
 from tapec.config import with_keras_backend
 from tapec.errors import ImportError
-from tapec.frames import here
+from tapec.frames import count_as_installed, here
 
 NAME = "tapec"
 #: Keras as ``tf.keras`` shows it: with the older names that Keras itself leaves out.
@@ -54,6 +54,7 @@ def load() -> None:
             )
     else:
         _import_keras()
+    count_as_installed(str(_folder()))
     if _names not in sys.meta_path:
         sys.meta_path.insert(0, _names)
 
@@ -104,11 +105,16 @@ def _add_newer_names() -> None:
 
 def _takes_others() -> bool:
     """Whether this Keras takes backends from elsewhere: it then has a list of them."""
+    config = _folder() / "src" / "backend" / "config.py"
+    return _LIST in config.read_text(encoding="utf-8")
+
+
+def _folder() -> Path:
+    """Where Keras is."""
     spec = find_spec("keras")
     assert spec is not None
     assert spec.origin is not None
-    config = Path(spec.origin).parent / "src" / "backend" / "config.py"
-    return _LIST in config.read_text(encoding="utf-8")
+    return Path(spec.origin).parent
 
 
 def _follow_the_name() -> None:

@@ -119,6 +119,7 @@ class Attributes:
             own = [thing] if isinstance(thing, FunctionType) or is_users_class(kind) else []
             owners = own + [owner for owner in _users_classes(kind) if owner is not thing]
         absent = {n for n, manner in names.items() if manner.read and not manner.stored_first}
+        absent -= _ABOUT  # a class gets its annotations when somebody asks for them
         for owner in owners:
             where = path if owner is thing else owner.__qualname__
             self._put(places.Absent(owner, where, absent))
@@ -146,7 +147,8 @@ class Attributes:
         is_fixed = hasattr(type(inherited), "__set__")
         if inherited is NOTHING and name not in own:
             is_asked = name in self._reads.asked and not is_our_class(kind)
-            if is_asked and not looks_up_missing(thing):
+            # What a class of Python's gives, as a function's `__call__`, is there and stays.
+            if is_asked and not looks_up_missing(thing) and not hasattr(thing, name):
                 self._put(places.Missing(thing, name, None, where, Cause.ATTRIBUTE), manner)
         elif name in own and not is_fixed and not isinstance(thing, type):
             own_way = isinstance(kind.__getattribute__, FunctionType)
@@ -165,7 +167,12 @@ class Attributes:
             is_part = isinstance(own[name], ModuleType | type) or own[name] is sys.modules
             if is_users_module(module) or (not is_part and not is_ours(module.__name__)):
                 self._put(places.Entry(own, name, own[name], path, Cause.GLOBAL), manner)
-        elif name in self._reads.asked and not looks_up_missing(module) and is_users_module(module):
+        elif (
+            name in self._reads.asked
+            and is_users_module(module)
+            and not looks_up_missing(module)
+            and not hasattr(module, name)
+        ):
             self._put(places.Missing(module, name, None, path, Cause.GLOBAL), manner)
 
     def _watch_inherited(
