@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -193,8 +194,8 @@ class LoopBuilder(LoopValues):
         block = Block([_INDEX, *(v.type for v in init)])
         first = self.index(low), self.index(high)
         least = bounds(low)[0] or 0
-        aligned = bool(lanes) and step % lanes == 0 and low % lanes == 0
-        i = self._enter(block, block.args[0], least, high - 1, lanes, aligned=aligned)
+        factor = gcd(step, self.factor(low))
+        i = self._enter(block, block.args[0], least, high - 1, lanes, factor=factor)
         for arg in block.args:
             self._depths[arg] = len(self.frames) - 1
         if rest and lanes:
@@ -231,8 +232,7 @@ class LoopBuilder(LoopValues):
             return tuple(body(low, init))
         active = None if high - low >= lanes else self.constant(high - low, INDEX)
         start = self.constant(low, INDEX)
-        aligned = low % lanes == 0
-        i = self._enter(self.frames[-1].block, start, low, high - 1, lanes, active, aligned=aligned)
+        i = self._enter(self.frames[-1].block, start, low, high - 1, lanes, active, factor=low)
         try:
             results = tuple(body(i, init))
         finally:
@@ -253,10 +253,8 @@ class LoopBuilder(LoopValues):
         """
         active = None if count == lanes else self.index(count)
         low, last = bounds(first)[0], first + (lanes - 1)
-        start, aligned = self.index(first), first % lanes == 0
-        i = self._enter(
-            self.frames[-1].block, start, low or 0, last, lanes, active, aligned=aligned
-        )
+        start, factor = self.index(first), self.factor(first)
+        i = self._enter(self.frames[-1].block, start, low or 0, last, lanes, active, factor=factor)
         body(i)
         self.frames.pop()
 
@@ -269,12 +267,14 @@ class LoopBuilder(LoopValues):
         lanes: int,
         active: Value | None = None,
         *,
-        aligned: bool = False,
+        factor: int = 1,
     ) -> Dim:
-        """Start a body whose index is ``value``, at most ``top``; return the symbol of the index."""
+        """Start a body whose index is ``value``, at most ``top``, a multiple of ``factor``; return its symbol."""
         depth = len(self.frames)
         i = self._bind("i", value, depth, low, top)
         (of,) = symbols(i)
+        self._factors[of] = factor
+        aligned = lanes > 0 and factor % lanes == 0
         vector = Lanes(of, lanes, active, aligned) if lanes else self.active_lanes
         self.vectorised |= lanes > 0
         self.frames.append(Frame(block, depth, vector))

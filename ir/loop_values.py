@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from math import lcm
+from math import gcd, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,8 @@ class LoopValues:
         self._symbols: dict[str, tuple[Value, int]] = {}
         #: The largest value of a symbol, where that is an expression over sizes known at run time.
         self._tops: dict[Symbol, DimLike] = {}
+        #: What divides the index of a loop; 0 if that is 0.
+        self._factors: dict[Symbol, int] = {}
         self._first_lanes: dict[Dim, Value] = {}
         #: Symbols other than a loop's that have a value for each lane.
         self._varying: set[str] = set()
@@ -305,11 +307,21 @@ class LoopValues:
         if size == 1 or lanes is None or not self.varies(index):
             return None
         start = index - Dim((((lanes.symbol,), 1),))
-        whole = lanes.aligned and lanes.count % size == 0 and start % size == 0
+        whole = lanes.aligned and lanes.count % size == 0 and self.factor(start) % size == 0
         if not whole or self.varies(start):
             return None
         numbers = self.pure(OPS["lanes"], type=VectorType(INDEX, lanes.count // size))
         return self.add(self.first_lane(index // size), numbers)
+
+    def factor(self, index: DimLike) -> int:
+        """A number that divides an index for certain; 0 if that is 0."""
+        if isinstance(index, int):
+            return abs(index)
+        parts = (
+            abs(factor) * prod(self._factors.get(a, 1) for a in atoms if isinstance(a, Symbol))
+            for atoms, factor in index.terms
+        )
+        return gcd(*parts)
 
     def interleaved(self, *vectors: Value) -> Value:
         """The first lane of each, then the second of each, and so on, of 1, 2 or 4."""

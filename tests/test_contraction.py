@@ -220,17 +220,16 @@ def test_tiles_that_overlap(rows: int, vectors: int, pack: bool, staged: bool) -
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("staged", [False, True])
 def test_tiles_that_prefetch(across: bool, staged: bool) -> None:
-    for parallel, ahead in (("", 0), ("rows", 0), ("", 1), ("", 3)):
-        if across and ahead:
-            continue
+    for parallel, ahead in (("", 0), ("rows", 0), ("", 1), ("", 3))[: 2 if across else 4]:
         for fetch, epilogue in itertools.product((False, True), EPILOGUES):
             choice = Tiling("outer", 4, 3, 2, staged=staged, across=across, fetch=fetch)
             case = Case(10, 27, 6, transpose_a=fetch, epilogue=epilogue)
-            evaluate(case, replace(choice, parallel=parallel, ahead=ahead, reach=2))
-            if across:
-                for transpose in (False, True):
-                    case = Case(10, 27, 6, transpose_b=transpose, epilogue=epilogue)
-                    evaluate(case, replace(choice, parallel=parallel, pack=True))
+            evaluate(
+                case, replace(choice, parallel=parallel, ahead=ahead, reach=2, follow=not fetch)
+            )
+            for transpose in (False, True):
+                case = Case(10, 27, 6, transpose_b=transpose, epilogue=epilogue)
+                evaluate(case, replace(choice, parallel=parallel, ahead=ahead, pack=True))
 
 
 @pytest.mark.parametrize("parallel", ["", "rows", "columns", "batch"])

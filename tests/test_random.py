@@ -46,6 +46,23 @@ def test_dropout() -> None:
         nn.dropout(x, 1.5)
 
 
+@pytest.mark.parametrize("columns", [64, 37, 72])
+def test_a_mask_behind_a_product_is_the_same_compiled(columns: int) -> None:
+    """There it is drawn by vectors that begin at columns of tiles, some of which overlap."""
+
+    def masked(x: tapec.Tensor, w: tapec.Tensor) -> tapec.Tensor:
+        u = tapec.random.stateless_uniform([30, columns], [5, 2])
+        return tapec.where(u < 0.5, x @ w, 0.0)
+
+    x, w = (
+        tapec.constant(np.arange(a * b, dtype=np.float32).reshape(a, b))
+        for a, b in ((30, 4), (4, columns))
+    )
+    found = tapec.compile(masked)(x, w).numpy()
+    np.testing.assert_array_equal(found, masked(x, w).numpy())
+    assert 0.4 < (found == 0).mean() < 0.6
+
+
 def test_the_module_may_be_loaded_while_a_function_is_compiled() -> None:
     """`tapec.math` loads it too: its first use may be in a compiled function."""
     program = (

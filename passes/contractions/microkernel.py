@@ -9,7 +9,7 @@ What follows a sum is written once for each accumulator, in registers; or, if th
 happen twice, the tile goes to scratch, and a loop over its new elements follows (``staged``).
 
 A processor that waits for memory does not multiply. So what the first tiles of the next columns will read, what comes
-after the tile's sums, and a left operand whose rows lie apart, is prefetched between the turns of depth, if it is too
+after the tile's sums, and the left operand before it is due, is prefetched between the turns of depth, if it is too
 much to be in a cache.
 """
 
@@ -274,6 +274,9 @@ class Outer(Form):
             vectors = [self._vector(columns, offset, depth) for offset in columns.offsets]
             if reach:
                 self.fetch_left(origin, (*depth[:-1], depth[-1] + reach))
+            if self.tiling.follow:
+                # As many elements as there are rows in each turn, so that all are there at the end.
+                self.fetch_left(origin + height, (depth[-1] * height,))
             sums = []
             totals = iter(carried)
             for r in range(height):
@@ -290,17 +293,27 @@ class Outer(Form):
 
         A tile fetches as many as it has groups, from that on which its number among the panel's tiles says.
         """
-        size, deepest = self.tiling.ahead, self.problem.depth[-1]
+        size, width, deepest = self.tiling.ahead, self.tiling.width, self.problem.depth[-1]
         groups = deepest // size
         start = first // self.tiling.rows * groups
 
         def group(n: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             for offset in columns.offsets:
-                self.fetch_right(columns.origin + (self.tiling.width + offset), (start + n,))
+                self._fetch_next(columns.origin + width, start + n, offset)
             low = n * size
             return self.k.repeat(low, low + size, lambda d, inner: step((d,), inner), carried)
 
         return self.k.repeat(0, groups, group, zeros)
+
+    def _fetch_next(self, origin: DimLike, turn: DimLike, offset: int) -> None:
+        """Prefetch a vector of the columns from ``origin`` on, of which each turn takes as many elements as there are.
+
+        Columns that run along depth are one piece of memory.
+        """
+        if self.problem.right[0] == 1:
+            self.fetch_right(origin + offset, (turn,))
+        else:
+            self.fetch_right(origin, (turn * self.tiling.width + offset,))
 
     def _vector(self, columns: Columns, offset: int, depth: Index) -> Value:
         if columns.panel is not None:

@@ -53,9 +53,10 @@ class Tiling:
     ``across``: tiles follow each other along columns, so that results, and what is read with them, pass in the order of
     memory; otherwise along rows. ``fetch`` prefetches these while a tile is summed. ``ahead``, if not 0, prefetches the
     right operand's next columns, one depth after that many. ``reach``, if not 0, prefetches the left operand, so many
-    depths before they are read. ``block``, if not 0, is how many turns of the outermost
-    summed axis all tiles run over before the next (`tapec.passes.contractions.blocked`). ``part``, if not 0, is how
-    many small tiles of a convolution are transformed together (`tapec.passes.contractions.sliding`).
+    depths before they are read; ``follow`` its next rows, of which a tile's are one piece of memory. ``block``, if not
+    0, is how many turns of the outermost summed axis all tiles run over before the next
+    (`tapec.passes.contractions.blocked`). ``part``, if not 0, is how many small tiles of a convolution are transformed
+    together (`tapec.passes.contractions.sliding`).
     """
 
     form: Form = "plain"
@@ -69,6 +70,7 @@ class Tiling:
     fetch: bool = False
     ahead: int = 0
     reach: int = 0
+    follow: bool = False
     block: int = 0
     part: int = 0
     swapped: bool = False
@@ -212,11 +214,12 @@ def _outer(
             if height != most:
                 continue
             unroll = max(1, min(8 // (height * vectors), 4))
-            ahead = 0 if pack else _ahead(problem, height, vectors * lanes, machine)
+            width = vectors * lanes
+            ahead = _ahead(problem, height, width, machine)
             # There is room for one stream of prefetches: the one of more bytes.
             passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
-            across = passes and _fits_across(problem, vectors * lanes, machine, pack=pack)
-            parallel = _shared(problem, height, vectors * lanes)
+            across = passes and _fits_across(problem, width, machine, pack=pack)
+            parallel = _shared(problem, height, width)
             tiling = Tiling(
                 form="outer",
                 lanes=lanes,
@@ -229,6 +232,7 @@ def _outer(
                 fetch=passes,
                 ahead=0 if passes else ahead,
                 reach=_reach(problem, height * vectors, machine),
+                follow=_follows(problem, machine),
                 swapped=problem.swapped,
                 parallel="rows" if across and parallel == "columns" else parallel,
             )
@@ -286,9 +290,17 @@ def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
     if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(deepest, int)):
         return 0
     flat = len(problem.depth) == 1 and all(n == 1 for n in problem.batch)
-    if not flat or columns < 2 * width or _right_bytes(problem) < machine.level2 // 4:
+    dense = problem.right[0] == 1 or problem.right == (deepest, 1)
+    if not flat or not dense or columns < 2 * width or _right_bytes(problem) < machine.level2 // 4:
         return 0
     return max(n for n in range(1, _ceil(rows, height) + 1) if deepest % n == 0)
+
+
+def _follows(problem: Problem, machine: Machine) -> bool:
+    """Whether the left operand comes from memory, and tiles read it from its beginning to its end."""
+    bytes = prod(map(size, (*problem.batch, problem.rows, *problem.depth))) * problem.dtype.bytes
+    whole = len(problem.depth) == 1 and problem.left == (problem.depth[0], 1)
+    return whole and bytes >= machine.level2 // 4
 
 
 def _reach(problem: Problem, products: int, machine: Machine) -> int:
