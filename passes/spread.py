@@ -21,6 +21,7 @@ from tapec.ir.dims import DimLike, symbols, typical
 from tapec.ir.ops import loop
 from tapec.passes.device.conditional import Conditional
 from tapec.passes.device.independence import Indices, goes_along, independent, read_and_written
+from tapec.passes.device.neighbours import turn_of, width
 from tapec.passes.device.nests import (
     Emitter,
     Nest,
@@ -30,7 +31,7 @@ from tapec.passes.device.nests import (
     statements,
 )
 from tapec.passes.device.owners import owned
-from tapec.passes.device.team import Team, TooLarge, dealable, dealt
+from tapec.passes.device.team import Team, TooLarge, dealable, dealt, width_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Options:
 _MANY = 1 << 14
 #: Elements in a row from which on several threads share it.
 _ROW = 32
+#: Turns of which a thread takes four neighbours at once from here on: fewer keep more threads busy by themselves.
+_WIDE = 1 << 16
 #: Turns in all from which on a kernel of several nests is better launched several times than run by one block.
 _SPLIT = 2048
 
@@ -181,9 +184,14 @@ class _Spread:
         inner = [n for op in nest.body.ops for n in dealable(op, self.indices)]
         longest = max((typical(n.turns(self.indices)) for n in inner), default=0)
         if longest >= _ROW and self._is_shared(nest, inner, typical(turns)):
-            self._by_blocks(nest, turns, min(self.options.threads, _power(longest)))
+            self._by_blocks(nest, turns, min(self.options.threads, _power(self._longest(inner))))
         else:
             self._by_threads(nest, turns)
+
+    def _longest(self, nests: Sequence[Nest]) -> int:
+        """The turns that most threads can take at once, neighbours as one."""
+        turns = [n.turns(self.indices, width_of(n, self.indices)) for n in nests]
+        return max(map(typical, turns), default=1)
 
     def _is_shared(self, nest: Nest, inner: Sequence[Nest], turns: int) -> bool:
         """Whether several threads are to share a turn: there are few turns, or what a turn goes along is memory."""
@@ -191,12 +199,12 @@ class _Spread:
         return turns < _MANY and (along or turns < self.options.threads)
 
     def _by_threads(self, nest: Nest, turns: DimLike) -> None:
-        values = self.out.turns(nest, self.indices)
+        many = width(nest, self.indices) if typical(turns) >= _WIDE else 1
+        turns = nest.turns(self.indices, many)
+        values = self.out.turns(nest, self.indices, many)
 
         def body(inner: Emitter, turn: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            inner.place(nest, turn, self.indices)
-            inner.copy_all(nest.body.ops[:-1])
-            return ()
+            return turn_of(inner, nest, turn, self.indices, many)
 
         self.out.loop(values, "grid", body)
         threads = self.options.threads
@@ -222,7 +230,7 @@ class _Spread:
     def _together(self) -> None:
         """Everything in one block of threads."""
         found = [n for op in self.source.block.ops for n in dealable(op, self.indices)]
-        longest = max((typical(n.turns(self.indices)) for n in found), default=1)
+        longest = self._longest(found)
         Team(self.out, self.indices).block(self.source.block.ops[:-1])
         most = self.options.threads * 4 if longest >= _MANY else self.options.threads
         self._launch(1, min(most, _power(longest), 1024), "blocks")

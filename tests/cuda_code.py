@@ -147,6 +147,91 @@ def test_products_by_tensor_cores(dtype: str, architecture: str) -> None:
         assert source.count("store4_u32(scratch") == 4
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("tf32", [False, True])
+def test_convolutions_are_products(architecture: str, *, tf32: bool) -> None:
+    """With the same instructions for operands and sums, and the operations behind them in registers."""
+    specs = [tapec.TensorSpec(s) for s in ([32, 28, 28, 32], [3, 3, 32, 64], [64])]
+    tapec.config.experimental.enable_tensor_float_32_execution(tf32)
+    try:
+        module = lowered_for(tapec.compile(convolution).trace(*specs), "cuda")
+    finally:
+        tapec.config.experimental.enable_tensor_float_32_execution(False)
+    source, one = product_of(module, architecture)
+    assert source.count("copy4_f32(") == 4
+    machine = Counter(instructions(one))
+    if tf32:
+        expected = {"HMMA.1688.F32.TF32": 16, "FFMA": 0, "FADD": 32, "LDS": 32}
+        expected |= {"LDGSTS.E.BYPASS.128": 8}
+    else:
+        expected = {"FFMA": 64, "FADD": 16, "LDS.128": 8, "LDG.E.128": 1, "STG.E.128": 4}
+        expected |= {"LDGSTS.E.BYPASS.128": 4, "LDG.E": 0}
+    expected |= {"STS": 0, "STS.128": 0}
+    assert {name: machine[name] for name in expected} == expected
+
+
+def convolution(x: Any, w: Any, b: Any) -> Any:
+    return tapec.nn.relu(tapec.nn.conv2d(x, w, 1, "SAME") + b)
+
+
+def affine(x: Any, y: Any, b: Any) -> Any:
+    return tapec.nn.relu(x * y + b)
+
+
+def layer_norm(x: Any, scale: Any, shift: Any) -> Any:
+    mean = tapec.reduce_mean(x, axis=-1, keepdims=True)
+    variance = tapec.reduce_mean((x - mean) ** 2, axis=-1, keepdims=True)
+    return (x - mean) * tapec.math.rsqrt(variance + 1e-5) * scale + shift
+
+
+def update(p: Any, g: Any, m: Any) -> Any:
+    m = 0.9 * m + g
+    return p - 0.1 * m, m
+
+
+#: Programs of one kernel, shapes, and instructions of a thread for four elements; those to shared memory are a block's.
+NEIGHBOURS: dict[str, tuple[Any, list[list[int]], dict[str, int]]] = {
+    "elementwise": (
+        affine,
+        [[512, 1024], [512, 1024], [1024]],
+        {"LDG.E.128": 3, "STG.E.128": 1, "FFMA": 4, "STS": 0},
+    ),
+    "optimizer": (update, [[512, 1024]] * 3, {"LDG.E.128": 3, "STG.E.128": 2, "FFMA": 8}),
+    "softmax": (
+        tapec.nn.softmax,
+        [[512, 1024]],
+        # The row is kept: it is written once, by four at once, and read again. Two sums of eight warps.
+        {"LDG.E.128": 2, "STG.E.128": 1, "STS.128": 1, "STS": 2},
+    ),
+    "layer_norm": (
+        layer_norm,
+        [[512, 1024], [1024], [1024]],
+        {"LDG.E.128": 5, "STG.E.128": 1, "STS": 2, "STS.128": 0},
+    ),
+    "rows": (lambda x: tapec.reduce_sum(x, axis=1), [[512, 1024]], {"LDG.E.128": 1, "STS": 1}),
+}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_threads_take_four_neighbours(name: str, architecture: str) -> None:
+    """And no element of a large array is read or written by itself; stores to shared memory are the text's."""
+    function, shapes, expected = NEIGHBOURS[name]
+    specs = [tapec.TensorSpec(s) for s in shapes]
+    module = lowered_for(tapec.compile(function).trace(*specs), "cuda")
+    (kernel,) = write_text(module).kernels.values()
+    one, log = assembled(module, architecture)[kernel.name]
+    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log
+    assert not _DOUBLE.search(one.ptx)
+    machine = Counter(instructions(one))
+    assert {name: machine[name] for name in expected} == expected
+    assert not machine["LDG.E"]
+    assert machine["STG.E"] == (name == "rows")
+    source = kernel.source()
+    assert machine["STS.128"] == len(re.findall(r"store4_f32\(scratch", source))
+    assert machine["STS"] == len(re.findall(r"^ +sums\w*\[", source, re.MULTILINE))
+
+
 def test_ptx_has_lines_of_the_program() -> None:
     specs = [tapec.TensorSpec(s) for s in ([8, 4], [4, 3], [3])]
     ptx = tapec.compile(layer).lower(*specs).text("ptx")

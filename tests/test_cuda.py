@@ -166,7 +166,7 @@ def test_what_computes_with_threads_is_joined_with_its_like() -> None:
 
 def test_joined_kernels_take_all_their_blocks() -> None:
     """Also if these are more than a device runs at once."""
-    specs = [tapec.TensorSpec([n, 100]) for n in (1600, 1500)]
+    specs = [tapec.TensorSpec([n, 100]) for n in (6400, 6000)]
     module = tapec.compile(lambda x, y: (tapec.exp(x), tapec.tanh(y))).trace(*specs)
     launches = recorded(write_text(lowered_for(module, "cuda")))
     assert launches is not None

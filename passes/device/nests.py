@@ -52,19 +52,21 @@ class Nest:
         """What runs for each combination of indices."""
         return self.loops[-1].regions[0].block
 
-    def extents(self, indices: Indices) -> list[DimLike]:
-        """How many turns each loop takes."""
-        found = []
+    def extents(self, indices: Indices, width: int = 1) -> list[DimLike]:
+        """How many turns each loop takes; the last one, whose extent is a multiple of that, so many at a time."""
+        found: list[DimLike] = []
         for op in self.loops:
             low, high = (indices.of(v) for v in op.operands[:2])
             step = op.attrs.get("step", 1)
             found.append((high - low + (step - 1)) // step)
+        if width > 1:
+            found[-1] = found[-1] // width
         return found
 
-    def turns(self, indices: Indices) -> DimLike:
-        """How many turns all take."""
+    def turns(self, indices: Indices, width: int = 1) -> DimLike:
+        """How many turns all take; of the last loop's so many are one."""
         total: DimLike = 1
-        for extent in self.extents(indices):
+        for extent in self.extents(indices, width):
             total = total * extent
         return total
 
@@ -161,9 +163,12 @@ class Emitter:
         self.block.append(op)
         return op.results
 
-    def place(self, nest: Nest, turn: Value, indices: Indices) -> None:
-        """Give the loops of a nest their indices in one turn of all, and compute what they compute outside."""
-        extents = nest.extents(indices)
+    def place(self, nest: Nest, turn: Value, indices: Indices, width: int = 1) -> None:
+        """Give the loops of a nest their indices in one turn of all, and compute what they compute outside.
+
+        The last loop gets the first index of ``width`` that are one turn.
+        """
+        extents = nest.extents(indices, width)
         rest = turn
         for n in reversed(range(len(nest.loops))):
             op = nest.loops[n]
@@ -172,16 +177,18 @@ class Emitter:
                 extent = self._extent(op, extents[n], indices)
                 at = self.b.mod(rest, extent)
                 rest = self.b.floordiv(rest, extent)
+            if width > 1 and op is nest.loops[-1]:
+                at = self.b.mul(at, self.index(width))
             self.mapping[op.regions[0].block.args[0]] = self._index(op, at, indices)
         self.copy_all(nest.sunk)
 
-    def turns(self, nest: Nest, indices: Indices) -> Value:
-        """How many turns a nest takes, as a value."""
+    def turns(self, nest: Nest, indices: Indices, width: int = 1) -> Value:
+        """How many turns a nest takes, as a value; of the last loop's so many are one."""
         total: Value | None = None
-        known = nest.turns(indices)
+        known = nest.turns(indices, width)
         if isinstance(known, int):
             return self.index(known)
-        for op, extent in zip(nest.loops, nest.extents(indices), strict=True):
+        for op, extent in zip(nest.loops, nest.extents(indices, width), strict=True):
             one = self._extent(op, extent, indices)
             total = one if total is None else self.b.mul(total, one)
         assert total is not None

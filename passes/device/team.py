@@ -25,12 +25,23 @@ from tapec.passes.device.independence import (
     read_and_written,
     root_of,
 )
+from tapec.passes.device.neighbours import WIDTH, turn_of, width
 from tapec.passes.device.nests import Emitter, Nest, nest_of
 
 #: Turns from which on a loop is worth dealing out.
 _WORTH = 2
 #: Bytes that a block's threads can share on every device.
 SHARED_BYTES = 48 << 10
+
+
+#: Turns of a nest from which on threads of a block take several neighbours: a warp has one turn each.
+_WIDE = 32 * WIDTH
+
+
+def width_of(nest: Nest, indices: Indices) -> int:
+    """How many neighbours a thread of a block takes at once."""
+    turns = nest.turns(indices)
+    return width(nest, indices) if isinstance(turns, int) and turns >= _WIDE else 1
 
 
 class TooLarge(Exception):
@@ -157,12 +168,11 @@ class Team:
 
     def _deal(self, nest: Nest) -> None:
         """Give each thread some turns."""
-        turns = self.out.turns(nest, self.indices)
+        many = width_of(nest, self.indices)
+        turns = self.out.turns(nest, self.indices, many)
 
         def body(inner: Emitter, turn: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            inner.place(nest, turn, self.indices)
-            inner.copy_all(nest.body.ops[:-1])
-            return ()
+            return turn_of(inner, nest, turn, self.indices, many)
 
         self.out.loop(turns, "threads", body)
 
@@ -170,7 +180,8 @@ class Team:
         """Let each thread combine the values of some turns, then combine what they have."""
         names = combines(op)
         assert names is not None
-        turns = self.out.turns(nest, self.indices)
+        many = width_of(nest, self.indices)
+        turns = self.out.turns(nest, self.indices, many)
         b = self.out.b
         starts = [
             b.emit("constant", value=neutral(name, v.type.dtype), type=TensorType(v.type.dtype))
@@ -178,11 +189,7 @@ class Team:
         ]
 
         def body(inner: Emitter, turn: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            inner.place(nest, turn, self.indices)
-            block = nest.body
-            inner.mapping.update(zip(block.args[1:], carried, strict=True))
-            inner.copy_all(block.ops[:-1])
-            return [inner.new(v) for v in block.terminator.operands]
+            return turn_of(inner, nest, turn, self.indices, many, carried)
 
         parts = self.out.loop(turns, "threads", body, starts)
         for name, part, init, result in zip(names, parts, op.operands[2:], op.results, strict=True):

@@ -139,23 +139,24 @@ class Tile(Form):
         """The sums of a tile, and what becomes of them."""
         k = self.k
         left, right = self._shared(row, rows=True), self._shared(column, rows=False)
+        parts = -(-self._depth // DEEP)
 
-        def fetch(first: DimLike) -> None:
+        def fetch(part: DimLike) -> None:
             for one in (left, right):
-                self._copy(one, first)
+                self._copy(one, part)
 
-        def some(first: DimLike, sums: Sequence[Value]) -> Sequence[Value]:
+        def some(part: DimLike, sums: Sequence[Value]) -> Sequence[Value]:
             k.effect(OPS["wait_copies"])
             # What is copied next takes the place of what all have read by now.
             k.effect(OPS["barrier"])
-            self._if(k.clamp(self._depth - DEEP - first, 0, 1), lambda: fetch(first + DEEP))
+            self._if(k.clamp(parts - 1 - part, 0, 1), lambda: fetch(part + 1))
             k.effect(OPS["commit_copies"])
-            return self.add(left, right, self._stage(first), thread, sums)
+            return self.add(left, right, self._stage(part), thread, sums)
 
         cells = self.cells(thread)
         fetch(0)
         k.effect(OPS["commit_copies"])
-        sums = k.repeat(0, self._depth, some, [self.zero()] * len(cells), step=DEEP)
+        sums = k.repeat(0, parts, some, [self.zero()] * len(cells))
         k.effect(OPS["barrier"])
         for (down, across), value in zip(cells, sums, strict=True):
             self._put(row + down, column + across, value)
@@ -169,9 +170,9 @@ class Tile(Form):
 
         self.k.repeat(0, once, body)
 
-    def _stage(self, first: DimLike) -> DimLike:
-        """Which part of what is shared holds depths from ``first`` on."""
-        return first // DEEP % _STAGES if self._depth > DEEP else 0
+    def _stage(self, part: DimLike) -> DimLike:
+        """Where in what is shared a part of the summed axes is."""
+        return part % _STAGES if self._depth > DEEP else 0
 
     def _shared(self, start: DimLike, *, rows: bool) -> Shared:
         """Memory for parts of an operand."""
@@ -218,42 +219,59 @@ class Tile(Form):
 
     # ---- copies
 
-    def _copy(self, part: Shared, first: DimLike) -> None:
-        """Copy depths from ``first`` on of an operand, neighbours at once if tiles come out even."""
+    def _copy(self, part: Shared, number: DimLike) -> None:
+        """Copy a part of the summed axes of an operand, neighbours at once if tiles come out even."""
         k, size = self.k, self.tiling.rows
-        stage = self._stage(first)
+        stage, first = self._stage(number), number * DEEP
         even = part.extent % size == 0 and _count(self.problem.depth) % (DEEP * self.packed) == 0
         together = PART if even else 1
         many = (DEEP if part.along else size) // together
 
         def some(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             other, begin = turn // many, turn % many * together
-            places = [
-                (other, begin + n) if part.along else (begin + n, other) for n in range(together)
-            ]
-            words = [self.copied(part, part.start + at, first + deep) for at, deep in places]
-            for (at, deep), word in zip(places, words, strict=True):
-                k.store(word, part.buffer, part.place(stage, at, deep))
+            at, deep = (other, begin) if part.along else (begin, other)
+            places = [(0, n) if part.along else (n, 0) for n in range(together)]
+            words = [self.copied(part, part.start + at + n, first + deep, d) for n, d in places]
+            for (n, d), word in zip(places, words, strict=True):
+                k.store(word, part.buffer, part.place(stage, at + n, deep + d))
             return ()
 
         k.repeat(0, size * DEEP // together, some, over="threads")
 
-    def copied(self, part: Shared, at: DimLike, deep: DimLike) -> Value:
-        """The word of a row or column, by its number among all, that is shared."""
-        return self.element(part, at, deep)
+    def copied(self, part: Shared, at: DimLike, deep: DimLike, more: int) -> Value:
+        """The word of a row or column, by its number among all, that is shared; see `element` for the depth."""
+        return self.element(part, at, deep, more)
 
-    def element(self, part: Shared, at: DimLike, deep: DimLike) -> Value:
-        """An element of an operand; 0 where depth has ended, any inside where rows or columns have."""
+    def element(self, part: Shared, at: DimLike, deep: DimLike, more: int) -> Value:
+        """An element of an operand; 0 where depth has ended, any inside where rows or columns have.
+
+        It is ``more`` behind a depth; where neighbours are copied at once along the summed axes, behind the first.
+        """
         k, depth = self.k, _count(self.problem.depth)
-        inside = self._depth * self.packed == depth and depth % (DEEP * self.packed) == 0
+        inside = depth % (DEEP * self.packed) == 0
         if part.extent % self.tiling.rows:
             at = k.clamp(at, 0, part.extent - 1)
+        elif inside and part.along and _count(self.problem.depth[-1:]) % (PART * self.packed) == 0:
+            return self._operand(part, at, self._neighbour(deep, more))
+        deep = deep + more
         index = self._unflat(deep if inside else k.clamp(deep, 0, depth - 1), self.problem.depth)
-        if part.rows:
-            value = self._in_batch(at, lambda row: self.left(row, index))
-        else:
-            value = self.right(at, index)
+        value = self._operand(part, at, index)
         return value if inside else k.where(k.inside(deep, 0, depth), value, k.full_like(0, value))
+
+    def _neighbour(self, deep: DimLike, more: int) -> Index:
+        """The index of a depth that is ``more`` behind the first of some neighbours.
+
+        These have the same index but for the last axis: so it shows that they follow each other.
+        """
+        group, shape = PART * self.packed, self.problem.depth
+        *outer, last = self._unflat(deep // group, (*shape[:-1], shape[-1] // group))
+        return (*outer, last * group + more)
+
+    def _operand(self, part: Shared, at: DimLike, index: Index) -> Value:
+        """An element of an operand by its row or column among all."""
+        if part.rows:
+            return self._in_batch(at, lambda row: self.left(row, index))
+        return self.right(at, index)
 
     def _in_batch(self, at: DimLike, action: Callable[[DimLike], T]) -> T:
         """Do something with a row of an element of the batch, given its number among the rows of all."""

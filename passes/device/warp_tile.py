@@ -46,11 +46,11 @@ class WarpTile(Tile):
         """Tensor cores take numbers of 16 bits as they are."""
         return value
 
-    def copied(self, part: Shared, at: DimLike, deep: DimLike) -> Value:
+    def copied(self, part: Shared, at: DimLike, deep: DimLike, more: int) -> Value:
         """Two numbers that follow each other in depth, or one."""
         if self.packed == 1:
-            return self.element(part, at, deep)
-        pair = [self.element(part, at, deep * 2 + n) for n in range(2)]
+            return self.element(part, at, deep, more)
+        pair = [self.element(part, at, deep * 2, more * 2 + n) for n in range(2)]
         return self.k.pure(OPS["pack_halves"], *pair)
 
     def _corner(self, thread: DimLike) -> tuple[DimLike, DimLike]:
