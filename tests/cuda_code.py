@@ -8,8 +8,10 @@ environment, of its own.
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -29,16 +31,23 @@ from tapec.ir.types import F32
 from tapec.runtime.cuda.machine_code.assembly import Assembly, Compiler
 from tapec.runtime.cuda.machine_code.intrinsics import DEVICE
 from tapec.runtime.cuda.text import primitives
-from tapec.runtime.cuda.text.module_text import write_text
+from tapec.runtime.cuda.text.module_text import Text, write_text
 
 #: The oldest one, and the one that most know.
 ARCHITECTURES = ("sm_80", "sm_90")
+#: Steps of the benchmarks.
+STEPS = ("mlp_small", "mlp_train", "lstm_train", "vdp_scan")
 _DOUBLE = re.compile(r"\.f64\b")
 
 
 def assembled(module: Module, architecture: str) -> dict[str, tuple[Assembly, str]]:
     """Every kernel, with what the assembler says of it."""
-    compiler = Compiler(write_text(module), architecture)
+    return compiled(write_text(module), architecture)
+
+
+def compiled(text: Text, architecture: str) -> dict[str, tuple[Assembly, str]]:
+    """The same of a text."""
+    compiler = Compiler(text, architecture)
     return {name: (one, one.cubin()[1]) for name, one in compiler.all().items()}
 
 
@@ -145,6 +154,19 @@ def test_products_by_tensor_cores(dtype: str, architecture: str) -> None:
         # Copies of 64 bits, two by two into words; before the loop and in it.
         assert (machine["LDG.E.64"], machine["STS.128"]) == (16, 8)
         assert source.count("store4_u32(scratch") == 4
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_of_the_benchmarks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At their own sizes: what computes in single precision does so everywhere, and nothing is spilled."""
+    folder = Path(__file__).parents[1] / "benchmarks"
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    gpu = importlib.import_module("gpu")
+    text = gpu.text_of(name)
+    double = "f64" in text.source()
+    for one, log in compiled(text, ARCHITECTURES[1]).values():
+        assert double or not _DOUBLE.search(one.ptx), f"@{one.kernel} computes in double precision"
+        assert "0 bytes spill stores, 0 bytes spill loads" in log, one.kernel
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

