@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from emulation import trained
 from keras_installed import keras
+from test_aot import load
 
 import tapec
 from tapec import aot
+from tapec.cli import main
 
 STEPS = 5
 
@@ -48,3 +51,23 @@ def test_a_model_trains_on_a_microcontroller(tmp_path: Path, optimizer: str) -> 
     np.testing.assert_allclose(found.losses, wanted, rtol=1e-5)
     np.testing.assert_allclose(found.inferred, infer(given[0][0]).numpy().ravel(), rtol=1e-4)
     assert found.stack <= built.stack_bytes["train"]
+
+
+def test_a_model_of_a_file_is_built_as_its_inference(tmp_path: Path) -> None:
+    """Without a function around it; dropout is none then, and batch normalization takes the averages."""
+    file = tmp_path / "script.py"
+    file.write_text(
+        "import tapec.keras as keras\n"
+        "layers = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5)]\n"
+        "net = keras.Sequential([keras.Input((3,)), *layers])\n"
+        "net.layers[1].moving_mean.assign([1.0, 2.0, 3.0, 4.0])\n"
+        "net.save(__file__ + '.keras')\n"
+    )
+    command = ["build", f"{file}:net", "-o", str(tmp_path), "--emit", "so"]
+    done = CliRunner().invoke(main, [*command, "--shapes", "f32[N<=4,3]"])
+    assert done.exit_code == 0, done.output
+    built, x = load(tmp_path), np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = keras.models.load_model(f"{file}.keras").predict(x, verbose=0)
+    np.testing.assert_array_equal(built["net"](built["initial_state"](), x), wanted)
+    done = CliRunner().invoke(main, command)
+    assert "net is a model: tell what it takes, such as --shapes" in done.output

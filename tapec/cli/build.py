@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tapec import aot
-from tapec.cli.naming import function_of, refuse_missing
+from tapec.cli.naming import built_of, refuse_missing
 from tapec.cli.programs import WrongTarget
 from tapec.cli.running import as_program, run_file
 from tapec.runtime.aot.building import FORMS
@@ -63,8 +63,9 @@ def build(
 ) -> None:
     """Make objects and C headers of functions, for other machines.
 
-    The compiled FUNCTIONs are those that FILE defines. It is run as a program first, so Variables have the
-    values that it leaves them with. Functions of one model share their Variables.
+    The compiled FUNCTIONs are those that FILE defines; a model, such as one of Keras, is built as its inference.
+    FILE is run as a program first, so Variables have the values that it leaves them with. Functions of one model
+    share their Variables.
     """
     file, colon, names = where.rpartition(":")
     if not colon:
@@ -83,7 +84,7 @@ def build(
         functions: dict[str, Any] = {}
         for n in listed:
             called = c_name(n.rsplit(".", 1)[-1], functions)
-            functions[called] = function_of(found, n, file)
+            functions[called] = built_of(found, n, file, typed=bool(shapes))
         built = aot.build(
             functions,
             dict(zip(functions, shapes, strict=True)) if shapes else None,

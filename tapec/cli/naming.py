@@ -46,12 +46,37 @@ def refuse_missing(file: str) -> None:
 
 def resolved(names: Mapping[str, Any], name: str) -> Any:
     """The compiled function of that name, or of that path of names; None if there is none."""
-    first, *rest = name.split(".")
+    found = _at(names, name)
+    return found if _is_compiled(found) else None
+
+
+def _at(names: Mapping[str, Any], path: str) -> Any:
+    """What goes by that path of names; None if nothing does."""
+    first, *rest = path.split(".")
     try:
-        found = reduce(getattr, rest, names[first])
+        return reduce(getattr, rest, names[first])
     except (KeyError, AttributeError):
         return None
-    return found if _is_compiled(found) else None
+
+
+def built_of(names: Mapping[str, Any], name: str, file: str, *, typed: bool) -> Any:
+    """The compiled function of that name; or the model, whose call is built, as `tapec.aot.build` takes it.
+
+    Raises:
+        WrongTarget: there is neither; or it is a model, and types are not given (``typed``).
+    """
+    found = _at(names, name)
+    if not _is_model(found):
+        return function_of(names, name, file)
+    if not typed:
+        raise WrongTarget(f"{name} is a model: tell what it takes, such as --shapes 'f32[1,784]'")
+    return found
+
+
+def _is_model(value: Any) -> bool:
+    """Whether a value is a model, of Keras or a `tapec.Module`: an object with Variables that can be called."""
+    is_object = callable(value) and not isinstance(value, type) and not _is_compiled(value)
+    return is_object and hasattr(type(value), "trainable_variables")
 
 
 def function_of(names: Mapping[str, Any], name: str, file: str) -> Any:
