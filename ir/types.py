@@ -265,11 +265,8 @@ class TensorType:
         return self._hash  # types are keys of every cache on the way of an eager operation
 
     def __str__(self) -> str:
-        return (
-            f"{self.dtype.code}[{','.join(map(str, self.shape))}]"
-            if self.shape
-            else self.dtype.code
-        )
+        code = self.dtype.code
+        return f"{code}[{','.join(map(str, self.shape))}]" if self.shape else code
 
 
 @dataclass(frozen=True)

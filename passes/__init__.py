@@ -81,7 +81,9 @@ ORDER = (
     Constraint("adjoint", "rematerialize", "what to keep is what the way back reads"),
     Constraint("hoist", "rematerialize", "what leaves loops is kept from there on"),
     Constraint("adjoint", "revolve", "what goes back over a loop is a loop then"),
-    Constraint("hoist", "revolve", "hoist looks for loops whose turns are counted"),
+    Constraint(
+        "hoist", "revolve", "hoist wants all turns, and a table says how many stretches have"
+    ),
     Constraint("revolve", "rematerialize", "what loops take counts for the budget"),
     Constraint("rematerialize", "fuse", "a kernel does not tell which of its operations run again"),
     Constraint("hoist", "fuse", "a kernel is for one turn, or for all"),

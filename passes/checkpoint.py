@@ -61,7 +61,7 @@ def run(module: Module, options: object = None) -> bool:
         budget = function.attrs.get("memory_budget")
         asks = any(isinstance(op.defn, Gradient) for op in function.walk())
         if budget is not None and asks and any(map(_is_long, function.walk())):
-            plain = footprint(_planned(function))
+            plain = footprint(_differentiated(function))
             most = rematerialize.limit(budget, plain)
             function.attrs["budget_bytes"] = most
             module.functions[name] = _within(function, most, plain)
@@ -96,7 +96,7 @@ class _Tries:
 
     def fits(self, copy: Function) -> bool:
         """Whether a copy takes no more than the budget; if not, it may be the best yet."""
-        arena = footprint(_planned(copy)).arena
+        arena = footprint(_differentiated(copy)).arena
         if arena < self._least:
             self.best, self._least = copy, arena
         return arena <= self._most
@@ -170,12 +170,12 @@ class _Tries:
     def _room(self, number: int) -> int:
         """The bytes taken if so many states are kept."""
         if number not in self._rooms:
-            self._rooms[number] = footprint(_planned(self._with_states(number))).arena
+            self._rooms[number] = footprint(_differentiated(self._with_states(number))).arena
         return self._rooms[number]
 
     def _may_have_room(self, number: int) -> bool:
         """Whether so many states fit if other values are computed again."""
-        function = _planned(self._with_states(number))
+        function = _differentiated(self._with_states(number))
         function.attrs["budget_bytes"] = self._most
         try:
             rematerialize.run(Module([function]))
@@ -184,8 +184,8 @@ class _Tries:
         return True
 
 
-def _planned(function: Function) -> Function:
-    """A function as it comes to `tapec.passes.rematerialize`."""
+def _differentiated(function: Function) -> Function:
+    """A copy of a function as it comes to `tapec.passes.rematerialize`."""
     copy = clone_function(function)
     module = Module([copy])
     adjoint.run(module)

@@ -21,7 +21,7 @@ from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop, source
 from tapec.ir.types import BufferType, TensorType
 from tapec.passes.device.enclosure import Writer
-from tapec.passes.device.independence import read_and_written
+from tapec.passes.device.independence import written_by
 from tapec.passes.device.parts import Part, base_of, part_of, turns_of
 from tapec.passes.device.rows import FEW, ROW_WORK, Rows
 
@@ -103,7 +103,7 @@ class _Enclosed:
                 self.buffers.setdefault(part_of(base), base)
         for one in _launches(self.op):
             kernel = self.module.functions[one.attrs["kernel"]]
-            writes = {root for inner in kernel.block.ops for root in read_and_written(inner)[1]}
+            writes = written_by(kernel)
             for buffer, arg in zip(one.operands, kernel.args, strict=True):
                 base = base_of(buffer)
                 part = part_of(base)

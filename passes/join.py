@@ -21,7 +21,7 @@ from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.ops import device, loop, source
 from tapec.ir.types import BufferType
-from tapec.passes.device.independence import read_and_written, root_of
+from tapec.passes.device.independence import root_of, written_by
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def run(module: Module, options: Options) -> bool:
 
 def _written(kernel: Function) -> set[int]:
     """Which arguments a kernel writes to."""
-    found = {root for op in kernel.block.ops for root in read_and_written(op)[1]}
+    found = written_by(kernel)
     return {i for i, arg in enumerate(kernel.args) if arg in found}
 
 

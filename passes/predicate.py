@@ -18,8 +18,8 @@ from tapec.ir.op import Elementwise
 from tapec.ir.ops import loop, source
 from tapec.ir.types import BufferType
 from tapec.passes.device.conditional import make_conditional
-from tapec.passes.device.independence import read_and_written
-from tapec.passes.device.parts import part_of, slice_of, turns_of
+from tapec.passes.device.independence import root_of, written_by
+from tapec.passes.device.parts import slice_of, turns_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _take(op: Operation, module: Module, options: Options) -> bool:
         return False
     if any(_writes(launch, module, condition.cells) for launch in _launches(op)):
         return False
-    for holds, block in zip((True, False), ways, strict=False):
+    for holds, block in zip((True, False), ways, strict=True):
         for launch in _launches_in(block):
             _guard(launch, module, condition, holds=holds)
         for inner in list(block.ops[:-1]):
@@ -126,15 +126,14 @@ def _launches_in(block: Block) -> list[Operation]:
 def _writes(launch: Operation, module: Module, cells: Sequence[Value]) -> bool:
     """Whether a kernel writes what the condition is made of, or might."""
     kernel = module.functions[launch.attrs["kernel"]]
-    written = {root for op in kernel.block.ops for root in read_and_written(op)[1]}
+    written = written_by(kernel)
     buffers = [v for v, arg in zip(launch.operands, kernel.args, strict=True) if arg in written]
     return any(_may_meet(buffer, cell) for buffer in buffers for cell in cells)
 
 
 def _may_meet(one: Value, other: Value) -> bool:
-    places = [v for v in (one, other) if not _is_known(v)]
-    if places:
-        return _root(one) is _root(other)
+    if not (_is_known(one) and _is_known(other)):
+        return root_of(one) is root_of(other)
     return slice_of(one).part.meets(slice_of(other).part)
 
 
@@ -150,10 +149,6 @@ def _is_known(buffer: Value) -> bool:
         if not isinstance(at.op.attrs.get("offset", 0), int):
             return False
         at = at.op.operands[0]
-
-
-def _root(buffer: Value) -> Value:
-    return part_of(buffer).root
 
 
 def _guard(launch: Operation, module: Module, condition: _Condition, *, holds: bool) -> None:

@@ -29,6 +29,7 @@ from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import I32, TensorType
 from tapec.passes import dce
+from tapec.passes.memory.footprint import producers
 from tapec.passes.memory.reversal import schedule
 from tapec.passes.turns import Turns
 
@@ -69,6 +70,7 @@ class _Pair:
     Attributes:
         saved: for results of the first loop that are rows of states, the carried value that they are of, by number.
         made: the carried values that it takes to make these states again, by number.
+        rows: how many states there is room for.
     """
 
     there: Turns
@@ -124,13 +126,7 @@ def _live(block: Block, values: Sequence[Value]) -> set[Value]:
 
 def _needed(block: Block, values: Sequence[Value]) -> list[Operation]:
     """The operations of a block that values depend on, in program order."""
-    found: set[Operation] = set()
-    stack = list(values)
-    while stack:
-        op = stack.pop().op
-        if op is not None and op not in found:
-            found.add(op)
-            stack += op.operands
+    found = producers(values)
     return [op for op in block.ops if op in found]
 
 
@@ -178,7 +174,8 @@ class _Writer:
         assert isinstance(op.defn, Loop)
         _, carried, stacked, same = op.defn.parts(op)
         ends = [i for i in range(len(carried), len(op.results)) if i not in pair.saved]
-        b = Builder(op.block, before=op)  # type: ignore[arg-type]
+        assert op.block is not None
+        b = Builder(op.block, before=op)
         b.location = op.location
 
         def write(
@@ -213,7 +210,8 @@ class _Writer:
         assert isinstance(op.defn, Loop)
         _, carried, stacked, same = op.defn.parts(op)
         others = [v for v in stacked if self._state_of(v) is None]
-        b = Builder(op.block, before=op)  # type: ignore[arg-type]
+        assert op.block is not None
+        b = Builder(op.block, before=op)
         b.location = op.location
 
         def write(

@@ -192,7 +192,7 @@ class _Widened:
             and target not in self.buffers
             and load.operands[0] in self.buffers
             and target.type.dtype == load.operands[0].type.dtype
-            and target.type.dtype.bytes == _COUNT
+            and target.type.dtype.bytes == 4
         )
 
     @staticmethod

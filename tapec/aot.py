@@ -229,11 +229,8 @@ def _admitted(
         ValueError: something is asked for that only processors have.
     """
     other = [f"emit={form!r}" for form in forms if form not in _DEVICE_FORMS]
-    other += [
-        f"{name}={given!r}"
-        for name, given in options.items()
-        if given not in (None, False, "embed")
-    ]
+    usual = (None, False, "embed")  # as they are if nobody sets them
+    other += [f"{name}={given!r}" for name, given in options.items() if given not in usual]
     if other:
         raise ValueError(
             f"aot.build: {other[0]} for {target}, which is a CUDA device",

@@ -280,9 +280,8 @@ xp = found["xp"]
 
 def test_the_command_for_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder laid out as the consortium's; the command's status, and what was given behind the path."""
-    monkeypatch.setenv(
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
-    )  # of which none is needed, and some are slow
+    # None of the plugins is needed, and some are slow.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     folder = tmp_path / "array_api_tests"
     folder.mkdir()
     (folder / "__init__.py").touch()

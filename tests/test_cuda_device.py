@@ -345,6 +345,9 @@ def test_what_is_on_the_device_has_their_interface(device: StandIn) -> None:
     found = device.bytes_at(address, 80).view(np.float32).reshape(5, 4)
     np.testing.assert_array_equal(found, batch() * 2)
     assert not hasattr(tapec.constant(1.0), "__cuda_array_interface__")
+    small: Any = tapec.compile(lambda x: tapec.cast(x, "bfloat16"), target="cuda")(batch())
+    with pytest.raises(TypeError, match="has no bfloat16"):
+        _ = small.__cuda_array_interface__
 
 
 @pytest.mark.parametrize("versioned", [False, True])

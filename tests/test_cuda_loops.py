@@ -172,6 +172,15 @@ def test_kernels_look_at_conditions() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_conditions_may_be_of_arrays_of_open_sizes() -> None:
+    def chosen(x: Any) -> Any:
+        return tapec.cond(tapec.reduce_sum(x) > 0, lambda: x * 2.0, lambda: x - 1.0)
+
+    found = tapec.compile(chosen, target="cuda", engine="simulator", dims={"x": ("N", 4)})
+    for x in (np.ones((3, 4), np.float32), -np.ones((2, 4), np.float32)):
+        np.testing.assert_array_equal(found(x).numpy(), chosen(tapec.constant(x)).numpy())
+
+
 def test_loops_of_conditions_are_one_launch() -> None:
     x, w = array(16, 6), array(6, 6)
 

@@ -63,12 +63,13 @@ class Thread(LoopOp):
         return TensorType(INDEX)
 
 
-#: How many elements an instruction of a device reads or writes at most: 16 bytes of 4 each.
+#: How many elements an instruction of a device reads or writes at most: 16 bytes of 4 each, or 8 of 2.
 NEIGHBOURS = 4
 
 
 def _neighbours(name: str, buffer: Any) -> BufferType:
-    if not isinstance(buffer, BufferType) or buffer.dtype.bytes not in (2, NEIGHBOURS):
+    """The type of a buffer, if it has elements of which four are read or written at once."""
+    if not isinstance(buffer, BufferType) or buffer.dtype.bytes not in (2, 4):
         raise DTypeError(f"{name}: elements of 4 or 2 bytes are wanted, got {buffer}")
     return buffer
 
@@ -120,7 +121,7 @@ class CopyNeighbours(LoopOp):
         """No results."""
         source = _neighbours(self.name, types[0])
         target = _neighbours(self.name, types[1 + len(source.shape)])
-        if source.dtype != target.dtype or source.dtype.bytes != NEIGHBOURS:
+        if source.dtype != target.dtype or source.dtype.bytes != 4:
             raise DTypeError(f"copy_neighbours: {source} does not fit into {target}")
         return ()
 

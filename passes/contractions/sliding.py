@@ -154,9 +154,8 @@ def choose(
     if found is None or not some or _cycles(found, some, lanes) > _WORTH * work / (2 * lanes):
         return direct
     part = _part(found, some, left.dtype.bytes, machine)
-    fetches = {"fetch": False, "ahead": 0, "reach": 0, "follow": False}
-    simple = replace(direct, staged=False, across=False, block=0, **fetches)  # type: ignore[arg-type]
-    return replace(simple, part=part, parallel="batch")
+    simple = replace(direct, staged=False, across=False, block=0, part=part, parallel="batch")
+    return replace(simple, fetch=False, ahead=0, reach=0, follow=False)
 
 
 def _cycles(found: Sliding, some: int, lanes: int) -> float:

@@ -298,9 +298,8 @@ def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
 
 def _follows(problem: Problem, machine: Machine) -> bool:
     """Whether the left operand comes from memory, and tiles read it from its beginning to its end."""
-    bytes = prod(map(size, (*problem.batch, problem.rows, *problem.depth))) * problem.dtype.bytes
     whole = len(problem.depth) == 1 and problem.left == (problem.depth[0], 1)
-    return whole and bytes >= machine.level2 // 4
+    return whole and _left_bytes(problem) >= machine.level2 // 4
 
 
 def _reach(problem: Problem, products: int, machine: Machine) -> int:
@@ -310,8 +309,13 @@ def _reach(problem: Problem, products: int, machine: Machine) -> int:
     """
     stride = problem.left[1]
     jumps = stride is not None and stride * problem.dtype.bytes >= _JUMP
-    bytes = prod(map(size, (*problem.batch, problem.rows, *problem.depth))) * problem.dtype.bytes
-    return _ceil(_FETCH_CYCLES, products) if jumps and bytes >= machine.level2 // 8 else 0
+    far = jumps and _left_bytes(problem) >= machine.level2 // 8
+    return _ceil(_FETCH_CYCLES, products) if far else 0
+
+
+def _left_bytes(problem: Problem) -> int:
+    extents = (*problem.batch, problem.rows, *problem.depth)
+    return prod(map(size, extents)) * problem.dtype.bytes
 
 
 def _right_bytes(problem: Problem) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from tapec.ir.core import Block, Operation, Value
+from tapec.ir.core import Block, Function, Operation, Value
 from tapec.ir.dims import Dim, DimLike, Symbol, bounds, coefficient, symbol, symbols
 from tapec.ir.op import Elementwise
 from tapec.ir.ops import arith, compare, loop, source
@@ -68,6 +68,12 @@ def read_and_written(op: Operation) -> tuple[set[Value], set[Value]]:
         (writes if access.writes else reads).add(access.root)
     own = {inner.result for inner in op.walk() if isinstance(inner.defn, loop.Alloc)}
     return reads - own, writes - own
+
+
+def written_by(kernel: Function) -> set[Value]:
+    """The arguments of a kernel that it writes to."""
+    found = {root for op in kernel.block.ops for root in read_and_written(op)[1]}
+    return found & set(kernel.args)
 
 
 def is_inside(value: Value, op: Operation) -> bool:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from tapec.ir.core import Operation, Value, clone_operation
 from tapec.ir.dims import Dim, DimLike, Symbol, coefficient
-from tapec.ir.ops import loop
+from tapec.ir.ops import device, loop
 from tapec.ir.types import BufferType
 from tapec.passes.device.independence import Indices, accesses
 from tapec.passes.device.nests import Emitter, Nest
 
 #: Turns that are one.
-WIDTH = 4
+WIDTH = device.NEIGHBOURS
 #: Operations of a turn that are written four times, at most: they take registers.
 _MOST = 64
 

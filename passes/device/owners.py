@@ -35,12 +35,12 @@ from tapec.passes.device.parts import constant, turns_of
 _INDEX = TensorType(INDEX)
 #: Elements that are updated, counting each time, from which on owners are worth it.
 _MANY = 1 << 12
-#: Threads that a device has in step with each other without trouble; more owners would look at updates again and again.
+#: Owners at most, which keep a device busy: each looks at all updates, so more would only look again.
 _OWNERS = 1 << 15
 
 
 def owned(op: Operation) -> Operation | None:
-    """A loop over updates as one of owners, behind it in its block; None if it is none, or better as it is."""
+    """A loop over updates as one of owners, in front of it in its block; None if it is none, or better as it is."""
     updates = _Updates.of(op)
     if updates is None:
         return None
@@ -133,7 +133,7 @@ class _Updates:
         return None
 
     def write(self) -> Operation:
-        """The loops of owners, behind the old ones."""
+        """The loops of owners, in front of the old ones."""
         elements = prod(turns_of(one) or 1 for one in self.kept)
         owners = max(1, min(self.places, _OWNERS // elements))
         share = -(-self.places // owners)

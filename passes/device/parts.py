@@ -27,7 +27,7 @@ class Slice(NamedTuple):
     """A buffer as a part from one place on, and what it moves by with the turns of loops, in bytes."""
 
     part: Part
-    #: Of which everything else is a multiple: fixed distances, and those of a turn.
+    #: Fixed distances, and those from one turn to the next: where the buffer begins is a sum of multiples of these.
     moves: tuple[int, ...]
     size: int
 
@@ -86,7 +86,7 @@ def turns_of(op: Operation) -> int | None:
     low, high = (constant(v) for v in op.operands[:2])
     if low is None or high is None:
         return None
-    return max(0, high - low) // int(op.attrs.get("step", 1))
+    return -(-max(0, high - low) // int(op.attrs.get("step", 1)))
 
 
 def _chain(buffer: Value) -> list[Value]:

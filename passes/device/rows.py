@@ -24,9 +24,9 @@ from tapec.passes.device.independence import (
     Indices,
     accesses,
     is_inside,
-    read_and_written,
     root_of,
     touches_otherwise,
+    written_by,
 )
 from tapec.passes.device.parts import Part, Slice, bytes_of, slice_of, turns_of
 from tapec.passes.device.team import SHARED_BYTES
@@ -87,7 +87,7 @@ class Rows:
         kernels = [module.functions[op.attrs["kernel"]] for op in launches]
         slices = [[slice_of(v) for v in op.operands] for op in launches]
         for kernel, places in zip(kernels, slices, strict=True):
-            writes = {root for op in kernel.block.ops for root in read_and_written(op)[1]}
+            writes = written_by(kernel)
             pairs = zip(kernel.args, places, strict=True)
             found.written |= {place.part for arg, place in pairs if arg in writes}
         for kernel, places in zip(kernels, slices, strict=True):

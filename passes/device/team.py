@@ -32,8 +32,6 @@ from tapec.passes.device.nests import Emitter, Nest, nest_of
 _WORTH = 2
 #: Bytes that a block's threads can share on every device.
 SHARED_BYTES = 48 << 10
-
-
 #: Turns of a nest from which on threads of a block take several neighbours: a warp has one turn each.
 _WIDE = 32 * WIDTH
 

@@ -103,8 +103,10 @@ class Shared:
 class Tile(Form):
     """One tile by each block."""
 
-    #: Numbers of the summed axes that are shared as one word.
-    packed = 1
+    @property
+    def packed(self) -> int:
+        """Numbers of the summed axes that are shared as one word."""
+        return 1
 
     @property
     def threads(self) -> int:

@@ -28,7 +28,7 @@ class WarpTile(Tile):
         return self.dtype.code if self.problem.small else "tf32"
 
     @property
-    def packed(self) -> int:  # type: ignore[override]
+    def packed(self) -> int:
         """Numbers in a word."""
         return 2 if self.problem.small else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
@@ -66,7 +67,7 @@ def _bytes(life: Lifetime) -> int:
     return typical(life.bytes)
 
 
-def producers(values: tuple[Value, ...]) -> set[Operation]:
+def producers(values: Sequence[Value]) -> set[Operation]:
     """The operations that values come from, and those that these read."""
     found: set[Operation] = set()
     stack = list(values)

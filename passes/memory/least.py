@@ -12,14 +12,17 @@ The most of this over all operations is a bound for the arena of every program t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 from tapec.ir.core import Body, Function, Operation, Value
 from tapec.ir.dims import typical
 from tapec.ir.extents import reserved
 from tapec.ir.ops.regions import RegionOp
 from tapec.passes.memory.ownership import stored
+
+#: Gives the values that come next to one, on the way to its sources or to its readers; None where a kernel ends.
+_Following = Callable[[Value], list[Value] | None]
 
 
 class Least(NamedTuple):
@@ -35,11 +38,11 @@ def least_bytes(body: Function | Body) -> Least:
     best = Least(0, None)
     for op in body.block.ops[:-1]:
         if op.defn.form != "index":
-            best = max(best, _while(op, kept), key=lambda found: found.bytes)
+            best = max(best, _during(op, kept), key=lambda found: found.bytes)
     return best
 
 
-def _while(op: Operation, kept: Collection[Value]) -> Least:
+def _during(op: Operation, kept: Collection[Value]) -> Least:
     """What is in memory while an operation runs; ``kept`` has memory of its own."""
     if not isinstance(op.defn, RegionOp):
         operands = [v for i, v in enumerate(op.operands) if i != op.defn.starts_as]
@@ -51,11 +54,8 @@ def _while(op: Operation, kept: Collection[Value]) -> Least:
     return Least(around + inside.bytes, inside.op or op)
 
 
-def _cut(values: Iterable[Value], kept: Collection[Value], following: Any) -> int:
-    """The fewest bytes that hold what values are made of, or what is made of them, in one kernel.
-
-    ``following`` gives the values that come next, or None where a kernel ends.
-    """
+def _cut(values: Iterable[Value], kept: Collection[Value], following: _Following) -> int:
+    """The fewest bytes that hold what values are made of, or what is made of them, in one kernel."""
     import networkx  # heavy, and only programs that do not fit are looked at
 
     graph = networkx.DiGraph()

@@ -19,7 +19,6 @@ from itertools import accumulate
 
 from tapec.ir.core import Function, Operation, Value, clone_operation
 from tapec.ir.dims import typical
-from tapec.ir.ops.regions import RegionOp
 from tapec.passes.memory.cut import least_kept
 from tapec.passes.memory.footprint import Footprint, producers
 from tapec.passes.memory.reversal import state_to_keep
@@ -329,8 +328,3 @@ class _Reversal:
 
     def _number(self, step: int) -> int:
         return len(self.steps) - step + 1
-
-
-def has_regions(function: Function) -> bool:
-    """Whether there are loops or branches, which do not run again."""
-    return any(isinstance(op.defn, RegionOp) for op in function.block.ops)

@@ -237,8 +237,10 @@ def function_names(model: str, names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         used = [*TAKEN, *found.values()]
-        while is_reserved(f"{model}_{(called := c_name(name, used))}"):
+        called = c_name(name, used)
+        while is_reserved(f"{model}_{called}"):
             used.append(called)
+            called = c_name(name, used)
         found[name] = called
     return found
 

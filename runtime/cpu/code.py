@@ -25,7 +25,7 @@ from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache, key_of
 from tapec.runtime.cpu import blocks
 from tapec.runtime.cpu import threads as pool
-from tapec.runtime.cpu.host import Mapped, Opened
+from tapec.runtime.cpu.host import FAST_CALL, Builtin, Mapped, Opened
 from tapec.runtime.cpu.image import Image
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.sources import version_of
@@ -35,18 +35,6 @@ from tapec.runtime.sources import version_of
 CALL, RELEASE, BOXED = "tapec.call", "tapec.release", "tapec.boxed"
 #: Exported by programs that keep the time of their kernels (`tapec.runtime.cpu.clock`): a table, behind so many bytes.
 TIMES, TIMES_HEAD = "tapec.times", 16
-_FASTCALL = 0x80
-
-
-class _MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
 
 
 class Code:
@@ -55,8 +43,8 @@ class Code:
     def __init__(self, image: Image, host: list[str], name: str, path: Path | None = None) -> None:
         """Map the image, or load the shared object that holds it."""
         self._mapped = Mapped(image, host) if path is None else Opened(path, host)
-        self._definitions = {
-            symbol: _MethodDef(name.encode(), self._mapped.address(symbol), _FASTCALL, None)
+        self._functions = {
+            symbol: Builtin(name, self._mapped.address(symbol), FAST_CALL)
             for symbol in (CALL, BOXED)
             if symbol in image.symbols
         }
@@ -83,13 +71,8 @@ class Code:
 
     def function(self, symbol: str) -> Any:
         """A built-in function of Python that runs the program; it keeps this object alive. None if there is none."""
-        definition = self._definitions.get(symbol)
-        if definition is None:
-            return None
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype = ctypes.py_object
-        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        return make(ctypes.addressof(definition), self, None)
+        found = self._functions.get(symbol)
+        return None if found is None else found.of(self)
 
     def __del__(self) -> None:
         if getattr(self, "_release", None) is not None:

@@ -77,10 +77,9 @@ class _Emitter(Thread):
 
 def emit(machine: Any, module: Any) -> bytes:
     """The object of a module; as ``machine.emit_object(module)``, without llvmlite's lock."""
-    write = ffi.lib.LLVMPY_TargetMachineEmitToMemory
-    write = getattr(
-        write, "_cfn", write
-    )  # what the lock is wrapped around; private, so it may be gone
+    locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    # What the lock is wrapped around; private, so it may be gone.
+    write = getattr(locked, "_cfn", locked)
     with ffi.OutputString() as message:
         buffer = write(machine, module, 1, message)
         if not buffer:

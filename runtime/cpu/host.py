@@ -1,4 +1,4 @@
-"""What compiled programs get from the process around them, and how their images get into memory.
+"""What compiled programs get from the process around them, how their images get into memory, and how Python calls them.
 
 A program asks by name (`address`): ``python:PyErr_NoMemory`` a function of Python's C interface, ``libc:syscall`` one
 of the C library's, ``numpy:PyArray_Empty`` one of NumPy's, ``error:TypeError``, ``type:ndarray``, ``dtype:f32``,
@@ -154,3 +154,33 @@ class Opened:
         found = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
         assert found is not None
         return found
+
+
+#: CPython's METH_NOARGS and METH_FASTCALL.
+NO_ARGUMENTS, FAST_CALL = 0x4, 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class Builtin:
+    """A C function of which Python makes built-in functions; it has to live as long as these."""
+
+    def __init__(self, name: str, address: int, flags: int) -> None:
+        """``flags`` say how it is called: `NO_ARGUMENTS` or `FAST_CALL`."""
+        self._definition = _MethodDef(name.encode(), address, flags, None)
+
+    def of(self, owner: Any) -> Any:
+        """The function that gets an object as its first argument, and keeps it alive."""
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype = ctypes.py_object
+        make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return make(ctypes.addressof(self._definition), owner, None)

@@ -4,7 +4,8 @@ A guard looks at its places before every call; Python needs some 25 ns for each 
 identities only: what is another object now may be equal all the same, which is for the caller to find out.
 
 What is looked at is a table of four words a place, in a ``bytes`` object that the C function has for its ``self``: the
-kind of the place, its owner, its key, and what was there. None of them is kept alive by it.
+kind of the place, its owner, its key, and what was there. The function keeps all of them alive by it, so it may be
+called by one thread while another one replaces it.
 """
 
 from __future__ import annotations
@@ -12,36 +13,35 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
 
 from tapec.runtime.cache import Cache
+from tapec.runtime.cpu.host import NO_ARGUMENTS, Builtin
 from tapec.runtime.cpu.parts import load_part
 
-_HOST = (
-    "python:PyBytes_AsString",
-    "python:PyBytes_Size",
-    "python:PyObject_GetAttr",
-    "python:PyObject_Type",
-    "python:PyObject_GenericGetDict",
-    "python:PyDict_GetItemWithError",
-    "python:PyDict_Next",
-    "python:PyDict_Size",
-    "python:PyList_GetItem",
-    "python:PyList_Size",
-    "python:PySet_Size",
-    "python:PyCell_Get",
-    "python:PyMethod_Function",
-    "python:PyMethod_Type",
-    "python:PyErr_Clear",
-    "python:Py_IncRef",
-    "python:Py_DecRef",
-    "bool:True",
-    "bool:False",
-)
-_NOARGS = 0x4
+#: Functions of Python's C interface that are called: what they give and take.
+_CALLED: dict[str, tuple[str, ...]] = {
+    "PyBytes_AsString": ("ptr", "ptr"),
+    "PyBytes_Size": ("i64", "ptr"),
+    "PyObject_GetAttr": ("ptr", "ptr", "ptr"),
+    "PyObject_Type": ("ptr", "ptr"),
+    "PyObject_GenericGetDict": ("ptr", "ptr", "ptr"),
+    "PyDict_GetItemWithError": ("ptr", "ptr", "ptr"),
+    "PyDict_Next": ("i32", "ptr", "ptr", "ptr", "ptr"),
+    "PyDict_Size": ("i64", "ptr"),
+    "PyList_GetItem": ("ptr", "ptr", "i64"),
+    "PyList_Size": ("i64", "ptr"),
+    "PySet_Size": ("i64", "ptr"),
+    "PyCell_Get": ("ptr", "ptr"),
+    "PyMethod_Function": ("ptr", "ptr"),
+    "PyErr_Clear": ("void",),
+    "Py_IncRef": ("void", "ptr"),
+    "Py_DecRef": ("void", "ptr"),
+}
+_HOST = (*(f"python:{name}" for name in _CALLED), "python:PyMethod_Type", "bool:True", "bool:False")
 #: Where CPython's PyTypeObject has its version, 32 bits that change whenever the class or one that it is derived from
 #: does.
 _VERSION = 384
@@ -70,7 +70,7 @@ class Kind(IntEnum):
     VERSION = 8
     #: A set, nothing, how many members it has: 0.
     EMPTY = 9
-    #: An object, its ``__dict__``, the address of a `Snapshot` of that: if nothing changed, what follows needs no look.
+    #: An object, its ``__dict__``, a `Snapshot` of that: if nothing changed, what follows needs no look.
     OBJECT = 10
 
 
@@ -84,16 +84,17 @@ class Look(NamedTuple):
 
     def words(self) -> bytes:
         """Its part of the table."""
-        held = (
-            self.held if isinstance(self.held, int) and self.kind in _NUMBERED else _word(self.held)
-        )
+        if self.kind in _NUMBERED:
+            held = self.held
+        else:
+            held = self.held.address if self.kind is Kind.OBJECT else _word(self.held)
         return struct.pack("<4Q", self.kind, id(self.owner), _word(self.key), held)
 
 
 #: What there is where there is nothing.
 NOTHING = object()
 #: Places for which the word is a number.
-_NUMBERED = (Kind.VERSION, Kind.EMPTY, Kind.OBJECT)
+_NUMBERED = (Kind.VERSION, Kind.EMPTY)
 
 
 class Snapshot:
@@ -115,44 +116,25 @@ def _word(thing: Any) -> int:
     return 0 if thing is NOTHING else id(thing)
 
 
-class _MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef."""
+class _Table(bytes):
+    """The words of looks, which are there as long as it is."""
 
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+    looks: tuple[Look, ...]
 
 
-class _Lookout:
-    """The code of this process."""
-
-    def __init__(self, cache: Cache | None) -> None:
-        code = load_part("lookout", _TEXT, _HOST, cache)
-        self._definition = _MethodDef(b"holds", code.address("lookout.holds"), _NOARGS, None)
-        self._make = ctypes.pythonapi.PyCFunction_NewEx
-        self._make.restype = ctypes.py_object
-        self._make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-
-    def over(self, table: bytes) -> Callable[[], bool]:
-        """The function for a table."""
-        found: Callable[[], bool] = self._make(ctypes.addressof(self._definition), table, None)
-        return found
+#: The code of this process, when there is any.
+_made: list[Builtin] = []
 
 
-_made: list[_Lookout] = []
-
-
-def lookout(looks: Iterable[Look], cache: Cache | None) -> Callable[[], bool]:
-    """A function of nothing: whether all these places hold the very objects that they held.
-
-    Everything that is named in ``looks`` has to live as long as the function.
-    """
+def lookout(looks: Sequence[Look], cache: Cache | None) -> Callable[[], bool]:
+    """A function of nothing: whether all these places hold the very objects that they held."""
     if not _made:
-        _made.append(_Lookout(cache))
-    return _made[0].over(b"".join(look.words() for look in looks))
+        code = load_part("lookout", _TEXT, _HOST, cache)
+        _made.append(Builtin("holds", code.address("lookout.holds"), NO_ARGUMENTS))
+    table = _Table(b"".join(look.words() for look in looks))
+    table.looks = tuple(looks)
+    found: Callable[[], bool] = _made[0].of(table)
+    return found
 
 
 def version_of(kind: type) -> int:
@@ -205,27 +187,7 @@ define internal {result} @{name}({given}) alwaysinline nounwind {{
 """
 
 
-_FUNCTIONS = "".join(
-    _function(*row)
-    for row in (
-        ("PyBytes_AsString", "ptr", "ptr"),
-        ("PyBytes_Size", "i64", "ptr"),
-        ("PyObject_GetAttr", "ptr", "ptr", "ptr"),
-        ("PyObject_Type", "ptr", "ptr"),
-        ("PyObject_GenericGetDict", "ptr", "ptr", "ptr"),
-        ("PyDict_GetItemWithError", "ptr", "ptr", "ptr"),
-        ("PyDict_Next", "i32", "ptr", "ptr", "ptr", "ptr"),
-        ("PyDict_Size", "i64", "ptr"),
-        ("PyList_GetItem", "ptr", "ptr", "i64"),
-        ("PyList_Size", "i64", "ptr"),
-        ("PySet_Size", "i64", "ptr"),
-        ("PyCell_Get", "ptr", "ptr"),
-        ("PyMethod_Function", "ptr", "ptr"),
-        ("PyErr_Clear", "void"),
-        ("Py_IncRef", "void", "ptr"),
-        ("Py_DecRef", "void", "ptr"),
-    )
-)
+_FUNCTIONS = "".join(_function(name, *kinds) for name, kinds in _CALLED.items())
 
 _TEXT = f"""
 @tapec.host = hidden global [{len(_HOST)} x ptr] zeroinitializer

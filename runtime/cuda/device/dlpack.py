@@ -224,7 +224,7 @@ def _dtype_to(dtype: Any) -> _DType:
     if dtype == ml_dtypes.bfloat16:
         return _DType(_BFLOAT, bits, 1)
     if dtype.kind not in _KINDS:
-        raise DTypeError(f"DLPack has no {dtype.code}", hint="convert it with tapec.cast")
+        raise DTypeError(f"DLPack has no {dtype}", hint="convert it with tapec.cast")
     return _DType(_KINDS[dtype.kind], bits, 1)
 
 

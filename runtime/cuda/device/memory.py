@@ -107,7 +107,7 @@ class DeviceArray(Remote):
         """
         if self.dtype.kind not in "biufc":
             raise DTypeError(
-                f"__cuda_array_interface__ has no {self.dtype.code}", hint="use DLPack, which has"
+                f"__cuda_array_interface__ has no {self.dtype}", hint="use DLPack, which has"
             )
         return {
             "shape": self.shape,

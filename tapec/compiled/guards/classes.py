@@ -87,9 +87,10 @@ class ClassState(Place):
     ) -> None:
         """``before``: what the classes had when the trace met them."""
         self._names = frozenset(names)
+        #: What the trace itself changed is no state of its own: the function does that at each call.
+        self._own: Collection[tuple[type | None, str]] = ()
         super().__init__(owner, None, self._of(before), owner.__qualname__, Cause.ATTRIBUTE)
         now = self.now()
-        #: What the trace itself changed is no state of its own: the function does that at each call.
         self.value = {key: value for key, value in now.items() if self.value.get(key) is value}
         self._own = self.value.keys() ^ now.keys()
         #: The class's when it was looked at last; 0 says nothing.
@@ -108,8 +109,7 @@ class ClassState(Place):
     def now(self) -> Any:
         """The same of now."""
         found = self._of({owner: vars(owner) for owner in _owners(self.owner)})
-        own: Collection[Any] = getattr(self, "_own", ())
-        return {key: value for key, value in found.items() if key not in own}
+        return {key: value for key, value in found.items() if key not in self._own}
 
     def holds(self) -> bool:
         """Whether all is as it was; if so, nobody has to look again before the class has another version."""
@@ -153,11 +153,9 @@ class Registry(Place):
     """The classes that were registered with an abstract one."""
 
     def __init__(self, owner: type) -> None:
-        super().__init__(
-            owner, None, _registered(owner), f"the classes registered with {owner.__qualname__}",
-            Cause.CONTENTS,
-        )  # fmt: skip
-
+        path = f"the classes registered with {owner.__qualname__}"
+        super().__init__(owner, None, _registered(owner), path, Cause.CONTENTS)
+        #: Python's when they were looked at last: another one once something is registered anywhere.
         self.token = abc.get_cache_token()
 
     def now(self) -> Any:

@@ -132,7 +132,8 @@ class Flow:
                 stack[-1], stack[-argument] = stack[-argument], stack[-1]
             return
         effect = _effect(instruction)
-        for pushed in stack[-_LOOKS_AT.get(name, 0) :] if name in _LOOKS_AT else ():
+        looked_at = stack[-_LOOKS_AT[name] :] if name in _LOOKS_AT else []
+        for pushed in looked_at:
             for source in pushed:
                 self.uses[source].append(Use(i, 0))
         takes = _takes(name, argument, effect)

@@ -64,8 +64,7 @@ class Guard:
         """One function that looks at all places as they are now."""
         looks: list[Look] = []
         rest = []
-        self._kept: list[Any] = []
-        groups = _Groups(self._kept)
+        groups = _Groups()
         for i, place in enumerate(self.places):
             self._moved[i] += _follow(place)
             look = place.native() if self._is_native and self._moved[i] < _RESTLESS else None
@@ -74,7 +73,6 @@ class Guard:
             elif not groups.add(look):
                 looks.append(look)
         looks += groups.looks()
-        self._kept += looks
         if not looks:
             return _compiled(rest)
         try:
@@ -90,14 +88,12 @@ class Guard:
     def changes(self) -> list[Change]:
         """What is not as it was."""
         found = [(place, place.change()) for place in self.places if not place.holds()]
-        told = {
-            (c.path.rpartition(".")[2], c.new) for p, c in found if not isinstance(p, _OF_CLASS)
-        }
+        # Of a class, only what no other place tells, which says better how the program comes to read it.
+        told = {_what(c) for place, c in found if not isinstance(place, classes.ClassState)}
         return [
             change
             for place, change in found
-            if not isinstance(place, _OF_CLASS)
-            or (change.path.rpartition(".")[2], change.new) not in told
+            if not isinstance(place, classes.ClassState) or _what(change) not in told
         ]
 
     def forgive(self) -> bool:
@@ -123,8 +119,9 @@ class Guard:
         return True
 
 
-#: Places that tell of a class what others may tell better.
-_OF_CLASS = classes.ClassState
+def _what(change: Change) -> tuple[str, str]:
+    """The name that means something else, and what."""
+    return change.path.rpartition(".")[2], change.new
 
 
 def _always() -> bool:
@@ -156,9 +153,8 @@ _OTHERS = (type, ModuleType, FunctionType, threading.local)
 class _Groups:
     """What is told by the dicts of objects, object by object: if a dict is as it was, nothing of it needs a look."""
 
-    def __init__(self, kept: list[Any]) -> None:
-        """``kept`` gets what has to live as long as the table."""
-        self._kept = kept
+    def __init__(self) -> None:
+        """Nothing yet."""
         self._looks: dict[int, list[Look]] = {}
         self._spaces: dict[int, dict[str, Any]] = {}
 
@@ -183,9 +179,7 @@ class _Groups:
             yield Look(Kind.VERSION, kind, None, version_of(kind))
         for identity, looks in self._looks.items():
             own = self._spaces[identity]
-            snapshot = Snapshot(own, len(looks))
-            self._kept += (snapshot, own)
-            yield Look(Kind.OBJECT, looks[0].owner, own, snapshot.address)
+            yield Look(Kind.OBJECT, looks[0].owner, own, Snapshot(own, len(looks)))
             yield from looks
 
 
