@@ -13,6 +13,10 @@ from tapec.ir.types import BOOL, F32, I32, STRING, DType, as_dtype
 from tapec.texts import text_array
 
 Array = np.ndarray[Any, Any]
+#: What to do where a model is put together of symbolic tensors, which functions of tapec cannot take.
+_IN_A_LAYER = (
+    "call it in a layer, keras.layers.Lambda or an own one; or take the operation of keras.ops"
+)
 
 
 def as_array(value: Any, dtype: DType | None = None) -> Array:
@@ -20,7 +24,12 @@ def as_array(value: Any, dtype: DType | None = None) -> Array:
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise ValueError(f"cannot make a tensor of {value!r}: {error}", location=here()) from None
+        # It may be in a list, so its class would have to be searched for; Keras' own error names it.
+        raise ValueError(
+            f"cannot make a tensor of {value!r}: {error}",
+            location=here(),
+            hint=_IN_A_LAYER if "KerasTensor" in str(error) else None,
+        ) from None
     listed = isinstance(value, list | tuple | range)
     if listed and dtype is not None and not array.size and array.dtype.kind == "f":
         return np.empty(array.shape, dtype.numpy)

@@ -255,18 +255,19 @@ for _name, _method in vars(Operators).items():
 
 
 def defer_to(*kinds: type) -> None:
-    """Let objects of these classes decide what an operator means where one stands at the right of a Tensor.
+    """Let objects of these classes decide what an operator means with one at the right of a Tensor or Variable.
 
-    Without it a Tensor would convert them, or fail. The check costs nothing until another library asks for it.
+    Without it these would convert them, or fail. The check costs nothing until another library asks for it.
     """
     for name in _BINARY:
-        usual = getattr(Tensor, name)
-        setattr(Tensor, name, shown_as(name, _deferring(usual, kinds)))
+        for owner in (Tensor, Variable):
+            usual = getattr(owner, name)
+            setattr(owner, name, shown_as(name, _deferring(usual, kinds)))
 
 
 def _deferring(usual: Any, kinds: tuple[type, ...]) -> Any:
     @wraps(usual)
-    def operator(self: Tensor, other: Any) -> Any:
+    def operator(self: Tensor | Variable, other: Any) -> Any:
         return NotImplemented if isinstance(other, kinds) else usual(self, other)
 
     return operator

@@ -102,6 +102,17 @@ def test_the_environment_stays_as_it_was() -> None:
     assert run(code, KERAS_BACKEND="jax").stdout.strip() == "tapec"
 
 
+def test_symbolic_tensors_go_through_operators_and_layers_not_functions() -> None:
+    x = keras.Input((2,))
+    scale = tapec.Variable(3.0)
+    model = keras.Model(x, layers.Lambda(tapec.nn.relu)(scale * x) - (scale - x))
+    np.testing.assert_array_equal(model(np.array([[-1.0, 2.0]], np.float32)), [[-4.0, 5.0]])
+    for given in (x, [x, x]):
+        with pytest.raises(tapec.errors.ValueError) as caught:
+            tapec.nn.relu(given)
+        assert "call it in a layer" in str(caught.value)
+
+
 # -- tapes and compiled functions
 
 
