@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from custom_kernels import registered
 from edge_models import EdgeModel, batches, classifier
 from toolchains import need, run
 
@@ -318,6 +319,42 @@ def test_options_that_are_unknown_or_for_other_targets_are_named(
 ) -> None:
     with pytest.raises(TapecError, match=said):
         built(classifier(), **options)
+
+
+def test_a_selftest_whose_numbers_a_check_refuses_is_refused() -> None:
+    """As long as there is one: the function itself is built."""
+
+    @tapec.compile
+    def root(x: Any, n: Any) -> Any:
+        tapec.debugging.assert_greater(x, 3.0, message="x is too small")
+        return tapec.sqrt(x) + tapec.cast(12 // n, tapec.float32)
+
+    with pytest.raises(
+        TapecError, match=r"root cannot test itself: .*x is too small.*\n.*test_aot\.py"
+    ):
+        aot.build(root, "f32[2] i32", target=HOST, selftest=True)
+    assert (
+        "root_root_selftest"
+        not in aot.build(root, "f32[2] i32", target=HOST).files["root.h"].decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "target", "said"),
+    [
+        ("remainder", HOST, "test.remainder is a custom op, .* this process alone (fmodf, exp2f)"),
+        ("running", HOST, "test.running is a custom op, .* this process alone (itself)"),
+        ("softplus", "cortex-m4f", "test.softplus is a custom op, whose code counts in 64 bits"),
+        ("softplus", "c", "test.softplus is a custom op, whose code is LLVM's"),
+    ],
+)
+def test_users_kernels_are_refused_by_name(kernel: str, target: str, said: str) -> None:
+    with registered() as ops:
+        given = {"running": "f32[3]", "remainder": "f32[3] f32[3]"}.get(kernel, "f32[3]")
+        f = tapec.compile(lambda *arrays: ops[kernel](*arrays))
+        match = re.escape(said).replace(r"\.\*", ".*") + r"(.*\n)+.*test_aot.py"
+        with pytest.raises(TapecError, match=match):
+            aot.build(f, given, target=target, name="net", emit="c" if target == "c" else "obj")
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,13 @@ def large_integers(a: Any, b: Any) -> Any:
     return a * b, a // b, a % b, tapec.cast(half, tapec.int64), tapec.cast(a, tapec.float64)
 
 
+@case(np.array([7, 9], np.uint16), np.array([3, -4], np.int32), np.int32(2), np.array([True, True]))
+def numbers_that_are_checked(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Which a selftest may not give as 0."""
+    tapec.debugging.Assert(tapec.reduce_all(d), ["all have to be set"])
+    return a % tapec.cast(b * b, tapec.uint16), b // c, tapec.logical_not(d)
+
+
 @case(100 * real(3, dtype=np.float64))
 def doubles(x: Any) -> Any:
     return tapec.sin(x), tapec.exp(-x * x / 1e4), tapec.reduce_sum(x)

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from custom_kernels import registered
 from edge_models import EdgeModel, batches, classifier
-from test_aot import built, load
+from test_aot import HOST, built, load
 from toolchains import run
 
 import tapec
+from tapec import aot
 from tapec.errors import TapecError
 from tapec.runtime.aot.elf import symbols
 
@@ -61,6 +63,34 @@ def test_a_check_of_the_program_is_a_number_in_the_header(tmp_path: Path) -> Non
         net["add"](state, np.array([1, -1, 1], np.float32))
     assert state.total == 1
     assert net["add"](state, np.array([1, 1, 1], np.float32)) == 4
+
+
+def test_users_kernels_are_part_of_a_library(tmp_path: Path) -> None:
+    """Of numbers, on vectors and in a derivative, and of arrays: the same bits, without Numba."""
+    with registered() as ops:
+
+        @tapec.compile
+        def smooth(x: Any, n: Any) -> Any:
+            with tapec.GradientTape() as tape:
+                tape.watch(x)
+                y = tapec.reduce_sum(ops["softplus"](x) + ops["horner"](x, n))
+            return ops["blur"](x, 0.25), tape.gradient(y, x)
+
+        x = np.random.default_rng(3).normal(size=(3, 17)).astype(np.float32)
+        n = np.arange(51, dtype=np.int32).reshape(3, 17) % 5
+        wanted = smooth(x, n)
+        signature = "f32[3,17] i32[3,17]"
+        aot.build(smooth, signature, target=HOST, name="net", emit="so,obj").write(tmp_path)
+    assert not symbols((tmp_path / "net.o").read_bytes(), HOST).missing
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "n.npy", n)
+    code = (
+        "import sys, numpy as np, net; np.savez('y.npz', *net.smooth(np.load('x.npy'), np.load('n.npy')))\n"
+        "assert not {'tapec', 'llvmlite', 'numba'} & set(sys.modules)"
+    )
+    run(sys.executable, "-c", code, cwd=tmp_path)
+    for found, array in zip(np.load(tmp_path / "y.npz").values(), wanted, strict=True):
+        np.testing.assert_array_equal(found, array.numpy())
 
 
 def test_state_outside_of_the_object(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from custom_kernels import CASES, registered
 from line_table import functions, lines
+from toolchains import need
 
 import tapec
 from tapec.errors import TargetError
@@ -56,6 +58,37 @@ def test_lines_of_a_program(tmp_path: Path) -> None:
     assert kernels
     for line, addresses in places.items():
         assert any(a in span for a in addresses for span in kernels), line
+
+
+def test_gdb_stops_at_a_line_of_python_and_shows_it(tmp_path: Path) -> None:
+    need("gdb")
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    asked = [
+        "set breakpoint pending on",
+        "set debuginfod enabled off",
+        "break train.py:9",
+        "run",
+        "frame",
+    ]
+    done = subprocess.run(
+        [
+            "gdb",
+            "-nx",
+            "-batch",
+            *(word for line in asked for word in ("-ex", line)),
+            "--args",
+            sys.executable,
+            str(script),
+        ],
+        env={**os.environ, "TAPEC_DEBUG": str(tmp_path / "debug"), "TAPEC_CACHE": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, stopped, after = done.stdout.partition("hit Breakpoint 1")
+    assert stopped, done.stdout + done.stderr
+    assert re.search(r"model.* \(\) at train\.py:9\n9\t    return tapec\.reduce_sum\(z\)\n", after)
 
 
 @pytest.fixture

@@ -116,6 +116,11 @@ EXACT: dict[str, tuple[Callable[[], Any], Any]] = {
     "top_k": (lambda: tapec.math.top_k([3.0, 1.0, 2.0], 2).indices, [0, 2]),
     "searchsorted": (lambda: tapec.searchsorted([1, 3, 3, 5], [3, 6], "right"), [3, 4]),
     "count_nonzero": (lambda: tapec.math.count_nonzero([[1, 0], [2, 3]], axis=0), [2, 1]),
+    "count_nonzero of bools": (lambda: tapec.math.count_nonzero([True, False, True]), 2),
+    "count_nonzero of strings": (
+        lambda: tapec.math.count_nonzero([["", "a"], ["b", " "]], 1),
+        [1, 2],
+    ),
     "mean of integers": (lambda: tapec.reduce_mean([1, 2]), 1),
     "cumsum exclusive reverse": (
         lambda: tapec.cumsum([1, 2, 3], exclusive=True, reverse=True),
@@ -313,3 +318,27 @@ def test_a_tensor_shares_no_memory_that_somebody_may_write_to() -> None:
 def test_arrays_of_dtypes_that_tapec_has_not() -> None:
     with pytest.raises(tapec.errors.TypeError, match="is not a dtype of tapec"):
         tapec.constant(np.zeros(2, "m8[s]"))
+
+
+@pytest.mark.parametrize("divided", [tapec.math.floordiv, tapec.math.floormod, tapec.truncatediv])
+def test_compiled_integers_are_not_divided_by_zero(divided: Callable[..., Any]) -> None:
+    """As eagerly, with the line; also in a loop, where the division may be in a branch that is not taken."""
+    x, zero = tapec.constant([5, 3]), tapec.constant([2, 0])
+    f = tapec.compile(lambda x, y: divided(x, y))
+    np.testing.assert_array_equal(f(x, x), divided(x, x))
+    with pytest.raises(InvalidArgumentError, match=r"Integer division by zero \[Floor"):
+        f(x, zero)
+
+    def summed(x: Any, n: Any) -> Any:
+        for i in tapec.range(3):
+            x = x + divided(i, n) if n > 0 else x - 1
+        return x
+
+    g = tapec.compile(summed)
+    assert [int(g(x[0], n)) for n in x - 3] == [int(summed(x[0], n)) for n in x - 3]
+
+
+def test_a_divisor_that_cannot_be_zero_is_not_looked_at() -> None:
+    f = tapec.compile(lambda x: tapec.reduce_sum(x) // tapec.shape(x)[0] // 2, dims={"x": ("N",)})
+    assert int(f(np.arange(5, dtype=np.int32))) == 1
+    assert "assert" not in {op.name for op in f.ir().entry.walk()}

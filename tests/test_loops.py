@@ -214,6 +214,29 @@ def test_derivatives_of_unbounded_loops_for_many_rows() -> None:
     np.testing.assert_allclose(mapped(rows), each, rtol=1e-4)
 
 
+def test_what_an_unbounded_loop_keeps_is_planned_and_reported() -> None:
+    """Nothing grows: 1,000 turns take the memory of three, and a call's report has it."""
+
+    @tapec.compile
+    def slope(x: Any, step: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            (y,) = tapec.while_loop(
+                lambda y: tapec.reduce_max(y) < 10.0, lambda y: tapec.sqrt(y * y + step), [x]
+            )
+        return tape.gradient(y, x)
+
+    one = tapec.ones([100])
+    for turns, step in ((3, 33.0), (1000, 0.099)):
+        np.testing.assert_allclose(
+            slope(one, step), np.full(100, 0.1), rtol=1e-2, err_msg=str(turns)
+        )
+    assert len(slope.programs) == 1
+    memory = slope.memory()
+    assert memory.arena == slope.programs[0].executable.arena_bytes
+    assert any(str(buffer.type) == "f32[64,100]" for buffer in memory.buffers)
+
+
 def test_many_large_values_are_not_all_kept() -> None:
     def decay(x: Any) -> Any:
         with tapec.GradientTape() as tape:

@@ -15,6 +15,7 @@ PACKAGES = {
     "gcc": "gcc",
     "g++": "g++",
     "nm": "binutils",
+    "gdb": "gdb",
     "arm-none-eabi-gcc": "gcc-arm-none-eabi",
     "qemu-system-arm": "qemu-system-arm",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",

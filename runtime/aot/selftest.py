@@ -1,7 +1,8 @@
 """``NAME_selftest``: every function once, on numbers made for it, against what they gave where it was built.
 
-Numbers come from a formula, so that little is stored: floats are between 0 and 2, integers and truth values are 0.
-After each call some items of what it wrote, outputs and state, are compared (`tapec.runtime.aot.selftest_parts`).
+Numbers come from a formula, so that little is stored: floats are between 0 and 2, integers and truth values are all 0,
+or all 1 for a function whose checks do not hold of zeros, such as that of a divisor. After each call some items of what
+it wrote, outputs and state, are compared (`tapec.runtime.aot.selftest_parts`).
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from tapec.runtime.cpu import spelling
 #: Items of an array that are compared.
 _MOST = 8
 _ALIGN = 16
+#: What integers and truth values may be, the first of these for which a function's checks hold.
+WHOLE = (0, 1)
 #: Where an item has to be in the memory, and the four bytes that tell what it is, by how it is compared.
 Rows = dict[str, list[tuple[int, int]]]
 
 
-def numbers(type: TensorType) -> np.ndarray[Any, Any]:
-    """What an array is filled with; sizes are as large as they may be."""
+def numbers(type: TensorType, whole: int) -> np.ndarray[Any, Any]:
+    """What an array is filled with; sizes are as large as they may be, and ``whole`` is what integers are."""
     shape = tuple(most(d) for d in type.shape)
     dtype = type.dtype
     if not (dtype.is_floating or dtype.is_complex):
-        return np.zeros(shape, dtype.numpy)
+        return np.full(shape, whole, dtype.numpy)
     count = int(np.prod(shape, dtype=np.int64)) * (2 if dtype.is_complex else 1)
     k = np.arange(count, dtype=np.uint32) * np.uint32(parts.FACTOR) + np.uint32(parts.FIRST)
     if dtype.code in parts.SMALL:
@@ -44,17 +47,23 @@ def numbers(type: TensorType) -> np.ndarray[Any, Any]:
     return flat.view(dtype.numpy).reshape(shape)
 
 
-def _fill(item: DType) -> str:
+def _fill(item: DType, whole: int) -> str:
     """How arrays of a dtype are filled."""
-    return item.code if item.is_floating else "zero"
+    if item.is_floating:
+        return item.code
+    return f"one{8 * item.bytes}" if whole else "zero"
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What one function gave for `numbers`: its outputs by name, and the members of the state by number."""
+    """What one function gave for `numbers`: its outputs by name, and the members of the state by number.
+
+    ``whole`` is what integers were.
+    """
 
     outputs: Mapping[str, np.ndarray[Any, Any]]
     state: Mapping[int, np.ndarray[Any, Any]]
+    whole: int = WHOLE[0]
 
 
 class Selftest:
@@ -96,16 +105,16 @@ class Selftest:
                     found.setdefault(kind, []).append((start + width * int(i) + more, word))
         return found
 
-    def _fills(self, entry: EntryPoint) -> Iterator[tuple[Parameter, str, int]]:
+    def _fills(self, k: int) -> Iterator[tuple[Parameter, str, int]]:
         """How each array that a function takes is filled, and how many times."""
-        for p in entry.inputs:
+        for p in self.model.entries[k].inputs:
             if not is_by_value(p) and p.most:
-                kind = _fill(p.item)
+                kind = _fill(p.item, self.vectors[k].whole)
                 yield p, kind, p.most * (p.item.bytes if kind == "zero" else 1)
 
     @property
     def _needs(self) -> tuple[set[str], set[str]]:
-        fills = {kind for entry in self.model.entries for _, kind, _ in self._fills(entry)}
+        fills = {kind for k in range(len(self.model.entries)) for _, kind, _ in self._fills(k)}
         return fills, {kind for rows in self.rows for kind in rows}
 
     # ---- LLVM
@@ -148,7 +157,7 @@ class Selftest:
             )
         for p in _arrays(entry):
             yield f"%e{k}.{p.name} = getelementptr i8, ptr %memory, isize {self.places[k][p.name]}"
-        for p, kind, count in self._fills(entry):
+        for p, kind, count in self._fills(k):
             yield f"call void @tapec.selftest.fill.{kind}(ptr %e{k}.{p.name}, isize {count})"
         yield f"%e{k}.arena = getelementptr i8, ptr %memory, isize {self.arena}"
 
@@ -160,8 +169,9 @@ class Selftest:
         for p in entry.inputs:
             if is_by_value(p):
                 kind = spelling.memory(p.item)
-                number = spelling.literal(numbers(p.type).item(), p.item)
-                yield f"{kind} {'0' if p.item.is_bool else number}"
+                whole = self.vectors[k].whole
+                number = spelling.literal(numbers(p.type, whole).item(), p.item)
+                yield f"{kind} {whole if p.item.is_bool else number}"
             else:
                 yield f"ptr %e{k}.{p.name}"
         for p in entry.outputs:
@@ -183,7 +193,7 @@ class Selftest:
                 lines.append(f"        static const uint32_t want_{kind}[] = {{{listed}}};")
             if entry.reads_state:
                 lines.append(f"        *({name}_state *)memory = {name}_initial;")
-            for p, kind, count in self._fills(entry):
+            for p, kind, count in self._fills(k):
                 place = self.places[k][p.name]
                 lines.append(f"        selftest_fill_{kind}(bytes + {place}, {count});")
             taken = arguments(self.model, entry, checked=self.checked)
@@ -211,7 +221,7 @@ class Selftest:
             return str(sizes[name].high)
         p = next(p for p in (*entry.inputs, *entry.outputs) if p.name == name)
         if is_by_value(p) and p in entry.inputs:
-            held = numbers(p.type)
+            held = numbers(p.type, self.vectors[k].whole)
             number = held.view(np.uint16).item() if p.item.code in parts.SMALL else float(held)
             return f"({c_type(p.item)}){number}"
         return f"({c_type(p.item)} *)(void *)(bytes + {self.places[k][name]})"

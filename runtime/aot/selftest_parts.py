@@ -23,6 +23,8 @@ SMALL = {"f16": (0x3C00, 0x3FF, 0x2000), "bf16": (0x3F80, 0x7F, 0x3C00)}
 FIRST, FACTOR = 12345, 40503
 
 _TYPES = {"f32": "float", "f64": "double", "f16": "i16", "bf16": "i16", "zero": "i8"}
+#: Integers of so many bits that are 1.
+_ONES = {f"one{bits}": bits for bits in (8, 16, 32, 64)}
 
 
 def llvm(fills: Iterable[str], compares: Iterable[str]) -> str:
@@ -32,9 +34,9 @@ def llvm(fills: Iterable[str], compares: Iterable[str]) -> str:
 
 
 def _llvm_fill(kind: str) -> str:
-    held = _TYPES[kind]
-    if kind == "zero":
-        body = "%value = trunc i32 0 to i8"
+    held = _TYPES[kind] if kind in _TYPES else f"i{_ONES[kind]}"
+    if kind == "zero" or kind in _ONES:
+        body = f"%value = add {held} 0, {int(kind in _ONES)}"
     elif kind in SMALL:
         one, mask, _ = SMALL[kind]
         body = f"%low = and i32 %k, {mask}\n  %bits = or i32 %low, {one}\n  %value = trunc i32 %bits to i16"
@@ -158,8 +160,10 @@ def c(fills: Iterable[str], compares: Iterable[str]) -> str:
 
 def _c_fill(kind: str) -> str:
     held = {"f32": "float", "f64": "double", "zero": "uint8_t"}.get(kind, "uint16_t")
-    if kind == "zero":
-        value, step = "0", ""
+    if kind in _ONES:
+        held = f"uint{_ONES[kind]}_t"
+    if kind == "zero" or kind in _ONES:
+        value, step = str(int(kind in _ONES)), ""
     else:
         step = f", k += {FACTOR}u"
         value = f"({held})(k & 65535u) * ({held})(1.0 / 65536.0)"

@@ -24,6 +24,7 @@ from tapec.runtime.aot.missing import complete
 from tapec.runtime.aot.selftest import Selftest
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.runtime.cpu.dialect import Dialect
+from tapec.runtime.cpu.foreign import code_of
 from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
 from tapec.runtime.cpu.spelling import bytes_literal
 
@@ -180,26 +181,42 @@ def _computes_double(op: Operation) -> bool:
     return not moves and any(v.type.dtype == F64 for v in (*op.operands, *op.results))
 
 
+def _foreign(op: Operation, target: EdgeTarget) -> tuple[str, str]:
+    """The name of a user's kernel, and why a target cannot have its code; nothing if it can."""
+    name, code = code_of(op)
+    if not target.triple:
+        return name, "whose code is LLVM's"
+    if code.foreign:
+        calls = ", ".join(symbol.name for symbol in code.foreign)
+        return name, f"whose code needs what is in this process alone ({calls})"
+    if target.bits != 64:
+        return name, "whose code counts in 64 bits"
+    return name, ""
+
+
 def refuse(entry: EntryPoint, target: EdgeTarget) -> None:
     """Hold a program to what a machine can run without anybody outside.
 
     Raises:
-        TargetError: it calls Python, or code that was compiled for this machine, or has numbers that are not there.
+        TargetError: it calls Python, or code that is in this process alone, or has numbers that are not there.
     """
     for function in entry.module.functions.values():
         for op in function.walk():
             if isinstance(op.defn, Invoke):
-                why, hint = "calls Python, which is not there", "take it out of the function"
+                why = f"{op.name} calls Python, which is not there"
+                hint = "take it out of the function"
             elif isinstance(op.defn, CallForeign | ForeignScalar):
-                why = "is a custom op, whose code is for the machine that compiled it"
-                hint = "write it with tapec's own operations"
+                name, reason = _foreign(op, target)
+                if not reason:
+                    continue
+                why, hint = f"{name} is a custom op, {reason}", "write it with tapec's operations"
             elif not target.double and _computes_double(op):
-                why = "computes with float64, which its compilers have not"
+                why = f"{op.name} computes with float64, which its compilers have not"
                 hint = "cast to float32"
             else:
                 continue
             raise TargetError(
-                underline(op, f"{entry.name} cannot be built for {target.name}: {op.name} {why}"),
+                underline(op, f"{entry.name} cannot be built for {target.name}: {why}"),
                 location=op.location,
                 hint=hint,
             )

@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
 
 
+def code_of(op: Operation) -> tuple[str, ForeignCode]:
+    """The name and the code of the user's kernel that an operation at loop level runs."""
+    defn, types = op.defn, [v.type for v in op.operands]
+    if isinstance(defn, ForeignScalar):
+        return op.name, defn.source.code(types)
+    defn, inputs = OPS[op.attrs["op"]], op.attrs["inputs"]
+    assert isinstance(defn, ForeignArrays)
+    return defn.name, defn.source.code(types[:inputs], types[inputs:])
+
+
 def scalar_op(writer: KernelWriter, op: Operation) -> None:
     """A user's kernel of scalars, on scalars or vectors."""
-    assert isinstance(op.defn, ForeignScalar)
     dtypes = tuple(v.type.dtype for v in op.operands)
-    code, lanes = (
-        op.defn.source.code([v.type for v in op.operands]),
-        spelling.lanes_of(op.result.type),
-    )
+    (_, code), lanes = code_of(op), spelling.lanes_of(op.result.type)
     library = writer.writer.foreign
     if lanes:
         name = library.vector_function(op.name, code, dtypes, lanes)
@@ -40,11 +46,7 @@ def scalar_op(writer: KernelWriter, op: Operation) -> None:
 
 def arrays_op(writer: KernelWriter, op: Operation) -> None:
     """A user's kernel of arrays: their addresses, then all their extents."""
-    defn = OPS[op.attrs["op"]]
-    assert isinstance(defn, ForeignArrays)
-    inputs, types = op.attrs["inputs"], [v.type for v in op.operands]
-    code = defn.source.code(types[:inputs], types[inputs:])
-    name = writer.writer.foreign.function(defn.name, code)
+    name = writer.writer.foreign.function(*code_of(op))
     given = [f"ptr {writer.name(v)}" for v in op.operands]
     for value in op.operands:
         assert isinstance(value.type, BufferType)

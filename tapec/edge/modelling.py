@@ -28,7 +28,7 @@ from tapec.ir.ops.host import Notify
 from tapec.ir.types import BufferType
 from tapec.passes.commit import checks_of
 from tapec.runtime.aot.interface import EntryPoint, Member, Model, Parameter, Slot, c_name, lay_out
-from tapec.runtime.aot.selftest import Vectors, numbers
+from tapec.runtime.aot.selftest import WHOLE, Vectors, numbers
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.tensor import Array, Tensor
 from tapec.variable import Variable
@@ -104,15 +104,17 @@ class Modelling:
         return Model(self.name, tuple(entries), state)
 
     def vectors(self) -> list[Vectors]:
-        """What each function gives, from the Variables' present values, for numbers that a formula makes."""
+        """What each function gives, from the Variables' present values, for numbers that a formula makes.
+
+        Raises:
+            ValueError: for none of them do all checks of a function hold.
+        """
         return [self._vectors(name, program) for name, program in self._programs.items()]
 
     def _vectors(self, name: str, program: Program) -> Vectors:
         evaluated = lowered(program.module, pipeline="evaluated")
         function = evaluated.entry
         given = len(function.args) - len(program.captures)
-        sizes = {s.name: s.high for arg in function.args for s in arg.tensor.symbols() if s.high}
-        types = [arg.tensor.substitute(sizes) for arg in function.args[:given]]
         numbers_of = iter(program.first_numbers())
         captured = [
             np.array(c.numpy())
@@ -120,9 +122,7 @@ class Modelling:
             else np.array(next(numbers_of) if type(c) is HostNumber else _array(c))
             for c in program.captures
         ]
-        results = list(evaluate_module(evaluated, [*(numbers(t) for t in types), *captured]))
-        if function.attrs.get("checks", 0):
-            results.pop()  # which tells of them
+        whole, results = _results(name, program, evaluated, captured)
         state, outputs = {}, []
         order = {m.name: i for i, m in enumerate(self._state())}
         for i, result in enumerate(results):
@@ -133,7 +133,7 @@ class Modelling:
             if isinstance(variable, Variable):
                 state[order[self._names[id(variable)]]] = np.asarray(result)
         _, called = self._parameters[name]
-        return Vectors(dict(zip(called, map(np.asarray, outputs), strict=True)), state)
+        return Vectors(dict(zip(called, map(np.asarray, outputs), strict=True)), state, whole)
 
     @lazy
     def _parameters(self) -> dict[str, tuple[list[str], list[str]]]:
@@ -195,6 +195,33 @@ class Modelling:
         return EntryPoint(
             name, loops, tuple(taken), tuple(given_out), tuple(slots), _checks(program.module), where
         )  # fmt: skip
+
+
+def _results(
+    name: str, program: Program, evaluated: Module, captured: Sequence[Array]
+) -> tuple[int, list[Array]]:
+    """What a function gives for the first numbers of which its checks hold, and what the integers are in these.
+
+    Raises:
+        ValueError: there are none.
+    """
+    arguments = evaluated.entry.args
+    sizes = {s.name: s.high for arg in arguments for s in arg.tensor.symbols() if s.high}
+    types = [arg.tensor.substitute(sizes) for arg in arguments[: len(arguments) - len(captured)]]
+    failed = 0
+    for whole in WHOLE:
+        given = [numbers(type, whole) for type in types]
+        results = list(evaluate_module(evaluated, [*given, *captured]))
+        status = int(results.pop()) if evaluated.entry.attrs.get("checks", 0) else 0
+        if not status:
+            return whole, results
+        failed = failed or status
+    raise ValueError(
+        f"aot.build: {name} cannot test itself: {_checks(program.module)[failed - 1]!r} does not hold of what "
+        f"a selftest gives, floats between 0 and 2 and integers that are all {' or all '.join(map(str, WHOLE))}",
+        location=here(),
+        hint="build it without a selftest, or take the check out of the function",
+    )
 
 
 def _placed(

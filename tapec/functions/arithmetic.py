@@ -30,6 +30,7 @@ from tapec.functions.broadcasting import (
     unary,
     wrong_dtype,
 )
+from tapec.functions.divisors import refuse_integer_zero
 from tapec.functions.logic import logical_and as logical_and
 from tapec.functions.logic import logical_not as logical_not
 from tapec.functions.logic import logical_or as logical_or
@@ -81,23 +82,22 @@ def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``floor(x / y)``, rounding towards minus infinity as Python does. No derivative.
 
     Raises:
-        InvalidArgumentError: eager, an integer is divided by 0. A compiled function gives 0 there.
+        InvalidArgumentError: an integer is divided by 0; a compiled function raises it when it runs.
     """
-    x, y = broadcast_pair(x, y)
-    _refuse_integer_zero(y, "FloorDiv")
-    return binary("floordiv", x, y)
+    left, right = broadcast_pair(x, y)
+    refuse_integer_zero(y, right, "FloorDiv")
+    return binary("floordiv", left, right)
 
 
 def floormod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     """``x - floor(x / y) * y``: the remainder has the sign of ``y``.
 
     Raises:
-        InvalidArgumentError: eager, an integer is taken modulo 0. A compiled function gives 0
-            there.
+        InvalidArgumentError: an integer is taken modulo 0; a compiled function raises it when it runs.
     """
-    x, y = broadcast_pair(x, y)
-    _refuse_integer_zero(y, "FloorMod")
-    return binary("mod", x, y)
+    left, right = broadcast_pair(x, y)
+    refuse_integer_zero(y, right, "FloorMod")
+    return binary("mod", left, right)
 
 
 def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
@@ -106,16 +106,11 @@ def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
     Example: ``truncatediv(-7, 2)`` is ``-3``.
 
     Raises:
-        InvalidArgumentError: eager, a division by 0.
+        InvalidArgumentError: a division by 0.
     """
     x, y = broadcast_pair(x, y)
     quotient = floordiv(abs(x), abs(y))
     return where(logical_xor(less(x, 0), less(y, 0)), negative(quotient), quotient)
-
-
-def _refuse_integer_zero(y: Tensor, op: str) -> None:
-    if y._array is not None and y.type.dtype.is_integer and not y._array.all():
-        raise InvalidArgumentError(f"Integer division by zero [{op}]", location=here())
 
 
 def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:

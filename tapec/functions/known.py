@@ -105,6 +105,20 @@ def known_elements(tensor: Tensor) -> Array | None:
     return found
 
 
+def is_never_zero(tensor: Tensor) -> bool | None:
+    """Whether no element is 0, by what is known of them in every call; None if that does not tell."""
+    if not isinstance(tensor, TracedTensor):
+        return bool(tensor.array.all())
+    numbers: list[HostNumber] = []
+    found = _elements(tensor.value, numbers)
+    if found is None or numbers:  # which may be others at the next call
+        return None
+    if found.dtype != object:
+        return bool(found.all())
+    least = [bounds(size)[0] for size in found.flat]
+    return True if all(low is not None and low > 0 for low in least) else None
+
+
 def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
     """A tensor's elements as a NumPy value if they are known now, else None.
 

@@ -44,7 +44,7 @@ from tapec.functions.known import dim_tensor, is_less, static_value
 from tapec.functions.matrices.doubled import doubled
 from tapec.functions.rearrangement import reshape
 from tapec.ir.dims import DimLike
-from tapec.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, U8, as_dtype
+from tapec.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, STRING, U8, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 from tapec.tensor_shape import TensorShape
 
@@ -209,9 +209,12 @@ def count_nonzero(
     dtype: Any = I64,
     name: str | None = None,
 ) -> Tensor:
-    """How many elements are not 0."""
+    """How many elements are not 0, not False, or not empty if they are strings."""
+    x = as_tensor(input)
+    if not x.type.dtype.is_bool:
+        x = not_equal(x, "" if x.type.dtype is STRING else 0)
     return reduce_sum(
-        cast(not_equal(input, 0), dtype),
+        cast(x, dtype),
         axis,
         keepdims is not None and arguments.flag(keepdims, "keepdims"),
     )
