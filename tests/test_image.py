@@ -68,7 +68,7 @@ RANDOM: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", RANDOM)
 def test_chance_is_a_function_of_the_seed(name: str, wrap: Wrap) -> None:
     change = wrap(lambda seed: RANDOM[name](seed))
-    first, again, other = (change(tapec.constant(s)).numpy() for s in ([1, 2], [1, 2], [3, 4]))
+    first, again, other = (change(tapec.constant(s)).numpy() for s in ([1, 2], [1, 2], [5, 6]))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
