@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from edge_models import batches, classifier
 from edge_nets import NETS
-from emulation import MACHINES, in_webassembly, trained
+from emulation import CALLING, MACHINES, in_webassembly, trained
 
 import tapec
 from tapec import aot
@@ -52,3 +53,48 @@ def test_training_runs_as_here_in_webassembly(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         inferred, model.functions["infer"](given[0][0]).numpy()[0], rtol=1e-4
     )
+
+
+#: Counts a training step on a Cortex-M's timer, of which a turn is so many instructions with ``-icount shift=0``.
+COUNTING = (
+    CALLING
+    + """
+static NET_DECLARE_ARENA(arena);
+static net_state state;
+static float x[FEATURES], loss[1];
+static int32_t y[1];
+static volatile uint32_t *const timer = (volatile uint32_t *)0xE000E010;
+int main(void) {
+    for (unsigned i = 0; i < sizeof state; i++)
+        ((volatile unsigned char *)&state)[i] = ((const unsigned char *)&net_initial)[i];
+    timer[1] = 0xFFFFFF;
+    timer[2] = 0;
+    timer[0] = 5;
+    const uint32_t before = timer[2];
+    if (net_train(&state, SIZE x, y, loss, &arena)) return 1;
+    const uint32_t taken = (before - timer[2]) & 0xFFFFFF;
+    words((const unsigned char *)&taken, 4);
+    return 0;
+}
+"""
+)
+
+
+def test_a_single_row_of_a_batch_that_varies_takes_few_instructions_more(tmp_path: Path) -> None:
+    """Than one that the object was built for: no loop is set up for each weight to add up one term."""
+    machine = MACHINES["cortex-m4f"]
+    board, *others = machine.emulator
+    machine = replace(machine, emulator=[board, "-icount", "shift=0", *others])
+
+    def count(batch: str, size: str) -> int:
+        model = classifier(100, 16, 5, batch=batch)
+        function, signature = model.functions["train"], model.signatures["train"]
+        built = aot.build(
+            {"train": function}, {"train": signature}, target="cortex-m4f", name="net"
+        )
+        built.write(tmp_path)
+        source = tmp_path / "counting.c"
+        source.write_text(f"#define FEATURES 100\n#define SIZE {size}\n{COUNTING}")
+        return machine.outputs(tmp_path, library=False, main=source)[0]
+
+    assert count("N<=8", "1,") <= 1.2 * count("1", "")

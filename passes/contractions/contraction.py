@@ -17,7 +17,7 @@ from tapec.passes.contractions.blocked import Blocked, Streamed
 from tapec.passes.contractions.microkernel import Outer
 from tapec.passes.contractions.packing import sum_lanes
 from tapec.passes.contractions.problem import describe
-from tapec.passes.contractions.products import Fetch, Form, Write, each, over, vectors
+from tapec.passes.contractions.products import Fetch, Form, Step, Write, each, over, vectors
 from tapec.passes.contractions.sliding import find
 from tapec.passes.contractions.tiling import Tiling, must_stage, streams
 from tapec.passes.contractions.winograd import Filters, Windows
@@ -87,6 +87,16 @@ class Plain(Form):
         lanes = self.k.active_lanes
         (total,) = self.over_depth((self.zero(lanes.count if lanes else 1),), step)
         self.write(row, column, total)
+
+    def over_depth(self, init: Sequence[Value], step: Step, *, unroll: int = 1) -> list[Value]:
+        """Carry values over all summed axes; sums that may have a single term enter no loop for that."""
+        extent, *others = self.problem.depth
+        is_open = not isinstance(extent, int) and not others
+        # No tile shares what the loops cost, so a training step with one row would start one for each weight.
+        if self.k.compact and is_open and self.k.at_least(extent, 1):
+            first = step((0,), init)
+            return list(self.k.repeat(1, extent, lambda d, inner: step((d,), inner), first))
+        return super().over_depth(init, step, unroll=unroll)
 
 
 class Dot(Form):
