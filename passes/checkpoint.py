@@ -55,12 +55,12 @@ _TRIES = 4
 
 
 def run(module: Module, options: object = None) -> bool:
-    """Cut the loops of every function that has a budget and asks for gradients."""
+    """Let the loops of every function that has a budget and asks for gradients take less."""
     changed = False
     for name, function in list(module.functions.items()):
         budget = function.attrs.get("memory_budget")
         asks = any(isinstance(op.defn, Gradient) for op in function.walk())
-        if budget is not None and asks and any(map(_is_long, function.walk())):
+        if budget is not None and asks and any(isinstance(op.defn, Loop) for op in function.walk()):
             plain = footprint(_differentiated(function))
             most = rematerialize.limit(budget, plain)
             function.attrs["budget_bytes"] = most
@@ -72,7 +72,7 @@ def run(module: Module, options: object = None) -> bool:
 def _within(function: Function, most: int, plain: Footprint) -> Function:
     """The function, with as many states kept, or cut as little, as need be."""
     tries = _Tries(function, most, plain)
-    if tries.fits(tries.plain()) or tries.by_states():
+    if tries.fits(tries.plain()) or not tries.has_long or tries.by_states():
         return tries.best
     for depth in range(2, _DEEPEST + 1):
         if tries.fits(tries.cut(depth)):
@@ -85,6 +85,7 @@ class _Tries:
 
     Attributes:
         best: what takes least of all that was tried.
+        has_long: whether any loop could keep fewer states, or be cut.
     """
 
     def __init__(self, function: Function, most: int, plain: Footprint) -> None:
@@ -92,7 +93,8 @@ class _Tries:
         self._function, self._most = function, most
         self.best, self._least = function, plain.arena
         self._rooms: dict[int, int] = {}
-        self._longest = max(op.attrs["length"] for op in function.walk() if _is_long(op))
+        lengths = [op.attrs["length"] for op in function.walk() if _is_long(op)]
+        self.has_long, self._longest = bool(lengths), max(lengths, default=0)
 
     def fits(self, copy: Function) -> bool:
         """Whether a copy takes no more than the budget; if not, it may be the best yet."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 import time
 from itertools import permutations
 from pathlib import Path
@@ -210,7 +213,7 @@ def test_loading_the_search_takes_none_of_its_time(monkeypatch: pytest.MonkeyPat
     """On a clock that stands still but while machine code is made."""
     now = [0.0]
 
-    def load_slowly() -> None:
+    def load_slowly(tell: object) -> None:
         now[0] += 100
 
     monkeypatch.setattr(planning, "monotonic", lambda: now[0])
@@ -225,6 +228,16 @@ def test_the_search_is_compiled_once() -> None:
     search.load()
     best_plan(load("K"), seconds=60)
     assert len(search._search.signatures) == 1
+
+
+def test_it_is_told_that_the_search_is_compiled(tmp_path: Path) -> None:
+    """Where no cache has it, once, and beside the plan."""
+    command = [sys.executable, "-m", "tapec", "plan", str(INSTANCES / "K.1048576.csv"), "--json"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for told in ("compiling the search, which takes some seconds and is done once\n", ""):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == told
+        assert json.loads(done.stdout)["optimal"]
 
 
 def test_many_buffers_are_placed_in_time() -> None:

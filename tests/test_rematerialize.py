@@ -18,6 +18,7 @@ from tapec import errors
 from tapec.compiler import lowered
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value, clone_module
+from tapec.ir.dims import typical
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.types import F32, TensorType
 from tapec.ir.verifier import verify
@@ -319,6 +320,30 @@ def test_budgets_of_open_sizes(size: str) -> None:
         tight = compiled(30_000)
         assert [g.numpy().tobytes() for g in tight(ROWS)] == wanted
         assert tight.memory().arena <= 30_000
+
+
+@pytest.mark.parametrize("size", ["N", "N<=64"])
+def test_loops_of_open_length_give_up_rows(size: str) -> None:
+    """What they keep so that a weight's gradient is one product; their states stay."""
+    weight = tapec.Variable(0.3 * tapec.eye(16))
+
+    def compiled(budget: float | None) -> Any:
+        @tapec.compile(dims={"x": (size, 16)}, memory_budget=budget)
+        def gradient(x):  # type: ignore[no-untyped-def]
+            with tapec.GradientTape() as tape:
+                last = tapec.foldl(
+                    lambda h, r: tapec.tanh(tapec.linalg.matvec(weight, h) + r),
+                    x,
+                    tapec.zeros([16]),
+                )
+                loss = tapec.reduce_sum(last**2)
+            return tape.gradient(loss, weight)
+
+        return gradient
+
+    plain, tight = compiled(None), compiled(0.6)
+    np.testing.assert_allclose(plain(ROWS), tight(ROWS), rtol=1e-5, atol=1e-7)
+    assert typical(tight.memory(ROWS).arena) <= 0.6 * typical(plain.memory(ROWS).arena)
 
 
 def test_the_least_part_of_open_sizes_can_be_met() -> None:

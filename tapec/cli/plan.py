@@ -44,7 +44,9 @@ def plan(
     Exit status: 1 if a capacity is given and no plan that stays within it was found.
     """
     names, buffers = _read(file)
-    found = best_plan(buffers, seconds=seconds, capacity=capacity)
+    found = best_plan(
+        buffers, seconds=seconds, capacity=capacity, tell=lambda text: click.echo(text, err=True)
+    )
     if as_json:
         click.echo(json.dumps(_fields(found, names, buffers)))
     else:

@@ -21,6 +21,8 @@ from tapec.derivatives.places import mark, mark_of_entry, place_of
 from tapec.derivatives.replay import VARIABLE, replay
 from tapec.derivatives.stretches import gradient_in_stretches
 from tapec.effects import Effects, raised
+from tapec.errors import ResourceExhaustedError
+from tapec.frames import here
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Operation, Value, clone_block_into, clone_function
 from tapec.ir.errors import CheckError, TargetError
@@ -338,11 +340,22 @@ class GradientProgram:
             seeds: the weights of the targets.
             variables: those that the programs called in the records read, in order.
             alarm: called if an operation may have made what is NaN or infinite; None where that does not matter.
+
+        Raises:
+            ResourceExhaustedError: there is no memory for what is computed on the way.
         """
         if active_tapes() or current_trace() is not None:
             results = replay(self.function.block, [*inputs, *seeds], variables)
         else:
-            arrays = self._evaluate([t.array for t in (*inputs, *seeds)], alarm)
+            try:
+                arrays = self._evaluate([t.array for t in (*inputs, *seeds)], alarm)
+            except MemoryError as error:
+                needed = str(error) or "none was given"
+                raise ResourceExhaustedError(
+                    f"no memory for a gradient ({needed})",
+                    location=here(),
+                    hint="tapec.compile(memory_budget=...) computes some values again",
+                ) from None
             results = [
                 EagerTensor(np.asarray(a), t) for a, t in zip(arrays, self._types, strict=True)
             ]

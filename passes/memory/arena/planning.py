@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from math import gcd
 from time import monotonic
@@ -23,7 +23,13 @@ _BRANCHES, _WEIGHT, _MEMORY, _NOISE = 2.5, 0.3, 0.9, 0.02
 _MOST = 2048
 
 
-def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None = None) -> Plan:
+def best_plan(
+    buffers: Sequence[Buffer],
+    *,
+    seconds: float,
+    capacity: int | None = None,
+    tell: Callable[[str], object] = lambda text: None,
+) -> Plan:
     """First fit, and where that wastes any bytes, a search.
 
     The search starts again and again with other orders, of which those that failed have shown what to place first;
@@ -33,6 +39,7 @@ def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None
         buffers: what to place.
         seconds: how long to search, once there is machine code for it.
         capacity: bytes that are enough; by default as few as possible.
+        tell: called with a text if something has to be done first that takes long.
 
     Returns:
         The best plan found. Its bound is higher than what is alive at one time, if less was proven not to be enough.
@@ -45,7 +52,7 @@ def best_plan(buffers: Sequence[Buffer], *, seconds: float, capacity: int | None
     before = monotonic()
     from tapec.passes.memory.arena import search
 
-    search.load()
+    search.load(tell)
     start += monotonic() - before
     problem = search.Problem(buffers)
     step = gcd(*(b.size for b in buffers))

@@ -11,18 +11,22 @@ same time, and none lower than the one before it, so that every arrangement is m
 What is left falls apart into groups that share no moment, and each is solved by itself. The ideas of canonical
 solutions, of bounds by sections of time and of groups are from Moffitt, MiniMalloc (ASPLOS 2023).
 
-Compiled by Numba when it is first called; `load` does so, and the machine code is kept by Numba's cache.
+Compiled by Numba when it is first called; `load` does so, and the machine code is kept by Numba's cache. So that this
+takes little time, loops stand where arrays as wholes could, and nothing is allocated inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
+from numba.core.event import Listener, install_listener
 
 from tapec.passes.memory.arena.buffers import Buffer
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FOUND, NONE, STOPPED = 1, 0, 2
 _NEVER = 1 << 62
@@ -62,6 +66,17 @@ class _State(NamedTuple):
     blame: Floats
 
 
+class _Room(NamedTuple):
+    """What is written before it is read."""
+
+    frames: Ints
+    candidates: Ints  # of each frame
+    starts: Ints  # of the groups that are left in each frame
+    labels: Ints  # of sections
+    ends: Ints  # of the buffers of each label
+    moved: Ints  # buffers of a group
+
+
 class Problem:
     """Buffers in a form that is searched quickly.
 
@@ -84,6 +99,11 @@ class Problem:
         living = (first <= sections) & (sections < last)
         self._buffers = (first, last, size, *_lists(beside), *_lists(living))
         pressure = [self._alive[a:b].max() for a, b in zip(first, last, strict=True)]
+        count = len(size)
+        frames, rows = np.empty((count + 1, 9), np.int64), np.empty((count + 1, count), np.int64)
+        starts, moved = np.empty((count + 1, count + 1), np.int64), np.empty(count, np.int64)
+        labels, ends = np.empty(len(moments), np.int64), np.empty(len(moments) + 2, np.int64)
+        self._room = _Room(frames, rows, starts, labels, ends, moved)
         kinds = [pressure, table[:, 1] - table[:, 0], last - first, size]
         self.features = np.log1p(np.array(kinds, float))
 
@@ -111,7 +131,7 @@ class Problem:
         undo = np.empty((count * count + 1, 2), np.int64)
         top = np.zeros(1, np.int64)
         state = _State(self._alive.copy(), offsets, lowest, undo, top, least, blame)
-        return _search(problem, state, order, limit), offsets
+        return _search(problem, state, self._room, order, limit), offsets
 
 
 def _lists(table: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints]:
@@ -120,21 +140,37 @@ def _lists(table: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints]:
     return columns, np.append(0, np.cumsum(table.sum(axis=1)))
 
 
-def load() -> None:
-    """Have machine code: from Numba's cache, or compiled, which takes seconds."""
-    Problem([Buffer(0, 1, 1)]).within(1, np.zeros(1), 1, np.zeros(1))
+def load(tell: Callable[[str], object] = lambda text: None) -> None:
+    """Have machine code: from Numba's cache, or compiled, which takes seconds; before that, ``tell`` is called."""
+    with install_listener("numba:compile", _Notice(tell)):
+        Problem([Buffer(0, 1, 1)]).within(1, np.zeros(1), 1, np.zeros(1))
+
+
+class _Notice(Listener):
+    """Tells that the search is compiled."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+
+    def on_start(self, event: Any) -> None:
+        """Tell it, of all functions, about the first one."""
+        if event.data["dispatcher"] is _search:
+            self._tell("compiling the search, which takes some seconds and is done once")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is left to tell."""
+
+
+#: Of functions that the search alone calls: Python never does.
+_part: Callable[[F], F] = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 
 
 @njit(cache=True)
-def _search(problem: _Problem, state: _State, order: Ints, limit: int) -> int:
+def _search(problem: _Problem, state: _State, room: _Room, order: Ints, limit: int) -> int:
     """Depth first. A frame places one buffer of its group, then the groups that the others fall into."""
-    count = len(order)
-    frames = np.zeros((count + 1, 9), np.int64)
-    candidates = np.empty((count + 1, count), np.int64)
-    starts = np.empty((count + 1, count + 1), np.int64)
-    labels = np.empty(len(state.waiting), np.int64)
+    frames, candidates, starts = room.frames, room.candidates, room.starts
     depth, visited = 0, 0
-    frames[0, _HI], frames[0, _ABOVE] = count, -1
+    frames[0, _LO], frames[0, _HI], frames[0, _ABOVE] = 0, len(order), -1
     entering = True
     while True:
         frame = frames[depth]
@@ -157,12 +193,12 @@ def _search(problem: _Problem, state: _State, order: Ints, limit: int) -> int:
             _take_back(problem, state, frame, candidates[depth], order)
             continue
         rest = order[frame[_LO] + 1 : frame[_HI]]
-        frame[_GROUPS] = _separate(problem, rest, labels, starts[depth])
+        frame[_GROUPS] = _separate(problem, room, rest, starts[depth])
         frame[_GROUP] = 0
         while frames[depth, _GROUP] == frames[depth, _GROUPS]:
             # All groups are done, and with them this frame's, which is one of the frame above.
             placed = candidates[depth, frames[depth, _TRIED]]
-            state.waiting[problem.first[placed] : problem.last[placed]] += problem.size[placed]
+            _wait(problem, state, placed, 1)
             if depth == 0:
                 return FOUND
             depth -= 1
@@ -175,7 +211,23 @@ def _search(problem: _Problem, state: _State, order: Ints, limit: int) -> int:
         entering = True
 
 
-@njit(cache=True)
+@_part
+def _most(values: Ints, begin: int, end: int) -> int:
+    """The largest of some numbers, none of which is negative."""
+    most = 0
+    for i in range(begin, end):
+        most = max(most, values[i])
+    return most
+
+
+@_part
+def _wait(problem: _Problem, state: _State, buffer: int, sign: int) -> None:
+    """Count the bytes of a buffer that waits, or (``sign`` is -1) waits no longer."""
+    for section in range(problem.first[buffer], problem.last[buffer]):
+        state.waiting[section] += sign * problem.size[buffer]
+
+
+@_part
 def _candidates(problem: _Problem, state: _State, group: Ints, above: int, found: Ints) -> int:
     """Write what may be placed behind ``above``, the lowest first, and return how many there are."""
     first, last, rank = problem.first, problem.last, problem.rank
@@ -184,7 +236,7 @@ def _candidates(problem: _Problem, state: _State, group: Ints, above: int, found
     for buffer in group:
         ceiling = min(ceiling, max(state.lowest[buffer], floor) + problem.size[buffer])
         begin, end = min(begin, first[buffer]), max(end, last[buffer])
-    most = state.waiting[begin:end].max()
+    most = _most(state.waiting, begin, end)
     count = 0
     for buffer in group:
         offset = state.lowest[buffer]
@@ -192,24 +244,28 @@ def _candidates(problem: _Problem, state: _State, group: Ints, above: int, found
             continue
         if offset == floor and rank[buffer] < turn:
             continue
-        if offset + state.waiting[first[buffer] : last[buffer]].max() > problem.capacity:
+        if offset + _most(state.waiting, first[buffer], last[buffer]) > problem.capacity:
             continue
         k = count
-        while k > 0 and (state.lowest[found[k - 1]], rank[found[k - 1]]) > (offset, rank[buffer]):
-            found[k] = found[k - 1]
+        while k > 0:
+            before = found[k - 1]
+            place = state.lowest[before]
+            if place < offset or (place == offset and rank[before] < rank[buffer]):
+                break
+            found[k] = before
             k -= 1
         found[k] = buffer
         count += 1
     return count
 
 
-@njit(cache=True)
+@_part
 def _advance(problem: _Problem, state: _State, frame: Ints, candidates: Ints, order: Ints) -> bool:
     """Place a frame's next candidate, as the first of its group; return whether there is hope for the rest."""
     placed = candidates[frame[_TRIED]]
     frame[_MARK] = state.top[0]
     state.offsets[placed] = state.lowest[placed]
-    state.waiting[problem.first[placed] : problem.last[placed]] -= problem.size[placed]
+    _wait(problem, state, placed, -1)
     end = state.lowest[placed] + problem.size[placed]
     for other in problem.beside[problem.beside_starts[placed] : problem.beside_starts[placed + 1]]:
         if state.offsets[other] < 0 and state.lowest[other] < end:
@@ -225,7 +281,7 @@ def _advance(problem: _Problem, state: _State, frame: Ints, candidates: Ints, or
     return _fits(problem, state, group[1:], placed, frame[_MARK])
 
 
-@njit(cache=True)
+@_part
 def _take_back(
     problem: _Problem, state: _State, frame: Ints, candidates: Ints, order: Ints
 ) -> None:
@@ -234,12 +290,13 @@ def _take_back(
     for k in range(state.top[0] - 1, frame[_MARK] - 1, -1):
         state.lowest[state.undo[k, 0]] = state.undo[k, 1]
     state.top[0] = frame[_MARK]
-    state.waiting[problem.first[placed] : problem.last[placed]] += problem.size[placed]
-    state.offsets[order[frame[_LO] : frame[_HI]]] = -1
+    _wait(problem, state, placed, 1)
+    for buffer in order[frame[_LO] : frame[_HI]]:
+        state.offsets[buffer] = -1
     frame[_TRIED] = frame[_FOUND] if frame[_FREE] else frame[_TRIED] + 1
 
 
-@njit(cache=True)
+@_part
 def _fits(problem: _Problem, state: _State, rest: Ints, placed: int, mark: int) -> bool:
     """Whether the bounds leave hope after a placement, which lifted what `undo` has behind ``mark``."""
     begin, end = problem.first[placed], problem.last[placed]
@@ -269,7 +326,7 @@ def _fits(problem: _Problem, state: _State, rest: Ints, placed: int, mark: int) 
     return True
 
 
-@njit(cache=True)
+@_part
 def _lifted(problem: _Problem, state: _State, buffer: int, offset: int) -> int:
     """Where a buffer can go whose turn at its lowest place is over, so that another beside it has to lift it."""
     place = _NEVER
@@ -279,16 +336,18 @@ def _lifted(problem: _Problem, state: _State, buffer: int, offset: int) -> int:
     return place
 
 
-@njit(cache=True)
-def _separate(problem: _Problem, rest: Ints, labels: Ints, starts: Ints) -> int:
+@_part
+def _separate(problem: _Problem, room: _Room, rest: Ints, starts: Ints) -> int:
     """Sort buffers into groups that share no moment; write where each starts, and return how many there are."""
     count = len(rest)
     if count == 0:
         return 0
+    labels, ends = room.labels, room.ends
     begin, end = len(labels), 0
     for buffer in rest:
         begin, end = min(begin, problem.first[buffer]), max(end, problem.last[buffer])
-    labels[begin:end] = 0
+    for section in range(begin, end):
+        labels[section] = 0
     for buffer in rest:  # how many of them cross the border behind each section
         labels[problem.first[buffer]] += 1
         labels[problem.last[buffer] - 1] -= 1
@@ -303,13 +362,21 @@ def _separate(problem: _Problem, rest: Ints, labels: Ints, starts: Ints) -> int:
     if label == 1:
         starts[1] = count
         return 1
-    keys = labels[problem.first[rest]]
-    by_label = np.argsort(keys, kind="mergesort")
-    rest[:] = rest[by_label]
-    number = 1
-    for i in range(1, count):
-        if keys[by_label[i]] != keys[by_label[i - 1]]:
-            starts[number] = i
+    for i in range(label + 1):
+        ends[i] = 0
+    for i in range(count):
+        room.moved[i] = rest[i]
+    for buffer in rest:
+        ends[labels[problem.first[buffer]] + 1] += 1
+    number = 0
+    for i in range(label):
+        if ends[i + 1] > 0:
+            starts[number] = ends[i]
             number += 1
+        ends[i + 1] += ends[i]
     starts[number] = count
+    for buffer in room.moved[:count]:
+        i = labels[problem.first[buffer]]
+        rest[ends[i]] = buffer
+        ends[i] += 1
     return number

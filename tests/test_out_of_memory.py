@@ -1,0 +1,82 @@
+"""Steps that have no memory raise an error of tapec's, and leave Variables as they were: there, address space ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+#: Takes a train step, `mode`; then one for which there is no room; then, the space being back, both.
+SCRIPT = """
+import resource
+import sys
+from pathlib import Path
+
+import numpy as np
+import tapec
+
+WIDE, ROOM = 4096, 32 << 20
+mode = sys.argv[1]
+rng = np.random.default_rng(0)
+count = tapec.Variable(0)
+layers = [
+    tapec.Variable(rng.normal(size=shape).astype("f4") / 64) for shape in ((1, WIDE), (WIDE, 1))
+]
+speeds = [tapec.Variable(tapec.zeros_like(w)) for w in layers]
+everything = [count, *layers, *speeds]
+
+
+def step(x):
+    if mode != "eager":
+        count.assign_add(1)
+    with tapec.GradientTape() as tape:
+        hidden = tapec.tanh(x @ layers[0])
+        loss = tapec.reduce_mean((hidden @ layers[1]) ** 2)
+    for w, v, g in zip(layers, speeds, tape.gradient(loss, layers)):
+        v.assign(0.9 * v + g)
+        w.assign_sub(0.1 * v)
+    return loss, hidden if mode == "results" else tapec.reduce_sum(hidden)
+
+
+if mode == "open":
+    step = tapec.compile(step, dims={"x": ("N", 1)})
+elif mode == "evaluated":
+    step = tapec.compile(step, jit=False)
+elif mode != "eager":
+    step = tapec.compile(step)
+
+
+def state():
+    return [w.numpy().tobytes() for w in everything]
+
+
+few, many = (rng.normal(size=(rows, 1)).astype("f4") for rows in (2, 8192))
+if mode in ("fixed", "results", "evaluated"):
+    step.get_concrete_function(many)  # what is compiled needs room, too
+for _ in range(4):  # eager gradients are compiled, too
+    step(few)
+before = state()
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, hard))
+for _ in range(2):
+    try:
+        step(many)
+    except tapec.errors.ResourceExhaustedError as error:
+        print("no memory for" in str(error), state() == before)
+step(few)
+between = state()
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+step(many)
+print(between != before, state() != between, all(np.isfinite(w.numpy()).all() for w in everything))
+"""
+
+
+@pytest.mark.parametrize("mode", ["fixed", "open", "results", "evaluated", "eager"])
+def test_no_variable_is_changed(mode: str) -> None:
+    """Native, with sizes that are fixed or open, and with results that have no room; by NumPy; and eagerly."""
+    told = subprocess.run(
+        [sys.executable, "-c", SCRIPT, mode], capture_output=True, text=True, check=False
+    )
+    assert told.stdout.split() == ["True"] * 7, told.stdout + told.stderr
