@@ -1,18 +1,21 @@
 """Decide how each kernel runs: vectors, tiles, threads. The decisions are attributes of the kernel operations.
 
 Contractions are tiled by `tapec.passes.contractions.tiling`. Other kernels get ``lanes``, the elements of a vector, and
-``parallel``: whether threads share the outermost loop.
+``parallel``: whether threads share the outermost loop. `tapec.passes.alike` makes that fit in the bodies of loops.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tapec.ir.core import Module, Operation
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import DType, TensorType
+from tapec.passes import alike
 from tapec.passes.contractions import sliding, tiling
 from tapec.passes.contractions.problem import Machine, describe, size
 from tapec.passes.device.rows import keeps_rows
@@ -47,6 +50,10 @@ def run(module: Module, options: Options) -> bool:
         if isinstance(op.defn, KernelOp):
             _schedule(op, options)
             changed = True
+    if not (options.device or options.compact):
+        for op in module.walk():
+            if isinstance(op.defn, Loop):
+                alike.share(op, lambda kernel: _by_rows(kernel, options))
     return changed
 
 
@@ -82,16 +89,28 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
     if options.compact:
         return tiling.Tiling(lanes=_lanes([left.dtype], options))
     machine = Machine.of(options.vector_bytes, masked=options.masked)
-    chosen = tiling.choose(
-        contraction,
-        left,
-        right,
-        lanes=_lanes([left.dtype], options),
-        machine=machine,
-        weight=_weight(kernel),
-        traffic=_traffic(kernel, core),
-    )
+    known = _circumstances(kernel, core, options)
+    chosen = tiling.choose(contraction, left, right, **known)
     return chosen if options.direct else sliding.choose(contraction, left, right, chosen, machine)
+
+
+def _by_rows(kernel: Operation, options: Options) -> tiling.Tiling | None:
+    """How a contraction is cut into tiles whose rows threads share."""
+    core = core_of(kernel)
+    assert core is not None
+    left, right = (v.tensor for v in core.operands)
+    contraction = core.defn.contraction(left, right, **core.parameters)
+    return tiling.choose_rows(contraction, left, right, **_circumstances(kernel, core, options))
+
+
+def _circumstances(kernel: Operation, core: Operation, options: Options) -> dict[str, Any]:
+    """What there is to know of a contraction beside its operands, as `tiling.choose` wants it."""
+    return {
+        "lanes": _lanes([core.operands[0].tensor.dtype], options),
+        "machine": Machine.of(options.vector_bytes, masked=options.masked),
+        "weight": _weight(kernel),
+        "traffic": _traffic(kernel, core),
+    }
 
 
 def _weight(kernel: Operation) -> int:

@@ -19,7 +19,7 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.parser import parse_module
 from tapec.ir.verifier import verify
-from tapec.passes import schedule
+from tapec.passes import alike, schedule
 from tapec.passes.contractions import tiling
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 
@@ -64,14 +64,16 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `agree` changes is as it was after the test."""
     for module in (schedule, tiling):
         monkeypatch.setattr(module, "PARALLEL_WORK", module.PARALLEL_WORK)
+    monkeypatch.setattr(alike, "SHARED_BYTES", alike.SHARED_BYTES)
 
 
-THRESHOLDS = (schedule.PARALLEL_WORK, tiling.PARALLEL_WORK)
+THRESHOLDS = (schedule.PARALLEL_WORK, tiling.PARALLEL_WORK, alike.SHARED_BYTES)
 
 
 def agree(module: Module, way: Way) -> None:
     """Evaluate a program and run it; all results must be equal."""
-    schedule.PARALLEL_WORK, tiling.PARALLEL_WORK = (1, 1) if way.shared else THRESHOLDS
+    thresholds = (1, 1, 1) if way.shared else THRESHOLDS
+    schedule.PARALLEL_WORK, tiling.PARALLEL_WORK, alike.SHARED_BYTES = thresholds
     inputs = arrays(module)
     plain = clone_module(module)
     run_pipeline(plain, parse_pipeline("adjoint,prune"))

@@ -36,8 +36,10 @@ _BLOCK_DEPTH, _BLOCK_TILES = 48, 8
 _FEW_ROWS, _STREAM_DEPTH = 2, 4
 #: Bytes between elements that follow each other, from which on they are prefetched, and cycles that this takes.
 _JUMP, _FETCH_CYCLES = 256, 256
-#: What a tiling in blocks may cost by itself, in terms of the best.
+#: What a tiling in blocks, or one whose rows are shared, may cost by itself, in terms of the best.
 _BLOCK_COST = 1.1
+#: Rows of tiles that threads can share.
+_ROW_TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,42 @@ def choose(
         and (block := _block(problem, tiling, size(left.bytes) + size(right.bytes), machine))
     ]
     return min(deep, key=lambda pair: pair[0])[1] if deep else best
+
+
+def choose_rows(
+    contraction: Contraction,
+    left: TensorType,
+    right: TensorType,
+    *,
+    lanes: int,
+    machine: Machine = USUAL,
+    weight: int = 1,
+    traffic: int = 0,
+) -> Tiling | None:
+    """The tiling of least cost whose rows threads share, all columns of a row of tiles at once; None if that costs.
+
+    It gives the bits that `choose`, which takes the same, gives: tiles are cut otherwise, sums are not.
+    """
+    problem = describe(contraction, left, right)
+    if not isinstance(problem.rows, int) or not isinstance(problem.columns, int):
+        return None
+    found = candidates(
+        contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
+    )
+    fitting: list[tuple[float, Tiling]] = []
+    for _, tiling in found:
+        even = problem.rows % tiling.rows == 0 and problem.columns % tiling.width == 0
+        plain = tiling.form == "outer" and not (tiling.swapped or tiling.pack)
+        if not (even and plain and problem.rows // tiling.rows >= _ROW_TURNS):
+            continue
+        across = problem.columns > tiling.width
+        if across and not _fits_across(problem, tiling.width, machine, pack=False):
+            continue
+        tiling = replace(tiling, across=across, ahead=0, parallel="rows")
+        fitting.append((_outer_cost(problem, tiling, machine, weight), tiling))
+    least = min((cost for cost, _ in found), default=0.0)
+    cost, best = min(fitting, key=lambda pair: pair[0], default=(0.0, None))
+    return best if cost <= _BLOCK_COST * least else None
 
 
 def streams(problem: Problem) -> bool:

@@ -1,12 +1,13 @@
 """The thread pool behind parallel loops: LLVM text that runs without Python.
 
 ``run(task, context, threads)`` calls ``task(context, i, threads)`` for every part ``i < threads`` and returns when all
-are done. The caller and the workers take parts from one counter, so a worker that comes late, because it slept or
-another program has its core, costs nothing: the caller has done its part by then. One that the system put on the core
-of another thread of the job leaves it (`tapec.runtime.cpu.placement`). Workers are made when first asked for and wait
-for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One job runs at a
-time: a call that finds the pool busy, from another thread or from inside a task, does all its parts itself, one by one.
-As many workers less are called for the next job meanwhile, so that no more threads compute than there are to be.
+are done. Part ``i`` is for thread ``i``, the caller being the first, so that from job to job a thread works on what its
+own caches hold; who has done its part takes those that nobody has begun. A worker that comes late, because it slept or
+another program has its core, thus costs nothing: the caller has done its part by then. One that the system put on the
+core of another thread of the job leaves it (`tapec.runtime.cpu.placement`). Workers are made when first asked for and
+wait for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One job runs
+at a time: a call that finds the pool busy, from another thread or from inside a task, does all its parts itself, one by
+one. As many workers less are called for the next job meanwhile, so that no more threads compute than there are to be.
 
 After a fork the child has no workers; it forgets them and makes its own when it needs them. At exit nothing is to
 be done: sleeping threads end with the process, and `shutdown` ends them before if somebody must.
@@ -28,6 +29,7 @@ from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import host, placement
 from tapec.runtime.cpu.parts import load_part
 
+#: Threads of a job at most: a word has a bit for the part of each.
 MOST = 64
 SPINS = 2000
 #: By machine: the number of the futex system call, and the instruction that tells the core that one waits.
@@ -122,19 +124,21 @@ def pool_text() -> str:
     )
 
 
-# The job is the first 128 bytes of the state: +0 busy (i32), +8 task, +16 context, +24 tickets (i64), +32 parts not
-# yet done (i32), +36 the caller sleeps (i32), +40 workers are to end (i32), +44 calls that found it busy and do their
-# parts themselves (i32). Mailbox i is at 128 * i for i >= 1: +0 counter (i32), +4 its worker sleeps (i32), +8 the
-# worker's pthread_t.
+# The job is the first 128 bytes of the state: +0 busy (i32), +8 task, +16 context, +24 parts that nobody has begun, a
+# bit each (i64), +32 parts not yet done (i32), +36 the caller sleeps (i32), +40 workers are to end (i32), +44 calls
+# that found it busy and do their parts themselves (i32), +48 parts in all (i64). Mailbox i is at 128 * i for i >= 1: +0
+# counter (i32), +4 its worker sleeps (i32), +8 the worker's pthread_t.
 #
-# Tickets are the number of the job (upper 32 bits), its parts and the next part (16 bits each) in one word. Who
-# has raised it by one owns a part, and with that the job cannot end: only then are task and context read. A late
-# worker thus takes no part of a job that it does not see. Whoever sleeps says so before it looks for the last time,
-# and whoever changes a word looks for sleepers afterwards, both in the one order of all (seq_cst): no wake-up is lost.
+# Who has cleared a part's bit owns the part, and with that the job cannot end: only then are task, context and the
+# number of parts read, which were written before the bits were set. A late worker thus takes no part of a job that it
+# does not see: the bit that it cleared is one of the job that it then reads. Whoever sleeps says so before it looks for
+# the last time, and whoever changes a word looks for sleepers afterwards, both in the one order of all (seq_cst): no
+# wake-up is lost.
 _TEXT = """
 @tapec.host = hidden global [{count} x ptr] zeroinitializer
 @pool.state = hidden global [{state} x i8] zeroinitializer, align 128
 @pool.size = hidden global i64 0
+declare i64 @llvm.cttz.i64(i64, i1)
 @pool.every = private constant [128 x i8] c"{full}"
 
 define internal ptr @job(i64 %at) alwaysinline nounwind {{
@@ -192,30 +196,37 @@ done:
   ret void
 }}
 
-; Take parts of the job, one after the other, until there are none.
-define internal void @take_parts() nounwind {{
+; Take parts until there are none: that of number %own first, also of a job that begins meanwhile.
+define internal void @take_parts(i64 %own) nounwind {{
 entry:
-  %tickets = call ptr @job(i64 24)
+  %free = call ptr @job(i64 24)
   %todo = call ptr @job(i64 32)
   %caller = call ptr @job(i64 36)
-  br label %look
+  %own.bit = shl i64 1, %own
+  br label %try
 look:
-  %word = load atomic i64, ptr %tickets seq_cst, align 8
-  %part = and i64 %word, 65535
-  %upper = lshr i64 %word, 16
-  %parts = and i64 %upper, 65535
-  %more = icmp ult i64 %part, %parts
-  br i1 %more, label %try, label %done
+  %bits = load atomic i64, ptr %free seq_cst, align 8
+  %none = icmp eq i64 %bits, 0
+  %own.left = and i64 %bits, %own.bit
+  %stays = icmp ne i64 %own.left, 0
+  %first = call i64 @llvm.cttz.i64(i64 %bits, i1 false)
+  %next = select i1 %stays, i64 %own, i64 %first
+  br i1 %none, label %done, label %try
 try:
-  %raised = add i64 %word, 1
-  %pair = cmpxchg ptr %tickets, i64 %word, i64 %raised seq_cst seq_cst
-  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  %part = phi i64 [ %own, %entry ], [ %next, %look ]
+  %bit = shl i64 1, %part
+  %others = xor i64 %bit, -1
+  %before = atomicrmw and ptr %free, i64 %others seq_cst
+  %had = and i64 %before, %bit
+  %mine = icmp ne i64 %had, 0
   br i1 %mine, label %work, label %look
 work:
   %task.at = call ptr @job(i64 8)
   %task = load ptr, ptr %task.at
   %context.at = call ptr @job(i64 16)
   %context = load ptr, ptr %context.at
+  %parts.at = call ptr @job(i64 48)
+  %parts = load i64, ptr %parts.at
   call void %task(ptr %context, i64 %part, i64 %parts)
   %left = atomicrmw sub ptr %todo, i32 1 seq_cst
   %was.last = icmp eq i32 %left, 1
@@ -243,7 +254,7 @@ next:
   br i1 %ending, label %leave, label %work
 work:
   call void @part_company(i64 %i)
-  call void @take_parts()
+  call void @take_parts(i64 %i)
   br label %next
 leave:
   ret ptr null
@@ -337,20 +348,18 @@ start:
   %todo = call ptr @job(i64 32)
   %parts = trunc i64 %threads to i32
   store atomic i32 %parts, ptr %todo release, align 4
-  %tickets = call ptr @job(i64 24)
-  %last = load atomic i64, ptr %tickets monotonic, align 8
-  %number = lshr i64 %last, 32
-  %following.number = add i64 %number, 1
-  %upper = shl i64 %following.number, 32
-  %middle = shl i64 %threads, 16
-  %fresh = or i64 %upper, %middle
-  store atomic i64 %fresh, ptr %tickets seq_cst, align 8
+  %parts.at = call ptr @job(i64 48)
+  store i64 %threads, ptr %parts.at
+  %free = call ptr @job(i64 24)
+  %unused = sub i64 {most}, %threads
+  %all = lshr i64 -1, %unused
+  store atomic i64 %all, ptr %free seq_cst, align 8
   %others.at = call ptr @job(i64 44)
   %others = load atomic i32, ptr %others.at monotonic, align 4
   %wide = zext i32 %others to i64
   %rest = sub i64 %workers, %wide
   call void @post(i64 %rest)
-  call void @take_parts()
+  call void @take_parts(i64 0)
   %caller = call ptr @job(i64 36)
   br label %join
 join:
