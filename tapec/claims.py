@@ -24,7 +24,6 @@ A child of fork gets Variables as whole steps left them: before, all claims are 
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tapec.errors import RuntimeError
 from tapec.frames import here
+from tapec.runtime import forking
 from tapec.runtime.interrupts import inside_native
 from tapec.runtime.residence import at_home
 
@@ -45,10 +45,6 @@ T = TypeVar("T")
 _numbers = count()
 #: Guards the tables here; held for moments.
 _table = RLock()
-#: Seconds for which a fork waits for a step, which might never end.
-_PATIENCE = 10.0
-
-
 #: What has a lock that a child of fork must find free, and the name of the attribute.
 _owners: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
@@ -264,7 +260,7 @@ def _before_fork() -> None:
     """Wait until no step is under way."""
     claims = [x for x in list(_owners) if isinstance(x, Claim)]
     for claim in sorted(claims, key=lambda claim: claim.number):
-        if claim.lock.acquire(timeout=_PATIENCE):
+        if claim.lock.acquire(timeout=forking.PATIENCE):
             _held_at_fork.append(claim)
 
 
@@ -291,4 +287,4 @@ def _in_child() -> None:
                 owner.call = None
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+forking.hold(forking.Order.STEPS, _before_fork, _after_fork, _in_child)

@@ -7,9 +7,6 @@ text of the program before any pass, so a new process runs neither the passes no
 from __future__ import annotations
 
 import functools
-import os
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
@@ -29,6 +26,7 @@ from tapec.runtime import (
     VectorUnit,
     evaluated,
     find_program,
+    forking,
     is_mismatch,
     native_stages,
 )
@@ -56,26 +54,7 @@ __all__ = [
 
 #: Held while something is compiled.
 _compiling = RLock()
-#: Seconds that a fork waits at most for modules that are being imported.
-_PATIENCE = 10.0
-
-
-def _before_fork() -> None:
-    """Wait for who compiles or imports: the child would find their locks taken by threads that it lacks."""
-    _compiling.acquire()
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end and any(map(_is_being_imported, list(sys.modules))):
-        time.sleep(0.001)
-
-
-def _is_being_imported(name: str) -> bool:
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    return name.startswith("tapec") and getattr(spec, "_initializing", False)
-
-
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_compiling.release, after_in_child=_compiling.release
-)
+forking.hold(forking.Order.COMPILING, _compiling.acquire, _compiling.release)
 
 
 #: The compilers of `tapec.compile`, by target and engine: what the runtime calls each. The first is the usual one.

@@ -11,14 +11,34 @@ import functools
 import os
 import platform
 from collections.abc import Callable, Iterable
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from tapec.ir.errors import TargetError
+from tapec.runtime import forking
 from tapec.runtime.cpu.emission import emit_all
 from tapec.runtime.cpu.resident import pages_of
+
+#: Held while LLVM compiles; llvmlite's own lock, where it has one, is held while it does anything.
+_in_llvm = RLock()
+
+
+def _take_llvm() -> None:
+    _in_llvm.acquire()
+    if lock := getattr(ffi.lib, "_lock", None):
+        lock.__enter__()
+
+
+def _give_back_llvm() -> None:
+    if lock := getattr(ffi.lib, "_lock", None):
+        lock.__exit__()
+    _in_llvm.release()
+
+
+forking.hold(forking.Order.LLVM, _take_llvm, _give_back_llvm)
 
 
 class JitCompiler:
@@ -47,7 +67,6 @@ class JitCompiler:
         )
         self.machine = self._make_machine()
         self.opt = opt
-        self._lock = Lock()
         self._pages = pages_of("libllvmlite")
         self._pages.let_go()
 
@@ -70,7 +89,7 @@ class JitCompiler:
             TargetError: as `compile`.
         """
         threads = max(min(threads, len(os.sched_getaffinity(0))), 1)
-        with self._lock:
+        with _in_llvm:
             machines = [self.machine, *(self._make_machine() for _ in range(threads - 1))]
             found = emit_all(machines, map(self._prepared, texts))
             self._pages.let_go()
