@@ -22,9 +22,9 @@ SMALL = {"f16": (0x3C00, 0x3FF, 0x2000), "bf16": (0x3F80, 0x7F, 0x3C00)}
 #: Item ``i`` of an array is made of ``FACTOR i + FIRST mod 65536``.
 FIRST, FACTOR = 12345, 40503
 
-_TYPES = {"f32": "float", "f64": "double", "f16": "i16", "bf16": "i16", "zero": "i8"}
-#: Integers of so many bits that are 1.
-_ONES = {f"one{bits}": bits for bits in (8, 16, 32, 64)}
+_TYPES = {"f32": "float", "f64": "double", "f16": "i16", "bf16": "i16"}
+#: Integers: their bits and their value.
+_WHOLE = {"zero": (8, 0), **{f"one{bits}": (bits, 1) for bits in (8, 16, 32, 64)}}
 
 
 def llvm(fills: Iterable[str], compares: Iterable[str]) -> str:
@@ -34,14 +34,15 @@ def llvm(fills: Iterable[str], compares: Iterable[str]) -> str:
 
 
 def _llvm_fill(kind: str) -> str:
-    held = _TYPES[kind] if kind in _TYPES else f"i{_ONES[kind]}"
-    if kind == "zero" or kind in _ONES:
-        body = f"%value = add {held} 0, {int(kind in _ONES)}"
+    if kind in _WHOLE:
+        bits, value = _WHOLE[kind]
+        held, body = f"i{bits}", f"%value = add i{bits} 0, {value}"
     elif kind in SMALL:
         one, mask, _ = SMALL[kind]
+        held = _TYPES[kind]
         body = f"%low = and i32 %k, {mask}\n  %bits = or i32 %low, {one}\n  %value = trunc i32 %bits to i16"
     else:
-        unit = spelling.float_bits(2.0**-16)
+        held, unit = _TYPES[kind], spelling.float_bits(2.0**-16)
         body = (
             f"%low = and i32 %k, 65535\n  %real = uitofp i32 %low to {held}\n"
             f"  %value = fmul {held} %real, {unit}"
@@ -159,12 +160,11 @@ def c(fills: Iterable[str], compares: Iterable[str]) -> str:
 
 
 def _c_fill(kind: str) -> str:
-    held = {"f32": "float", "f64": "double", "zero": "uint8_t"}.get(kind, "uint16_t")
-    if kind in _ONES:
-        held = f"uint{_ONES[kind]}_t"
-    if kind == "zero" or kind in _ONES:
-        value, step = str(int(kind in _ONES)), ""
+    if kind in _WHOLE:
+        bits, number = _WHOLE[kind]
+        held, value, step = f"uint{bits}_t", str(number), ""
     else:
+        held = {"f32": "float", "f64": "double"}.get(kind, "uint16_t")
         step = f", k += {FACTOR}u"
         value = f"({held})(k & 65535u) * ({held})(1.0 / 65536.0)"
         if kind in SMALL:
