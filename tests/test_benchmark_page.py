@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_workloads import BENCHMARKS, load
+from benchmark_steps import BENCHMARKS, load
 
 
 @pytest.fixture(autouse=True)

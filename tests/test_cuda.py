@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_steps import traced
 from programs_of_ops import assert_close, sample_program
 from sampling import tensor_ops
 
 import tapec
-from tapec.compiled import program
 from tapec.compiler import lowered_for
 from tapec.ir.core import Module
 from tapec.ir.op import OPS, Op
@@ -101,35 +99,16 @@ def test_every_function_has_a_text_of_primitives(stem: str, bits: int) -> None:
         assert abs(found - expected) <= (BOUNDS[stem][bits == 64] + 1) * np.spacing(abs(expected))
 
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
-
 @pytest.mark.parametrize(
     ("name", "most"),
     [("mlp_train", 12), ("transformer_train", 60), ("vdp_scan", 12), ("lstm_train", 12)],
 )
 def test_steps_take_few_launches(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Module] = []
-
-    def keep(module: Module, **options: object) -> None:
-        found.append(module)
-        raise Traced
-
-    monkeypatch.setattr(program, "compile_module", keep)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    data = runpy.run_path(str(BENCHMARKS / "workloads" / f"{name}.py"))["make_data"]()
-    built = runpy.run_path(str(BENCHMARKS / "tapec_workloads" / f"{name}.py"))
-    with pytest.raises(Traced):
-        built["build_tapec"](data, 1).step()
-    text = write_text(lowered_for(found[0], "cuda"))
+    text = write_text(lowered_for(traced(name, monkeypatch), "cuda"))
     launches = recorded(text)
     assert launches is not None
     assert len(launches) <= most
     assert listing(text).startswith(f"# {len(launches)} launches, an arena of ")
-
-
-class Traced(Exception):
-    """A program was traced, and nothing more is wanted of it."""
 
 
 def test_long_sums_take_two_stages() -> None:

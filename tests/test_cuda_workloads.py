@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_workloads import BENCHMARKS, load
+from benchmark_steps import BENCHMARKS, load
 
 import tapec
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_steps import BENCHMARKS, load
 from device_stand_in import StandIn
-from test_workloads import BENCHMARKS, load
 
 import tapec
 from tapec.runtime.cuda.device import driver

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_steps import BENCHMARKS
 from programs_of_ops import ELEMENTWISE, Program, assert_close, edge_operands, sample_program
 from sampling import tensor_ops
-from test_workloads import BENCHMARKS, WORKLOADS, differences
+from test_workloads import WORKLOADS, differences
 
 import tapec
 from tapec.ir.core import Module

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_steps import BENCHMARKS, load, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapec.compiled import program
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, clone_module
 from tapec.ir.evaluator import evaluate_module
@@ -26,7 +24,6 @@ PLAN = parse_pipeline(
     "inline,canonicalize,cse,dce,adjoint,prune,commit,canonicalize,cse,dce,fuse,schedule,plan"
 )
 LOWER = parse_pipeline("lower")
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 @st.composite
@@ -193,32 +190,11 @@ def test_old_values_are_read_before_they_are_replaced(results: list[str]) -> Non
         np.testing.assert_array_equal(got, want)
 
 
-class Traced(Exception):
-    """A program was traced, and nothing more is wanted of it."""
-
-
 #: Steps that the benchmarks time; the latter do not train.
 TRAINING = (
     "batchnorm_dropout_mlp cnn_train gmm lstm_train mlp_small mlp_train pinn transformer_train wgan_gp"
 ).split()
 STEPS = [*TRAINING, "dispatch", "elementwise"]
-
-
-def traced(name: str, monkeypatch: pytest.MonkeyPatch) -> Module:
-    """The program of a step that the benchmarks time."""
-    found: list[Module] = []
-
-    def keep(module: Module, **options: object) -> None:
-        found.append(module)
-        raise Traced
-
-    monkeypatch.setattr(program, "compile_module", keep)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    data = runpy.run_path(str(BENCHMARKS / "workloads" / f"{name}.py"))["make_data"]()
-    built = runpy.run_path(str(BENCHMARKS / "tapec_workloads" / f"{name}.py"))
-    with pytest.raises(Traced):
-        built["build_tapec"](data, 1).step()
-    return found[0]
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -230,8 +206,8 @@ def test_benchmarks_waste_nothing(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_train_steps_take_less_than_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less than 60 % (geometric mean) of what they take if each result is materialised, in program order."""
-    figures = runpy.run_path(str(BENCHMARKS / "memory.py"))["figures"]
-    found = [figures(traced(name, monkeypatch)) for name in TRAINING]
+    memory = load(BENCHMARKS / "memory.py")
+    found = [memory.figures(traced(name, monkeypatch)) for name in TRAINING]
     parts = [f.arena / f.baseline for f in found]
     assert np.exp(np.mean(np.log(parts))) <= 0.6
     assert max(f.ratio for f in found) <= 1.005

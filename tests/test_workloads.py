@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_steps import BENCHMARKS, load
 from dumps import dumps_held
 
 from tapec.compiled.program import Program
 from tapec.ir import evaluator
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 #: Eager workloads are timed step by step, and held to their references by `run.py` alone.
 WORKLOADS = sorted(
     path.stem
@@ -23,16 +21,6 @@ WORKLOADS = sorted(
     if (BENCHMARKS / "reference" / path.name).with_suffix(".json").exists()
     and not path.stem.startswith("eager")
 )
-
-
-def load(path: Path) -> Any:
-    """A module of the harness, by its place."""
-    spec = importlib.util.spec_from_file_location(f"bench_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def differences(name: str) -> Any:
