@@ -136,14 +136,17 @@ def core_of(kernel: Operation) -> Operation | None:
 
 
 def _registers(kernel: Operation, lanes: int) -> int:
-    """Registers that make up a vector: several where sums over rows would else jump from row to row for each."""
+    """Registers that make up a vector: several where sums over rows would else jump from row to row for each.
+
+    Not where a function is computed of each element that is summed, as registers would not do for that.
+    """
     ops = kernel.regions[0].block.ops[:-1]
     columns = [op for op in ops if op.defn.loops and _is_by_columns(op)]
-    if (
-        lanes == 1
-        or not columns
-        or any(op.defn.costly and not op.defn.loops for op in ops if not op.defn.cheap)
-    ):
+    if lanes == 1 or not columns:
+        return 1
+    most = max(size(op.result.tensor.size) for op in columns)
+    functions = (op for op in ops if op.defn.costly and not (op.defn.loops or op.defn.cheap))
+    if any(size(op.result.tensor.size) > most for op in functions):
         return 1
     width = min(size(op.result.tensor.shape[-1]) for op in columns)
     return next((n for n in (4, 2) if width >= n * lanes), 1)

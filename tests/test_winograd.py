@@ -121,6 +121,19 @@ def test_sums_and_gradients(threads: int, monkeypatch: pytest.MonkeyPatch) -> No
         case.check(before, after[-1], epilogue)
 
 
+def test_threads_give_the_same_bits() -> None:
+    """Gradients are added up in groups, however many threads share them."""
+    cases = both_ways(Case(4, 4, 6))
+    kernels = [case.kernel(3, "store", "batch", f"k{i}") for i, case in enumerate(cases)]
+    found = []
+    for threads in (1, 2):
+        arrays = [case.arrays() for case in cases]
+        native(kernels, threads).call_raw(*itertools.chain(*arrays))
+        found.append([some[-1] for some in arrays])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize("case", both_ways(Case(1, 2, 3, 4, 4)))
 def test_loops_mean_what_native_code_does(case: Case) -> None:
     arrays = case.arrays()

@@ -7,7 +7,7 @@ sums wait in scratch: if one is not finite, those of the part are computed again
 written once for each.
 
 For the gradient of a filter the roles change: elements and what the sums have become are transformed, their products
-are added up over all parts, and nine numbers of each filter come from sixteen.
+are added up over all parts, first in groups, and nine numbers of each filter come from sixteen.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from tapec.passes.contractions.problem import Machine
 from tapec.passes.contractions.products import Form, Write, each, over, vectors
 from tapec.passes.contractions.sliding import COVERED, SUMS, TAPS, columns_at_once, find
 from tapec.passes.contractions.tiling import Tiling, candidates
+
+#: Groups of parts that have sums of their own, and bytes of all these sums, at most.
+_MOST_GROUPS, _MOST_SUMS = 8, 1 << 20
 
 #: A square of values, by its rows.
 Square = Sequence[Sequence[Value]]
@@ -184,10 +187,7 @@ class Transformed(Form):
         *,
         adds: bool = False,
     ) -> None:
-        """The products of sixteen matrices: rows, columns, depth. ``adds``: to what ``write`` stores into.
-
-        Then threads share the matrices.
-        """
+        """The products of sixteen matrices: rows, columns, depth. ``adds``: to what ``write`` stores into."""
         inner = Contraction((COVERED * COVERED, *sizes), 1, maps)
         given = [Scratch(self.k, buffer) for buffer in operands]
         rows, columns, _ = sizes
@@ -202,10 +202,8 @@ class Transformed(Form):
         found = candidates(inner, *types, lanes=self.tiling.lanes, machine=machine)
         straight = (pair for pair in found if pair[1].form == "outer" and not pair[1].swapped)
         _, best = min(straight, key=rank)
-        shared = "batch" if adds and self.shared else ""
-        Outer(
-            self.k, inner, given, write, replace(best, parallel=shared, ahead=0), in_place=adds
-        ).lower()
+        best = replace(best, parallel="", ahead=0)
+        Outer(self.k, inner, given, write, best, in_place=adds).lower()
 
     # ---- loops
 
@@ -224,26 +222,39 @@ class Transformed(Form):
 
         over(self.k, tuple(outer), at, parallel=parallel)
 
-    def parts(self, body: Callable[[Part], None], *, parallel: bool = False) -> None:
-        """Run a body for all parts."""
+    def turns(self) -> list[int]:
+        """How many parts there are: along the batch's axes, along rows of tiles, and in one."""
         of = self.of
         extents = [of.space[axis] for axis in of.batch]
         images, rows, across = self.counts
         if extents:
             extents[-1] //= images
-        extents += [of.tiles[0] // rows, of.tiles[1] // across]
+        return [*extents, of.tiles[0] // rows, of.tiles[1] // across]
+
+    def parts(
+        self,
+        body: Callable[[Part], None],
+        *,
+        parallel: bool = False,
+        group: tuple[DimLike, int] = (0, 1),
+    ) -> None:
+        """Run a body for all parts, or those of a group, which is given by its number and how many there are."""
+        images, rows, across = self.counts
+        extents = self.turns()
+        shared = _longest(extents)
+        extents[shared] //= group[1]
 
         def at(index: Index) -> None:
-            *batch, row, place = index
+            places = list(index)
+            places[shared] += group[0] * extents[shared]
+            *batch, row, place = places
             if batch:
                 batch[-1] = batch[-1] * images
             body(Part(tuple(batch), (row * rows, place * across), self.counts))
 
         over(self.k, tuple(extents), at, parallel=parallel)
 
-    def each_tile(
-        self, part: Part, body: Callable[[Tile], None], *, parallel: bool = False
-    ) -> None:
+    def each_tile(self, part: Part, body: Callable[[Tile], None]) -> None:
         """Run a body for the tiles of a part; the last ones of odd numbers overlap those before."""
         k, (_, rows, across) = self.k, part.counts
         high, wide = self.of.extents
@@ -255,7 +266,7 @@ class Transformed(Form):
             fresh = k.inside(first + 1, 0, high), k.inside(second + 1, 0, wide)
             body(Tile((image * rows + row) * across + n, part.image(image), corner, fresh))
 
-        over(k, part.counts, at, parallel=parallel)
+        over(k, part.counts, at)
 
     def directly(self, index: Index) -> Value:
         """A vector of the result, summed up term by term."""
@@ -374,13 +385,39 @@ class Filters(Transformed):
     """Gradients of filters."""
 
     def product(self) -> None:
-        """The sum over all parts, transformed back."""
+        """The sum over all parts, transformed back.
+
+        Threads share groups of parts, each with sums of its own: what one has transformed another need not read. How
+        many there are depends on the shape alone, and so does the order in which sums are added.
+        """
+        k = self.k
+        every = (COVERED * COVERED, *self.widths)
+        groups = self._groups(prod(every)) if self.shared else 1
+        totals = self.scratch((groups, *every))
+        type = BufferType(self.dtype, every)
+
+        def group(number: DimLike) -> None:
+            self._add_up((number, groups), k.view(totals, type, number))
+
+        each(k, 0, groups, group, parallel=self.shared)
+        if groups > 1:
+            self.over(every, lambda i: self._join(totals, groups, i), parallel=self.shared)
+        total = k.view(totals, type, 0)
+        k.mutable(total)
+        self._follow(total)
+
+    def _groups(self, size: int) -> int:
+        """How many groups of parts there are, each with so many sums."""
+        turns = self.turns()
+        most = min(_MOST_GROUPS, _MOST_SUMS // (size * self.dtype.bytes))
+        return max((n for n in range(1, most + 1) if max(turns) % n == 0), default=1)
+
+    def _add_up(self, group: tuple[DimLike, int], total: Value) -> None:
+        """The sum over the parts of a group."""
         k, (channels, columns) = self.k, self.widths
-        total = self.matrices(channels, columns)
         elements = self.matrices(prod(self.counts), channels)
         spread = self.matrices(prod(self.counts), columns)
-        every = (COVERED * COVERED, channels, columns)
-        self.over(every, lambda i: k.store(self.zero(), total, i), parallel=self.shared)
+        self.over(total.type.tensor.shape, lambda i: k.store(self.zero(), total, i))
 
         def both(tile: Tile) -> None:
             self.cover(elements, tile)
@@ -390,7 +427,7 @@ class Filters(Transformed):
             k.store(k.add(k.load(total, i), value), total, i)
 
         def one(part: Part) -> None:
-            self.each_tile(part, both, parallel=self.shared)
+            self.each_tile(part, both)
             self.multiply(
                 (channels, columns, prod(self.counts)),
                 (elements, spread),
@@ -399,8 +436,15 @@ class Filters(Transformed):
                 adds=True,
             )
 
-        self.parts(one)
-        self._follow(total)
+        self.parts(one, group=group)
+
+    def _join(self, totals: Value, groups: int, i: Index) -> None:
+        """Add the sums of all groups to those of the first."""
+        k = self.k
+        value = k.load(totals, (0, *i))
+        for number in range(1, groups):
+            value = k.add(value, k.load(totals, (number, *i)))
+        k.store(value, totals, (0, *i))
 
     def _spread(self, matrices: Value, tile: Tile) -> None:
         """Transform what two by two sums have become; what an overlapping tile has done already counts as 0."""
@@ -430,6 +474,11 @@ class Filters(Transformed):
         self.over(self.widths, back)
 
         self.hand_on(shape, taps, tuple)
+
+
+def _longest(extents: Sequence[int]) -> int:
+    """The first axis with the most turns."""
+    return max(range(len(extents)), key=extents.__getitem__)
 
 
 def _both(k: LoopBuilder, line: Line, square: Square) -> list[list[Value]]:
