@@ -18,7 +18,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index
 from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, TensorType
 from tapec.ir.verifier import verify
-from tapec.passes.contractions import blocked, tiling
+from tapec.passes.contractions import tiling
 from tapec.passes.contractions.contraction import lower_contraction
 from tapec.passes.contractions.problem import Machine, describe
 from tapec.passes.contractions.tiling import Tiling, choose
@@ -230,39 +230,6 @@ def test_tiles_that_prefetch(across: bool, staged: bool) -> None:
             for transpose in (False, True):
                 case = Case(10, 27, 6, transpose_b=transpose, epilogue=epilogue)
                 evaluate(case, replace(choice, parallel=parallel, ahead=ahead, pack=True))
-
-
-@pytest.mark.parametrize("parallel", ["", "rows", "columns", "batch"])
-@pytest.mark.parametrize("block", [1, 4, 12])
-def test_blocks_of_depth(block: int, parallel: str) -> None:
-    choice = Tiling("outer", 4, 3, 2, unroll=2, block=block, parallel=parallel)
-    for epilogue in EPILOGUES:
-        for case in (
-            Case(9, 16, 12, True),
-            Case(3, 8, 12, batch=(2, 3)),
-            Case(6, 8, 12, dtype=F16),
-        ):
-            evaluate(replace(case, epilogue=epilogue), choice)
-
-
-@pytest.mark.parametrize("parallel", ["", "columns", "batch"])
-@pytest.mark.parametrize("strip", [16, 4096])
-def test_few_rows(strip: int, parallel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large right operand is read along its rows, in strips of columns."""
-    monkeypatch.setattr(blocked, "_LEAST_STRIP", strip)
-    for epilogue in EPILOGUES:
-        for case in (Case(1, 48, 12), Case(2, 16, 8, True, batch=(2,)), Case(2, 24, 4, dtype=F16)):
-            choice = Tiling("outer", 4, case.m, 2, unroll=2, block=4, parallel=parallel)
-            evaluate(replace(case, epilogue=epilogue), choice)
-    for large in (Case(1, 512, 256), Case(2, 512, 256)):
-        assert choice_for(large).block == 4
-    for small in (
-        Case(1, 128, 128),
-        Case(1, 512, 256, False, True),
-        Case(3, 512, 256),
-        Case(1, 1000, 512),
-    ):
-        assert choice_for(small).block == 0
 
 
 def test_what_is_prefetched() -> None:

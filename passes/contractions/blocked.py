@@ -16,9 +16,12 @@ from math import prod
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
+from tapec.ir.types import BufferType
 from tapec.passes.contractions.microkernel import Columns, Outer
 from tapec.passes.contractions.products import Step, each, over, vectors
 
+#: Groups of blocks that have sums of their own, at most.
+_MOST_GROUPS = 8
 #: Strips of columns that threads share, and bytes of one in each row, at least.
 _STRIPS, _LEAST_STRIP = 2, 4096
 
@@ -27,27 +30,46 @@ class Blocked(Outer):
     """The form ``outer`` where the tiling has a ``block``; tiles divide the result evenly."""
 
     def lower(self) -> None:
-        """Zeros, then the products block by block, then what follows."""
-        rows, columns, batch = self.rows, self.columns, self.problem.batch
+        """Zeros, then the products block by block, then what follows.
+
+        Where threads share the depth, groups of blocks have sums of their own. How many there are depends on the shape
+        alone, and so does the order in which these are added up.
+        """
+        k, rows, columns, batch = self.k, self.rows, self.columns, self.problem.batch
         assert isinstance(rows, int)
         assert isinstance(columns, int)
-        self._low: DimLike = 0
-        self._kept = self.scratch((prod(map(int, batch)), rows, columns))  # type: ignore[arg-type]
-        self._over_result(lambda at: self.k.store(self.zero(), self._kept, at))
+        deep, apart = self.problem.depth[0], self.tiling.parallel == "depth"
+        assert isinstance(deep, int)
+        shape = prod(map(int, batch)), rows, columns  # type: ignore[arg-type]
+        groups = self._groups(deep // self.tiling.block) if apart else 1
+        kept = self.scratch((groups, *shape))
 
-        def block(low: DimLike) -> None:
-            self._low = low
-            self.over_batch(self.product)
+        def group(number: DimLike) -> None:
+            self._kept = k.view(kept, BufferType(self.sum_dtype, shape), number)
+            self._over_result(lambda at: k.store(self.zero(), self._kept, at), parallel=not apart)
+            some, first = deep // groups, number * (deep // groups)
 
-        each(self.k, 0, self.problem.depth[0], block, step=self.tiling.block)
+            def block(low: DimLike) -> None:
+                self._low = first + low
+                self.over_batch(self.product)
+
+            each(k, 0, some, block, step=self.tiling.block)
 
         def follow(at: Index) -> None:
-            self.write(at[1], at[2], self.k.load(self._kept, at))
+            total = k.load(kept, (0, *at))
+            for number in range(1, groups):
+                total = k.add(total, k.load(kept, (number, *at)))
+            self.write(at[1], at[2], total)
 
-        self._over_result(follow)
+        each(k, 0, groups, group, parallel=apart)
+        self._over_result(follow, parallel=not apart)
 
-    def _over_result(self, body: Callable[[Index], None]) -> None:
-        """Run a body for every vector of sums, given its place in scratch."""
+    def _groups(self, blocks: int) -> int:
+        """How many groups so many blocks make up."""
+        return max(n for n in range(1, _MOST_GROUPS + 1) if blocks % n == 0)
+
+    def _over_result(self, body: Callable[[Index], None], *, parallel: bool) -> None:
+        """Run a body for every vector of sums, given its place in scratch; ``parallel``: threads may share them."""
 
         def row(index: Index) -> None:
             *self_batch, at = index
@@ -62,7 +84,7 @@ class Blocked(Outer):
                 exact=True,
             )
 
-        parallel = self.tiling.parallel != ""
+        parallel = parallel and self.tiling.parallel != ""
         over(self.k, (*self.problem.batch, self.rows), row, parallel=parallel)
         self._batch = (0,) * len(self.problem.batch)
 

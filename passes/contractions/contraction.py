@@ -7,7 +7,7 @@ the two simple forms are here, `tapec.passes.contractions.blocked` is the first 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
@@ -16,7 +16,7 @@ from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.contractions.blocked import Blocked, Streamed
 from tapec.passes.contractions.microkernel import Outer
 from tapec.passes.contractions.packing import sum_lanes
-from tapec.passes.contractions.problem import describe
+from tapec.passes.contractions.problem import describe, exchanged
 from tapec.passes.contractions.products import Fetch, Form, Step, Write, each, over, vectors
 from tapec.passes.contractions.sliding import find
 from tapec.passes.contractions.tiling import Tiling, must_stage, streams
@@ -46,11 +46,19 @@ def lower_contraction(
         in_place: ``write`` reads a buffer that it writes to, so it must see each index once.
         fetch: Emits prefetches of what ``write`` needs.
     """
+    if tiling.turn >= 0:
+        contraction, swap = exchanged(contraction, tiling.turn)
+        write, fetch = _elsewhere(write, swap), fetch and _elsewhere(fetch, swap)
     kind = _kind(contraction, operands, tiling)
     form = kind(k, contraction, operands, write, tiling, in_place=in_place)
     if fetch is not None:
         form.fetch = fetch
     form.lower()
+
+
+def _elsewhere(write: Callable[..., None], swap: Callable[[Index], Index]) -> Callable[..., None]:
+    """What takes an index first, given another."""
+    return lambda index, *rest: write(swap(index), *rest)
 
 
 def _kind(contraction: Contraction, operands: Sequence[Operand], tiling: Tiling) -> type[Form]:

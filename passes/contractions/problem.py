@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 from tapec.ir.dims import DimLike, coefficient, symbol, symbols, typical
-from tapec.ir.op import Contraction
+from tapec.ir.op import Contraction, Index
 from tapec.ir.types import BufferType, DType, Shape, TensorType
 
 
@@ -113,3 +114,34 @@ def describe(
         shared=all(stride(1, axis) == 0 for axis in range(last - 2)),
         swapped=swapped,
     )
+
+
+def turned(
+    contraction: Contraction, left: TensorType, right: TensorType
+) -> tuple[Contraction, int]:
+    """The contraction with an axis of its batch as rows, and that axis; as it is, and -1, where that does not help.
+
+    It helps where there is one row: those of the batch that do not read other elements of the right operand are one
+    matrix. Of several such axes it is the last.
+    """
+    last = len(contraction.space) - contraction.reduced
+    for axis in reversed(range(last - 2)) if contraction.space[last - 2] == 1 else ():
+        other, _ = exchanged(contraction, axis)
+        problem = describe(other, left, right)
+        if problem.rows != 1 and problem.separable and problem.left[0] is not None:
+            return other, axis
+    return contraction, -1
+
+
+def exchanged(contraction: Contraction, axis: int) -> tuple[Contraction, Callable[[Index], Index]]:
+    """The contraction with its rows and an axis of its batch exchanged, and the index with them exchanged."""
+    row = len(contraction.space) - contraction.reduced - 2
+
+    def swap(index: Index) -> Index:
+        places = list(index)
+        places[axis], places[row] = places[row], places[axis]
+        return tuple(places)
+
+    first, second = contraction.maps
+    maps = (lambda i: first(swap(i))), (lambda i: second(swap(i)))
+    return Contraction(swap(contraction.space), contraction.reduced, maps), swap

@@ -155,7 +155,7 @@ def choose(
         return direct
     part = _part(found, some, left.dtype.bytes, machine)
     simple = replace(direct, staged=False, across=False, block=0, part=part, parallel="batch")
-    return replace(simple, fetch=False, ahead=0, reach=0, follow=False)
+    return replace(simple, fetch=False, ahead=0, reach=0, follow=False, turn=-1)
 
 
 def _cycles(found: Sliding, some: int, lanes: int) -> float:

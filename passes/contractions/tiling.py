@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tapec.ir.op import Contraction
 from tapec.ir.types import TensorType
-from tapec.passes.contractions.problem import USUAL, Machine, Problem, describe, size
+from tapec.passes.contractions.problem import USUAL, Machine, Problem, describe, size, turned
 
 Form = Literal["outer", "dot", "plain", "tile", "warps"]
 
@@ -32,6 +32,8 @@ PACK_DISTANCE = 1 << 21
 _NARROW_LIMIT = 1 << 14
 #: Turns of a block of depth, at least, and tiles that run over it: fewer are not worth keeping sums for.
 _BLOCK_DEPTH, _BLOCK_TILES = 48, 8
+#: Tiles, at most, of a result for which threads share the depth, and multiply-adds, at least.
+_DEEP_TILES, _DEEP_WORK = 6, 4 * PARALLEL_WORK
 #: So few rows that a large right operand is read in the order of memory, so many depths at a time.
 _FEW_ROWS, _STREAM_DEPTH = 2, 4
 #: Bytes between elements that follow each other, from which on they are prefetched, and cycles that this takes.
@@ -58,7 +60,8 @@ class Tiling:
     depths before they are read; ``follow`` its next rows, of which a tile's are one piece of memory. ``block``, if not
     0, is how many turns of the outermost summed axis all tiles run over before the next
     (`tapec.passes.contractions.blocked`). ``part``, if not 0, is how many small tiles of a convolution are transformed
-    together (`tapec.passes.contractions.sliding`).
+    together (`tapec.passes.contractions.sliding`). ``turn``, if not -1, is an axis of the batch that is rows, and
+    the one row of the batch (`tapec.passes.contractions.problem.exchanged`).
     """
 
     form: Form = "plain"
@@ -75,8 +78,9 @@ class Tiling:
     follow: bool = False
     block: int = 0
     part: int = 0
+    turn: int = -1
     swapped: bool = False
-    #: The loop that threads share: ``batch``, ``columns``, ``rows``, or none.
+    #: The loop that threads share: ``batch``, ``columns``, ``rows``, ``depth`` if there is a block, or none.
     parallel: str = ""
 
     @property
@@ -116,9 +120,11 @@ def choose(
         weight: Operations that follow on each element of the result, the store included.
         traffic: Bytes that these read and write, element by element.
     """
+    contraction, turn = turned(contraction, left, right)
     found = candidates(
         contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
     )
+    found = [(cost, replace(tiling, turn=turn)) for cost, tiling in found]
     least, best = min(found, key=lambda pair: pair[0])
     operands = left.bytes, right.bytes
     if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
@@ -131,7 +137,10 @@ def choose(
         if cost <= _BLOCK_COST * least
         and (block := _block(problem, tiling, size(left.bytes) + size(right.bytes), machine))
     ]
-    return min(deep, key=lambda pair: pair[0])[1] if deep else best
+    if deep:
+        return min(deep, key=lambda pair: pair[0])[1]
+    block = _block(problem, best, size(left.bytes) + size(right.bytes), machine, apart=True)
+    return replace(best, block=block, parallel="depth", **simple) if block else best  # type: ignore[arg-type]
 
 
 def choose_rows(
@@ -175,8 +184,13 @@ def streams(problem: Problem) -> bool:
     return size(problem.rows) <= _FEW_ROWS
 
 
-def _block(problem: Problem, tiling: Tiling, bytes: int, machine: Machine) -> int:
-    """How many turns of the outermost summed axis make up a block; 0 if operands of ``bytes`` need no blocks."""
+def _block(
+    problem: Problem, tiling: Tiling, bytes: int, machine: Machine, *, apart: bool = False
+) -> int:
+    """How many turns of the outermost summed axis make up a block; 0 if operands of ``bytes`` need no blocks.
+
+    ``apart``: for results of so few tiles that threads share the depth.
+    """
     extents = (*problem.batch, problem.rows, problem.columns)
     first, *inner = problem.depth
     known = all(isinstance(n, int) for n in (*extents, *problem.depth))
@@ -188,13 +202,14 @@ def _block(problem: Problem, tiling: Tiling, bytes: int, machine: Machine) -> in
             not inner and first % _STREAM_DEPTH == 0 and 4 * _right_bytes(problem) >= machine.level2
         )
         whole = even and tiling.rows == problem.rows and problem.right[0] == 1
-        return _STREAM_DEPTH if large and whole else 0
-    results = prod(map(size, extents))
-    many = results >= _BLOCK_TILES * tiling.rows * tiling.width
+        return _STREAM_DEPTH if large and whole and not apart else 0
+    results, tile = prod(map(size, extents)), tiling.rows * tiling.width
     kept = results * max(problem.dtype.bytes, 4)
     # A left operand that is contiguous in depth stays in the first cache for a row of tiles.
     strides = problem.right[0] == 1 and problem.left[1] != 1
-    if not (even and many and strides and 2 * kept <= machine.level2 <= 2 * bytes):
+    large = strides and 2 * kept <= machine.level2 <= 2 * bytes
+    deep = results <= _DEEP_TILES * tile and problem.work >= _DEEP_WORK
+    if not (even and (deep if apart else large and results >= _BLOCK_TILES * tile)):
         return 0
     turns, each = prod(map(size, inner)), bytes // size(first)
     fits = (n for n in range(1, size(first)) if size(first) % n == 0)

@@ -26,14 +26,18 @@ from tapec.passes.contractions.problem import Machine
 from tapec.passes.contractions.products import Form, Write, each, over, vectors
 from tapec.passes.contractions.sliding import COVERED, SUMS, TAPS, columns_at_once, find
 from tapec.passes.contractions.tiling import Tiling, candidates
+from tapec.passes.contractions.transforms import (
+    Square,
+    both_directions,
+    of_elements,
+    of_filter,
+    of_sums,
+    to_sums,
+    to_taps,
+)
 
 #: Groups of parts that have sums of their own, and bytes of all these sums, at most.
 _MOST_GROUPS, _MOST_SUMS = 8, 1 << 20
-
-#: A square of values, by its rows.
-Square = Sequence[Sequence[Value]]
-#: What a transform does along one direction.
-Line = Callable[[LoopBuilder, Sequence[Value]], list[Value]]
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ class Transformed(Form):
 
         def at(channel: DimLike) -> None:
             square = self.square(0, COVERED, tile, channel)
-            self.put(_both(self.k, _elements, square), matrices, (tile.number, channel))
+            self.put(both_directions(self.k, of_elements, square), matrices, (tile.number, channel))
 
         self.along(self.widths[0], at)
 
@@ -326,7 +330,7 @@ class Windows(Transformed):
                 [self.element(1, fixed | {of.taps[0]: a, of.taps[1]: b}) for b in range(TAPS)]
                 for a in range(TAPS)
             ]
-            self.put(_both(self.k, _filter, taps), filters, at)
+            self.put(both_directions(self.k, of_filter, taps), filters, at)
 
         self.over((channels, columns), one)
         self.parts(lambda part: self._part(part, filters), parallel=self.shared)
@@ -361,7 +365,7 @@ class Windows(Transformed):
             )
 
             def at(column: DimLike) -> None:
-                square = _both(k, _sum, self.take(products, (tile.number, column)))
+                square = both_directions(k, to_sums, self.take(products, (tile.number, column)))
                 for a, row in enumerate(square):
                     for b, value in enumerate(row):
                         k.store(value, sums, (image, first + a, second + b, column))
@@ -417,7 +421,8 @@ class Filters(Transformed):
         k, (channels, columns) = self.k, self.widths
         elements = self.matrices(prod(self.counts), channels)
         spread = self.matrices(prod(self.counts), columns)
-        self.over(total.type.tensor.shape, lambda i: k.store(self.zero(), total, i))
+        every = (COVERED * COVERED, channels, columns)
+        self.over(every, lambda i: k.store(self.zero(), total, i))
 
         def both(tile: Tile) -> None:
             self.cover(elements, tile)
@@ -457,7 +462,7 @@ class Filters(Transformed):
                 [x if f is None else k.where(f, x, self.zero()) for x, f in zip(*rows, strict=True)]
                 for rows in zip(self.square(1, SUMS, tile, column), fresh, strict=True)
             ]
-            self.put(_both(k, _spread, square), matrices, (tile.number, column))
+            self.put(both_directions(k, of_sums, square), matrices, (tile.number, column))
 
         self.along(self.widths[1], at)
 
@@ -467,7 +472,7 @@ class Filters(Transformed):
         taps = self.scratch(shape)
 
         def back(i: Index) -> None:
-            for a, row in enumerate(_both(k, _taps, self.take(total, i))):
+            for a, row in enumerate(both_directions(k, to_taps, self.take(total, i))):
                 for b, value in enumerate(row):
                     k.store(value, taps, (a, b, *i))
 
@@ -479,34 +484,3 @@ class Filters(Transformed):
 def _longest(extents: Sequence[int]) -> int:
     """The first axis with the most turns."""
     return max(range(len(extents)), key=extents.__getitem__)
-
-
-def _both(k: LoopBuilder, line: Line, square: Square) -> list[list[Value]]:
-    """A transform along both directions."""
-    columns = [line(k, column) for column in zip(*square, strict=True)]
-    return [line(k, row) for row in zip(*columns, strict=True)]
-
-
-def _elements(k: LoopBuilder, d: Sequence[Value]) -> list[Value]:
-    return [k.sub(d[0], d[2]), k.add(d[1], d[2]), k.sub(d[2], d[1]), k.sub(d[1], d[3])]
-
-
-def _filter(k: LoopBuilder, g: Sequence[Value]) -> list[Value]:
-    half = k.constant(0.5, g[0].type.dtype)
-    ends, middle = k.mul(k.add(g[0], g[2]), half), k.mul(g[1], half)
-    return [g[0], k.add(ends, middle), k.sub(ends, middle), g[2]]
-
-
-def _sum(k: LoopBuilder, m: Sequence[Value]) -> list[Value]:
-    return [k.add(k.add(m[0], m[1]), m[2]), k.sub(k.sub(m[1], m[2]), m[3])]
-
-
-def _spread(k: LoopBuilder, y: Sequence[Value]) -> list[Value]:
-    """The last without its sign, which `_taps` gives back."""
-    return [y[0], k.add(y[0], y[1]), k.sub(y[0], y[1]), y[1]]
-
-
-def _taps(k: LoopBuilder, u: Sequence[Value]) -> list[Value]:
-    half = k.constant(0.5, u[0].type.dtype)
-    ends, middle = k.mul(k.add(u[1], u[2]), half), k.mul(k.sub(u[1], u[2]), half)
-    return [k.add(u[0], ends), middle, k.sub(ends, u[3])]

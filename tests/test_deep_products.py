@@ -1,0 +1,87 @@
+"""Products in blocks of depth, in groups of these for each thread, and of few rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from test_contraction import EPILOGUES, Case, choice_for, evaluate, kernel, native
+
+from tapec.ir.evaluator import evaluate_function
+from tapec.ir.op import Contraction
+from tapec.ir.types import F16, F32, TensorType
+from tapec.passes.contractions import blocked
+from tapec.passes.contractions.tiling import Tiling, choose
+
+
+@pytest.mark.parametrize("parallel", ["", "rows", "columns", "batch", "depth"])
+@pytest.mark.parametrize("block", [1, 4, 12])
+def test_blocks_of_depth(block: int, parallel: str) -> None:
+    choice = Tiling("outer", 4, 3, 2, unroll=2, block=block, parallel=parallel)
+    for epilogue in EPILOGUES:
+        for case in (
+            Case(9, 16, 12, True),
+            Case(3, 8, 12, batch=(2, 3)),
+            Case(6, 8, 12, dtype=F16),
+        ):
+            evaluate(replace(case, epilogue=epilogue), choice)
+
+
+def test_threads_share_depth() -> None:
+    """Where a result is few tiles of much; with the same bits, however many threads there are."""
+    case = Case(6, 32, 1 << 16, transpose_a=True)
+    choice = choice_for(case)
+    assert choice.parallel == "depth"
+    arrays = case.arrays()
+    found = []
+    for threads in (1, 2):
+        native([case.kernel(choice)], threads).call_raw(*arrays)
+        found.append(arrays[-1].copy())
+    np.testing.assert_array_equal(*found)
+    case.check(found[0], case.expected(arrays))
+    for other in (Case(6, 32, 1 << 12, True), Case(96, 96, 1 << 12, True), Case(7, 33, 1 << 16)):
+        assert choice_for(other).parallel != "depth"
+
+
+@pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_rows_are_of_the_batch_where_there_is_one(epilogue: str) -> None:
+    """Those that share the right operand."""
+    maps: Any = (lambda i: (i[0], i[1], i[4])), (lambda i: (i[0], i[4], i[3]))
+    shapes = (2, 5, 7), (2, 7, 24), (24,), (2, 5, 1, 24)
+    types = [TensorType(F32, shape) for shape in shapes]
+    contraction = Contraction((2, 5, 1, 24, 7), 1, maps)
+    choice = choose(contraction, *types[:2], lanes=16)
+    assert (choice.turn, choice.rows, choice.vectors) == (1, 5, 2)
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    x, y, bias, before = arrays
+    expected = np.einsum("abk,akn->abn", x, y)[:, :, None]
+    if epilogue == "bias":
+        expected = np.maximum(expected + bias, 0)
+    if epilogue == "add":
+        expected = expected + before
+    evaluate_function(kernel(contraction, types, choice, epilogue), arrays)
+    np.testing.assert_allclose(arrays[-1], expected, rtol=0, atol=1e-5)
+    assert choice_for(Case(1, 24, 7, batch=(5,))).turn == -1
+
+
+@pytest.mark.parametrize("parallel", ["", "columns", "batch"])
+@pytest.mark.parametrize("strip", [16, 4096])
+def test_few_rows(strip: int, parallel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large right operand is read along its rows, in strips of columns."""
+    monkeypatch.setattr(blocked, "_LEAST_STRIP", strip)
+    for epilogue in EPILOGUES:
+        for case in (Case(1, 48, 12), Case(2, 16, 8, True, batch=(2,)), Case(2, 24, 4, dtype=F16)):
+            choice = Tiling("outer", 4, case.m, 2, unroll=2, block=4, parallel=parallel)
+            evaluate(replace(case, epilogue=epilogue), choice)
+    for large in (Case(1, 512, 256), Case(2, 512, 256)):
+        assert choice_for(large).block == 4
+    for small in (
+        Case(1, 128, 128),
+        Case(1, 512, 256, False, True),
+        Case(3, 512, 256),
+        Case(1, 1000, 512),
+    ):
+        assert choice_for(small).block == 0
