@@ -21,7 +21,7 @@ from tapec.ir.types import BufferType, TensorType
 from tapec.ir.verifier import verify
 from tapec.passes import adjoint
 from tapec.passes.memory.arena.check import check_plan
-from tapec.passes.pipeline import Observer, Stage
+from tapec.passes.pipeline import Observer, Stage, comes_from_outside
 
 Array = Any
 
@@ -154,6 +154,8 @@ class Check(Observer):
             text = print_module(module, full_constants=True)
             differs = difference(module, parse_module(text))
         except Exception as error:
+            if comes_from_outside(error):
+                raise
             raise PassError(f"{place}: {error}") from error
         if differs is not None:
             raise PassError(f"{place}: the text is another program: {differs}")

@@ -7,10 +7,14 @@ anything runs, and the message holds the corrected text.
 
 from __future__ import annotations
 
+import functools
 import re
+import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from traceback import walk_tb
+from types import CodeType
 from typing import Any, get_type_hints
 
 from tapec.ir.core import Module
@@ -184,5 +188,28 @@ def _run_stage(module: Module, stage: Stage) -> bool:
         error.message = f"{place}: {error.message}"
         raise
     except Exception as error:
+        if comes_from_outside(error):
+            raise
         message = f"{place}: {type(error).__name__}: {error}"
         raise PassError(message, hint="this is a bug of the pass") from error
+
+
+def comes_from_outside(error: Exception) -> bool:
+    """Whether an error is no fault of what ran: there was no memory, or a handler of signals raised it meanwhile."""
+    if isinstance(error, MemoryError):
+        return True
+    handlers = set(_handlers())
+    return any(frame.f_code in handlers for frame, _ in walk_tb(error.__traceback__))
+
+
+def _handlers() -> Iterator[CodeType]:
+    """The code of the functions that handle signals."""
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        while isinstance(handler, functools.partial):
+            handler = handler.func
+        if callable(handler):
+            function = getattr(handler, "__func__", handler)
+            yield from (
+                f.__code__ for f in (function, type(handler).__call__) if hasattr(f, "__code__")
+            )

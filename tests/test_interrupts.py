@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tapec.ir.core import Module
 from tapec.ir.parser import parse_module
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 
@@ -249,6 +253,54 @@ except KeyboardInterrupt:
 print(step(x).numpy().tolist(), whole())
 """
     assert prints(code, tmp_path) == "True 0.0\n[1.0, 1.0, 1.0] 0.0\n"
+
+
+class Late(Exception):
+    """What handlers of signals raise."""
+
+
+class Handler:
+    """Three ways of being a handler."""
+
+    def method(self, number: int, frame: Any) -> None:
+        raise Late
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self.method(number, frame)
+
+    def partial(self) -> Any:
+        return functools.partial(Handler.method, self)
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, broken: Callable[[Module, Any], bool]) -> None:
+    """Run a pipeline whose only pass is broken."""
+    monkeypatch.setattr("tapec.passes.cse.run", broken)
+    module = parse_module("func @step(%x: f32) -> f32 {\n  return %x\n}")
+    run_pipeline(module, parse_pipeline("cse"))
+
+
+@pytest.mark.parametrize("handler", [Handler().method, Handler(), Handler().partial()])
+def test_a_signal_is_no_bug_of_a_pass(monkeypatch: pytest.MonkeyPatch, handler: Any) -> None:
+    """Whoever bounds the time of a first call looks for his own exception."""
+
+    def interrupted(module: Module, options: object) -> bool:
+        signal.raise_signal(signal.SIGUSR1)
+        return False
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(Late):
+            run_with(monkeypatch, interrupted)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_no_memory_is_no_bug_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(module: Module, options: object) -> bool:
+        raise MemoryError("no room")
+
+    with pytest.raises(MemoryError, match="no room"):
+        run_with(monkeypatch, greedy)
 
 
 def test_no_poll_where_nothing_loops() -> None:

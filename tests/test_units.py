@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import threading
+
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from loop_programs import arena_module
 
+import tapec
+from tapec import config
 from tapec.compiler import lowered
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
 from tapec.ir.parser import parse_module
 from tapec.runtime import compile_module
-from tapec.runtime.cpu import units
+from tapec.runtime.cpu import emission, units
 from tapec.runtime.cpu.jit import host_compiler
 from tapec.runtime.cpu.linker import link
 from tapec.runtime.cpu.program import write_text, write_units
+from tapec.runtime.processors import MOST_THREADS
 
 #: Kernels that share functions of mathematics and constants; one of them is launched twice.
 TEXT = """
@@ -93,3 +99,70 @@ def test_a_text_that_llvm_refuses_ends_all() -> None:
     with pytest.raises(TargetError, match="LLVM does not take"):
         host_compiler(1).compile_all(texts, 2)
     assert host_compiler(1).compile_all(texts[:1], 2)
+
+
+@pytest.mark.parametrize("given", [0, 1])
+@pytest.mark.usefixtures("small_units")
+def test_a_system_without_more_threads(monkeypatch: pytest.MonkeyPatch, given: int) -> None:
+    """It has none to give, or only one: the caller writes what is left."""
+    begin = threading.Thread.start
+    left = iter(range(given))
+
+    def start(self: threading.Thread) -> None:
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        begin(self)
+
+    texts = list(write_units(module(), [], threads=2))
+    machines = [host_compiler(1)._make_machine() for _ in range(3)]
+    want = host_compiler(1).compile_all(texts, 1)
+    monkeypatch.setattr(emission._Emitter, "start", start)
+    assert emission.emit_all(machines, map(host_compiler(1).optimised, texts)) == want
+
+
+@pytest.mark.parametrize("machines", [1, 3])
+def test_whatever_a_thread_meets_is_the_callers(
+    monkeypatch: pytest.MonkeyPatch, machines: int
+) -> None:
+    def emit(machine: object, text: int) -> bytes:
+        if text == 2:
+            raise MemoryError("no room")
+        return bytes([text])
+
+    monkeypatch.setattr(emission, "emit", emit)
+    assert emission.emit_all([None] * machines, [0, 1]) == [b"\0", b"\1"]
+    with pytest.raises(MemoryError, match="no room"):
+        emission.emit_all([None] * machines, range(5))
+
+
+def test_threads_are_no_more_than_a_program_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine with many cores, and where somebody asks for more."""
+    threads = config.threading
+    before = threads.get_intra_op_parallelism_threads()
+    monkeypatch.delenv("TAPEC_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(200)))
+    threads.set_intra_op_parallelism_threads(0)
+    try:
+        assert config.threads() == MOST_THREADS
+        monkeypatch.delattr(os, "sched_getaffinity")  # other systems have none
+        monkeypatch.setattr(os, "cpu_count", lambda: 3)
+        assert config.threads() == 3
+        assert host_compiler(1).compile_all(["define void @f() {\n  ret void\n}"], 2)
+        monkeypatch.setenv("TAPEC_NUM_THREADS", "100")
+        assert config.threads() == MOST_THREADS
+        threads.set_intra_op_parallelism_threads(300)
+        assert config.threads() == MOST_THREADS
+    finally:
+        threads.set_intra_op_parallelism_threads(before)
+    compile_module(module(), threads=MOST_THREADS)
+
+
+@pytest.mark.parametrize("name", ["TAPEC_NUM_THREADS", "TAPEC_CACHE_SIZE", "TAPEC_CHECK"])
+def test_settings_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    read = {s.name: s for s in config.settings}[name]
+    for text in ("few", "2.5"):
+        monkeypatch.setenv(name, text)
+        with pytest.raises(
+            tapec.errors.ValueError, match=f"{name} is a whole number, got '{text}'"
+        ):
+            assert read.number

@@ -28,6 +28,7 @@ from tapec.runtime.cpu import threads as pool
 from tapec.runtime.cpu.host import FAST_CALL, Builtin, Mapped, Opened
 from tapec.runtime.cpu.image import Image
 from tapec.runtime.executable import Executable, Signature
+from tapec.runtime.processors import MOST_THREADS
 from tapec.runtime.sources import version_of
 
 #: Exported by every program: what Python calls, and, if it has an arena, what gives that back. Some can be called with
@@ -87,8 +88,8 @@ def find_program(key: str, *, threads: int = 1, cache: Cache, opt: int = 1) -> E
 
 def usable_threads(threads: int) -> int:
     """How many threads a program is compiled for: 1 where there is no pool."""
-    if threads > pool.MOST:
-        raise TargetError(f"at most {pool.MOST} threads can run a loop, got {threads}")
+    if threads > MOST_THREADS:
+        raise TargetError(f"at most {MOST_THREADS} threads can run a loop, got {threads}")
     return threads if pool.is_available() else 1
 
 

@@ -7,6 +7,7 @@ others. So the one function that takes long is called without the lock, and the 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Iterable, Sequence
 from queue import SimpleQueue
@@ -21,18 +22,23 @@ _Todo = SimpleQueue["tuple[int, Any] | None"]
 def emit_all(machines: Sequence[Any], modules: Iterable[Any]) -> list[bytes]:
     """Return the objects of modules, each of its own context; one thread for each target machine writes them.
 
-    The calling thread makes the modules; it writes code, too, when all are there, or at once if it is alone.
+    The calling thread makes the modules; it writes code, too, when all are there, or at once if it is alone. So it is
+    where the system has no more threads to give.
 
     Raises:
         RuntimeError: LLVM has no code for a module.
+        MemoryError: there is no room for it.
     """
     todo: _Todo = SimpleQueue()
     found: dict[int, bytes] = {}
-    own, *others = (_Emitter(machine, todo, found) for machine in machines)
-    for other in others:
-        other.start()
+    own, *helpers = (_Emitter(machine, todo, found) for machine in machines)
+    others: list[_Emitter] = []
     count = 0
     try:
+        with contextlib.suppress(RuntimeError):
+            for helper in helpers:
+                helper.start()
+                others.append(helper)
         for count, module in enumerate(modules, 1):
             todo.put((count, module))
             if not others:
@@ -55,7 +61,7 @@ class _Emitter(Thread):
     def __init__(self, machine: Any, todo: _Todo, found: dict[int, bytes]) -> None:
         super().__init__(daemon=True)
         self._machine, self._todo, self._found = machine, todo, found
-        self.error: RuntimeError | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
         """Write code as long as there are modules."""
@@ -70,7 +76,7 @@ class _Emitter(Thread):
         number, module = following
         try:
             self._found[number] = emit(self._machine, module)
-        except RuntimeError as error:
+        except Exception as error:  # it is the caller's
             self.error = error
         return True
 

@@ -8,7 +8,6 @@ enough: compiled training steps run as fast as after LLVM's own pipelines, which
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from collections.abc import Callable, Iterable
 from threading import RLock
@@ -21,6 +20,7 @@ from tapec.ir.errors import TargetError
 from tapec.runtime import forking
 from tapec.runtime.cpu.emission import emit_all
 from tapec.runtime.cpu.resident import pages_of
+from tapec.runtime.processors import processors
 
 #: Held while LLVM compiles; llvmlite's own lock, where it has one, is held while it does anything.
 _in_llvm = RLock()
@@ -88,7 +88,7 @@ class JitCompiler:
         Raises:
             TargetError: as `compile`.
         """
-        threads = max(min(threads, len(os.sched_getaffinity(0))), 1)
+        threads = max(min(threads, processors()), 1)
         with _in_llvm:
             machines = [self.machine, *(self._make_machine() for _ in range(threads - 1))]
             found = emit_all(machines, map(self._prepared, texts))

@@ -28,9 +28,8 @@ from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu import host, placement
 from tapec.runtime.cpu.parts import load_part
+from tapec.runtime.processors import MOST_THREADS
 
-#: Threads of a job at most: a word has a bit for the part of each.
-MOST = 64
 SPINS = 2000
 #: By machine: the number of the futex system call, and the instruction that tells the core that one waits.
 _MACHINES = {"x86_64": (202, "pause"), "aarch64": (98, "yield")}
@@ -77,7 +76,7 @@ class Pool:
 
 
 #: Bytes of ``@pool.state``: the job, then a mailbox for each worker.
-_STATE = 128 + 128 * MOST
+_STATE = 128 + 128 * MOST_THREADS
 
 
 #: The pool of this process, once there is one.
@@ -115,11 +114,11 @@ def pool_text() -> str:
         futex=number,
         pause=pause,
         spins=SPINS,
-        most=MOST,
+        most=MOST_THREADS,
         state=_STATE,
         count=len(_HOST),
         full="\\FF" * 128,
-        places=MOST + 1,
+        places=MOST_THREADS + 1,
         **slots,
     )
 

@@ -5,6 +5,7 @@ A setting is read when it is used, so that a test may change it; `settings` list
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +23,10 @@ from tapec.devices import list_logical_devices as list_logical_devices
 from tapec.devices import list_physical_devices as list_physical_devices
 from tapec.devices import set_soft_device_placement as set_soft_device_placement
 from tapec.devices import set_visible_devices as set_visible_devices
+from tapec.errors import ValueError
 from tapec.recording import functions_run_eagerly as functions_run_eagerly
 from tapec.recording import run_functions_eagerly as run_functions_eagerly
+from tapec.runtime.processors import MOST_THREADS, processors
 
 
 class Setting(NamedTuple):
@@ -37,6 +40,22 @@ class Setting(NamedTuple):
     def value(self) -> str:
         """The variable's value, or the default."""
         return os.environ.get(self.name, self.default)
+
+    @property
+    def number(self) -> int:
+        """The value as a whole number; one that is set but empty is the default.
+
+        Raises:
+            ValueError: it is none.
+        """
+        text = self.value or self.default
+        try:
+            return int(text)
+        except builtins.ValueError:
+            raise ValueError(
+                f"{self.name} is a whole number, got {text!r}",
+                hint=f"{self.name}: {self.meaning}",
+            ) from None
 
 
 _THREADS = Setting(
@@ -111,14 +130,11 @@ def environment() -> dict[Any, Any]:
 
 
 def threads() -> int:
-    """Number of threads that compiled code may use."""
+    """Number of threads that compiled code may use: no more than a program can, however many cores there are."""
     chosen = threading.get_intra_op_parallelism_threads()
-    if chosen:
-        return chosen
-    if _THREADS.value:
-        return max(int(_THREADS.value), 1)
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    if not chosen and _THREADS.value:
+        chosen = max(_THREADS.number, 1)
+    return min(chosen or processors(), MOST_THREADS)
 
 
 def cache_folder() -> Path | None:
@@ -133,12 +149,12 @@ def cache_folder() -> Path | None:
 
 def cache_bytes() -> int:
     """How many bytes compiled code may take on disk."""
-    return int(_CACHE_SIZE.value) << 20
+    return _CACHE_SIZE.number << 20
 
 
 def check_level() -> int:
     """How much is checked after each pass: 0, 1 or 2."""
-    return int(_CHECK.value)
+    return _CHECK.number
 
 
 def direct() -> bool:
@@ -189,7 +205,7 @@ def colours() -> bool:
 
 def native_turn() -> int:
     """At which turn of a loop an eager gradient is compiled; 0 never."""
-    return int(_NATIVE.value)
+    return _NATIVE.number
 
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
