@@ -91,6 +91,12 @@ class TargetError(TapecError):
     """A target cannot do what the program asks; the message names the operation and the target."""
 
 
+class InternalError(TapecError):
+    """An invariant of the system is broken, or a device failed."""
+
+    error_code = 13
+
+
 class CheckError(TapecError):
     """What a program checks while it runs does not hold."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapec.errors import TypeError, ValueError
+from tapec.errors import InternalError, ResourceExhaustedError, TargetError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.types import TensorType
@@ -18,6 +18,33 @@ from tapec.tensor import Array, EagerTensor, Tensor, departs, type_with
 
 #: The slot that every Tensor has; of these it holds a `Remote`.
 _SLOT: Any = Tensor.__dict__["_array"]
+
+
+class AtLine:
+    """A context that asks a device for something: errors name the user's line, and are those of `tapec.errors`.
+
+    It raises ResourceExhaustedError where there is no memory, ValueError where an array of another library's is not
+    contiguous, TypeError where there is no such dtype.
+    """
+
+    def __init__(self, no_memory: str = "no memory") -> None:
+        """``no_memory`` is what an error says first of memory that there is not."""
+        self._no_memory = no_memory
+
+    def __enter__(self) -> None:
+        """Nothing has failed yet."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        """Say it in the other words."""
+        if isinstance(error, MemoryError):
+            message = f"{self._no_memory}: {error}"
+            raise ResourceExhaustedError(message, location=here()) from None
+        if isinstance(error, ShapeError):
+            raise ValueError(error.message, location=here(), hint=error.hint) from None
+        if isinstance(error, DTypeError):
+            raise TypeError(error.message, location=here(), hint=error.hint) from None
+        if isinstance(error, (TargetError, InternalError)):
+            error.location = error.location or here()
 
 
 class DeviceTensor(EagerTensor):
@@ -37,7 +64,8 @@ class DeviceTensor(EagerTensor):
 
     @property
     def _array(self) -> Array:
-        found: Array = self.held.fetch()
+        with AtLine():
+            found: Array = self.held.fetch()
         return found
 
     @_array.setter
@@ -74,10 +102,8 @@ class DeviceTensor(EagerTensor):
                 )
             return self.cpu().__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
         departs(self, "DLPack")
-        try:
+        with AtLine(f"no memory for a copy of {self.type}"):
             return self.held.export(stream, max_version, copy)
-        except DTypeError as error:
-            raise TypeError(error.message, location=here(), hint=error.hint) from None
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, self.held.number)
@@ -126,9 +152,5 @@ def _taken(take: Any) -> DeviceTensor:
             location=here(),
             hint="make it outside, and pass the tensor",
         )
-    try:
+    with AtLine():
         return DeviceTensor(take())
-    except ShapeError as error:
-        raise ValueError(error.message, location=here(), hint=error.hint) from None
-    except DTypeError as error:
-        raise TypeError(error.message, location=here(), hint=error.hint) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tapec import arguments
@@ -77,14 +78,19 @@ def enable_op_determinism() -> None:
 
 
 _PRECISION = {"tf32": False}
+#: Called when that was chosen.
+listeners: list[Callable[[], None]] = []
 
 
 def enable_tensor_float_32_execution(enabled: bool) -> None:
     """Whether a GPU may multiply float32 by its tensor cores, which look at 10 bits of mantissa; see ``docs/cuda.md``.
 
-    Functions go by what holds when they are compiled. Processors multiply in float32 in any case.
+    Functions for GPUs are compiled again at their next call; their programs for the other choice are kept for its
+    return. Processors multiply in float32 in any case.
     """
     _PRECISION["tf32"] = bool(enabled)
+    for hear in listeners:
+        hear()
 
 
 def tensor_float_32_execution_enabled() -> bool:

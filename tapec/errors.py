@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tapec.absent import namespace
 from tapec.ir.errors import (
     DTypeError,
+    InternalError,
     NotDifferentiableError,
     OpError,
     ParseError,
@@ -179,12 +180,6 @@ class AbortedError(OpError):
     """An operation was aborted."""
 
     error_code = ABORTED
-
-
-class InternalError(OpError):
-    """An invariant of the system is broken."""
-
-    error_code = INTERNAL
 
 
 class UnavailableError(OpError):

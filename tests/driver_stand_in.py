@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from enum import IntEnum
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,15 +18,27 @@ class CUresult(IntEnum):
     """Those that matter."""
 
     CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
-class _Driver(ModuleType):
-    """``cuda.bindings.driver``; notes what is called."""
+class DriverStandIn(ModuleType):
+    """``cuda.bindings.driver``; notes what is called.
+
+    Attributes:
+        calls: names of functions, and what they were given.
+        failing: names of functions that fail from now on, and how.
+        pinned: addresses of the host's that the driver knows.
+        capability: of each device.
+    """
 
     CUresult = CUresult
     CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2)
+    CUpointer_attribute = SimpleNamespace(
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE=2, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL=9
+    )
 
     def __init__(self, version: int, status: int, devices: int, room: int) -> None:
         super().__init__("cuda.bindings.driver")
@@ -33,6 +46,19 @@ class _Driver(ModuleType):
         self._version, self._status = version, status
         self._devices, self._room = devices, room
         self._memory: dict[int, Any] = {}
+        self.failing: dict[str, CUresult] = {}
+        self.pinned: set[int] = set()
+        self.capability = (9, 0)
+
+    def __getattribute__(self, name: str) -> Any:
+        """A function that fails if it is told to."""
+        if name.startswith("cu") and name in self.failing:
+            return lambda *_: (self.failing[name], None)
+        return super().__getattribute__(name)
+
+    def cuPointerGetAttribute(self, attribute: int, address: int) -> Any:
+        """2: host memory that is pinned."""
+        return (CUresult(0), 1) if address in self.pinned else (CUresult(1), None)
 
     def cuInit(self, flags: int) -> Any:
         """Whether there is a driver."""
@@ -91,16 +117,23 @@ class _Driver(ModuleType):
         return call
 
 
+class _Error(Exception):
+    """``cuda.core``'s own, which it does not name."""
+
+
 class _Device:
-    """``cuda.core.Device``."""
+    """``cuda.core.Device``, of a driver."""
 
-    compute_capability = (9, 0)
-
-    def __init__(self, number: int) -> None:
+    def __init__(self, api: DriverStandIn, number: int) -> None:
         self.number = number
+        self.compute_capability = api.capability
+        self._api = api
 
     def set_current(self) -> None:
         """Nothing else is."""
+        status = self._api.failing.get("set_current")
+        if status is not None:
+            raise _Error(f"{status.name}: as the driver describes it")
 
     def create_stream(self) -> Any:
         """Number 3."""
@@ -114,11 +147,11 @@ def install(
     status: int = 0,
     devices: int = 1,
     room: int = 1 << 20,
-) -> list[tuple[Any, ...]]:
-    """Let this be the driver, with no device opened yet; the list gets what is called."""
-    api = _Driver(version, status, devices, room)
+) -> DriverStandIn:
+    """Let this be the driver, with no device opened yet."""
+    api = DriverStandIn(version, status, devices, room)
     core: Any = ModuleType("cuda.core")
-    core.Device = _Device
+    core.Device = partial(_Device, api)
     bindings: Any = ModuleType("cuda.bindings")
     bindings.driver = api
     for name, module in (
@@ -129,4 +162,4 @@ def install(
     ):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(driver, "OPENED", {})
-    return api.calls
+    return api

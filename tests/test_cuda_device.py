@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from device_stand_in import StandIn
-from driver_stand_in import install
 
 import tapec
 from tapec.runtime.cuda.device import dlpack, driver
@@ -396,88 +395,6 @@ def test_what_checks_say_is_heard(device: StandIn) -> None:
     with pytest.raises(tapec.errors.InvalidArgumentError, match="3"):
         put(np.array([0, 3, 1], np.int32))
     np.testing.assert_array_equal(v.numpy(), [1, 3, 2])
-
-
-def test_no_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the line that needs it."""
-    install(monkeypatch, status=100)
-    with pytest.raises(tapec.errors.TargetError, match="no CUDA driver") as raised:
-        tapec.compile(lambda x: x + 1.0, target="cuda")(np.ones(3, np.float32))
-    assert "test_cuda_device.py" in str(raised.value)
-    with pytest.raises(tapec.errors.TargetError, match=r"(?s)no CUDA driver.*test_cuda_device.py"):
-        tapec.experimental.cuda.to_device(1.0)
-
-
-def test_an_old_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, version=12080)
-    with pytest.raises(tapec.errors.TargetError, match=r"(?s)for CUDA 12.8.*needs 13.0.*580"):
-        tapec.experimental.cuda.to_device(1.0)
-
-
-def test_devices_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch)
-    with pytest.raises(tapec.errors.TargetError, match=r"no CUDA device 1\b"):
-        tapec.experimental.cuda.to_device(1.0, device=1)
-
-
-def test_the_driver_is_asked_for_memory_and_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of streams, and its want of memory is ours."""
-    calls = install(monkeypatch, room=64)
-    x: Any = tapec.experimental.cuda.to_device(np.ones(4, np.float32))
-    with pytest.raises(tapec.errors.ResourceExhaustedError, match="no memory left"):
-        tapec.experimental.cuda.to_device(np.ones(32, np.float32))
-    with tapec.experimental.cuda.stream(5):
-        tapec.experimental.cuda.synchronize()
-    assert x.__cuda_array_interface__["stream"] == 3
-    x.__dlpack__(stream=5)
-    np.testing.assert_array_equal(x.numpy(), np.ones(4))
-    del x
-    names = [name.removeprefix("cu") for name, *_ in calls]
-    assert names == [
-        *("MemAllocAsync", "MemcpyHtoDAsync", "MemAllocAsync", "StreamSynchronize"),
-        *("EventCreate", "EventRecord", "StreamWaitEvent", "EventDestroy"),
-        *("MemcpyDtoHAsync", "StreamSynchronize", "MemFreeAsync"),
-    ]
-    assert calls[3] == ("cuStreamSynchronize", 5)
-    assert calls[6][1] == 5
-
-
-class Capture:
-    """A graph builder, and the graph that it makes, as cuda.core has them."""
-
-    def __init__(self, calls: list[str], *, fails: bool) -> None:
-        """Note what is called; completing it may fail."""
-        self.calls, self.fails = calls, fails
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*args: Any) -> Capture:
-            self.calls.append(name)
-            if self.fails and name == "complete":
-                raise RuntimeError("CUDA_ERROR_OUT_OF_MEMORY")
-            return self
-
-        return call
-
-
-def test_launches_are_captured_in_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where that fails it is said, and kernels are launched one by one."""
-    install(monkeypatch)
-    calls: list[str] = []
-    opened: Any = driver.device()
-    names = ["begin_building", "launched", "end_building", "complete"]
-    for fails in (False, True):
-        calls.clear()
-        builder = Capture(calls, fails=fails)
-        stream = SimpleNamespace(create_graph_builder=lambda builder=builder: builder)
-        opened._streams[opened.stream] = stream
-        if fails:
-            with pytest.warns(RuntimeWarning, match="kernel by kernel.*OUT_OF_MEMORY"):
-                assert opened.record(lambda: calls.append("launched"), opened.stream) is None
-            assert calls == names
-        else:
-            graph = opened.record(lambda: calls.append("launched"), opened.stream)
-            opened.replay(graph, opened.stream)
-            assert calls == [*names, "upload", "launch"]
 
 
 def test_what_calls_python_is_refused_by_name(device: StandIn) -> None:

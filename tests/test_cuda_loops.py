@@ -15,7 +15,7 @@ from tapec.ir.verifier import verify
 from tapec.passes import predicate
 from tapec.runtime.cuda.launches import recorded
 from tapec.runtime.cuda.program import simulated
-from tapec.runtime.cuda.simulator.simulator import SimulationError
+from tapec.runtime.cuda.simulator.memory import SimulationError
 from tapec.runtime.cuda.text.module_text import write_text
 
 #: A batch of rows, and what they share.

@@ -78,6 +78,27 @@ def test_tf32_rounds_operands_and_nothing_else() -> None:
     assert np.abs(product - a.astype(np.float64) @ b).max() > 1e-4
 
 
+def test_the_choice_counts_for_what_was_compiled_before_it() -> None:
+    rng = np.random.default_rng(5)
+    a, b = (rng.normal(size=(32, 32)).astype(np.float32) for _ in range(2))
+    product, usual = on_device(tapec.matmul), tapec.compile(tapec.matmul)
+    choose = tapec.config.experimental.enable_tensor_float_32_execution
+    found = []
+    try:
+        for chosen in (False, True, False, True):
+            choose(chosen)
+            found.append(product(a, b).numpy())
+            usual(a, b)
+    finally:
+        choose(False)
+    assert np.abs(found[0] - found[1]).max() > 1e-4
+    np.testing.assert_array_equal(found[2:], found[:2])
+    (retrace,) = product.retraces()
+    assert retrace.path == "config.experimental.tensor_float_32_execution_enabled"
+    assert (retrace.old, retrace.new) == ("False", "True")
+    assert usual.retraces() == []
+
+
 @pytest.mark.parametrize("dtype", [tapec.float16, tapec.bfloat16])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES[::2])
 def test_tensor_cores_multiply_floats_of_16_bits(dtype: Any, m: int, k: int, n: int) -> None:

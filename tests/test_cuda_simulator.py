@@ -11,15 +11,20 @@ import pytest
 
 from tapec.ir.core import Module
 from tapec.runtime.cuda.launches import Launch, Memory
-from tapec.runtime.cuda.simulator.memory import cells_of
-from tapec.runtime.cuda.simulator.simulator import SimulationError, Simulator
+from tapec.runtime.cuda.simulator.memory import SimulationError, cells_of
+from tapec.runtime.cuda.simulator.simulator import Simulator
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.cuda.text.primitives import TWINS
 
 
-def run(body: str, *, threads: int = 32, blocks: int = 1, **arrays: Any) -> None:
-    """Run a kernel that has these arrays, and 64 numbers of float32 that a block shares, as ``common``."""
+def run(
+    body: str, *, threads: int = 32, blocks: int = 1, constant: str = "", **arrays: Any
+) -> None:
+    """Run a kernel that has these arrays, and 64 numbers of float32 that a block shares, as ``common``.
+
+    It may not write to the array that is named as constant.
+    """
     lines = "common = shared_f32(0)\nt = thread()\n" + dedent(body)
     codes = {np.dtype(np.float32): "f32", np.dtype(np.uint32): "u32"}
     kernel = KernelText(
@@ -33,7 +38,10 @@ def run(body: str, *, threads: int = 32, blocks: int = 1, **arrays: Any) -> None
         over="blocks",
         shared=256,
     )
-    memory = {("arg", n): cells_of(array) for n, array in enumerate(arrays.values())}
+    memory = {
+        ("arg", n): cells_of(array, constant=name == constant)
+        for n, (name, array) in enumerate(arrays.items())
+    }
     text = Text(Module(), {"k": kernel}, {"k": kernel}, {}, {}, ())
     places = tuple(Memory("arg", n, 0) for n in range(len(arrays)))
     extents = tuple(array.nbytes for array in arrays.values())
@@ -170,7 +178,19 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     ),
     "a copy from an address between": (
         "copy4_f32(common, u32(0), x, u32(2))",
-        "reads four elements from 2 on",
+        "reads four elements from 2 on, which are not aligned",
+    ),
+    "four neighbours from a place between": (
+        "common[u32(2)], a, b, c = load4_f32(part_f32(x, u32(4)), u32(4))",
+        "reads four elements from 4 on, which are not aligned",
+    ),
+    "four neighbours to a place between": (
+        "store4_f32(x, u32(6), f32(0), f32(0), f32(0), f32(0))",
+        "writes four elements from 6 on, which are not aligned",
+    ),
+    "a number of a thread that there is not": (
+        "y = shuffle_xor_f32(f32(1), 32)",
+        "32 threads, of which one wants what number 63 has",
     ),
     "a product that half of a warp comes to": (
         """
@@ -196,6 +216,8 @@ OF_ONE_THREAD = {
     "a copy that was not committed",
     "a write to what is being copied",
     "a copy from an address between",
+    "four neighbours from a place between",
+    "four neighbours to a place between",
 }
 
 
@@ -209,6 +231,21 @@ def test_refuses(name: str) -> None:
 def test_refuses_what_another_block_writes() -> None:
     with pytest.raises(SimulationError, match="data race: writes element 0, which block 0"):
         run("x[u32(0)] = f32(1)", threads=1, blocks=2, x=numbers())
+
+
+def test_refuses_a_write_to_what_is_only_read() -> None:
+    with pytest.raises(SimulationError, match="writes element 0 of what is only read"):
+        run("y[t] = x[t]\nx[t] = y[t]", constant="x", x=numbers(), y=numbers())
+
+
+def test_refuses_a_result_that_is_not_written_in_whole() -> None:
+    result = cells_of(numbers(), written=False)
+    assert result.known is not None
+    result.known[:100] = True
+    with pytest.raises(SimulationError, match="nothing wrote byte 100 of result 0"):
+        result.hold_to_written("result 0")
+    result.known[:] = True
+    result.hold_to_written("result 0")
 
 
 def test_a_warp_of_fewer_threads_makes_no_product() -> None:

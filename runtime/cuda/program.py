@@ -70,7 +70,8 @@ class _Simulated:
             SimulationError: a kernel did what has no meaning on a device.
         """
         given, results, sizes, brought = self._arrays.take(arrays)
-        memory = {("arg", i): cells_of(a) for i, a in enumerate(given)}
+        updated = {*self._arrays.signature.updates.values()}
+        memory = {("arg", i): cells_of(a, constant=i not in updated) for i, a in enumerate(given)}
         memory |= {("result", i): cells_of(a, written=False) for i, a in enumerate(results)}
         memory["arena", 0] = Cells(
             np.full(_number(self._arrays.signature.arena_bytes, sizes), 0xFF, np.uint8),
@@ -78,6 +79,8 @@ class _Simulated:
         )
         simulator = Simulator(self._text, memory, blocks=self._blocks)
         Host(self._text, simulator, _numbers(sizes)).run()
+        for i in range(len(results)):
+            memory["result", i].hold_to_written(f"result {i}")
         return None if brought else list(results)
 
 

@@ -1,7 +1,7 @@
 """The settings that a program was compiled under. Where one changes, programs for others wait for its return.
 
-`tapec.config.threading` tells of changes. Settings of the environment are read when a function is traced: looking at
-them at each call would take as long as a small program.
+`tapec.config.threading` and `tapec.devices` tell of changes. Settings of the environment are read when a function is
+traced: looking at them at each call would take as long as a small program.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tapec import config
+from tapec import config, devices
 from tapec.compiled.retraces import Cause, Change
 from tapec.config import threading
 
@@ -17,57 +17,63 @@ if TYPE_CHECKING:
     from tapec.compiled.function import CompiledFunction
 
 
-class Settings(NamedTuple):
-    """Those that make other code of a program."""
+class Setting(NamedTuple):
+    """One that makes other code of a program."""
 
-    threads: int
+    name: str
+    value: str
 
     @classmethod
-    def now(cls) -> Settings:
-        """As they are."""
-        return cls(config.threads())
+    def now(cls, target: str) -> Setting:
+        """As it is, of the one that counts for a target: a processor's threads, a GPU's precision."""
+        if target.startswith("cuda"):
+            name = "config.experimental.tensor_float_32_execution_enabled"
+            return cls(name, str(devices.tensor_float_32_execution_enabled()))
+        return cls("config.threads", f"{config.threads()} threads")
 
 
 class Build:
     """What one program was compiled for.
 
     Attributes:
-        fits: whether the settings are so now.
+        fits: whether the setting is so now.
     """
 
-    __slots__ = ("__weakref__", "_owner", "_settings", "fits")
+    __slots__ = ("__weakref__", "_owner", "_setting", "_target", "fits")
 
     def __init__(self, owner: CompiledFunction[Any, Any]) -> None:
-        """For the settings of now; ``owner`` is the function."""
-        self._settings = Settings.now()
+        """For the setting of now; ``owner`` is the function."""
+        self._target = owner.settings.target
+        self._setting = Setting.now(self._target)
         self._owner = weakref.ref(owner)
         self.fits = True
         _builds.add(self)
 
-    def compare(self, now: Settings) -> None:
+    def compare(self) -> None:
         """Hear of a change."""
-        self.fits = self._settings == now
+        fits = self._setting == Setting.now(self._target)
+        if fits == self.fits:
+            return
+        self.fits = fits
         owner = self._owner()
         if owner is not None:
             owner.forget_quick_way()
 
     def changes(self) -> list[Change]:
         """What is not as it was."""
-        now = Settings.now()
-        return [
-            Change(f"config.{name}", Cause.CONFIGURATION, f"{old} {name}", f"{new} {name}")
-            for name, old, new in zip(Settings._fields, self._settings, now, strict=True)
-            if old != new
-        ]
+        old, new = self._setting, Setting.now(self._target)
+        if old == new:
+            return []
+        return [Change(old.name, Cause.CONFIGURATION, old.value, new.value)]
 
 
 _builds: weakref.WeakSet[Build] = weakref.WeakSet()
 
 
 def _compare_all() -> None:
-    now = Settings.now()
     for build in list(_builds):
-        build.compare(now)
+        build.compare()
 
 
 threading.listeners.append(_compare_all)
+devices.listeners.append(_compare_all)

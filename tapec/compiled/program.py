@@ -30,7 +30,7 @@ from tapec.errors import ResourceExhaustedError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
 from tapec.ir.dims import plain_symbol, substitute
-from tapec.ir.errors import CheckError, TargetError
+from tapec.ir.errors import CheckError, InternalError, TargetError
 from tapec.ir.lazy import lazy
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
@@ -134,11 +134,9 @@ class Program:
         boxed = len(self.module.entry.args) - len(self.captures)
         try:
             return compile_module(self.module, boxed=boxed, target=owner.settings.target)
-        except TargetError as error:
-            if (
-                error.location is None
-            ):  # it is about the machine: of a program it would know the line
-                error.location = here()
+        except (TargetError, InternalError) as error:
+            # It is about the machine: of a program it would know the line.
+            error.location = error.location or here()
             raise
         except MemoryError as error:
             raise ResourceExhaustedError(
@@ -333,6 +331,7 @@ class Program:
 
         Raises:
             ResourceExhaustedError: there is no memory for scratch or results; no Variable was changed.
+            InternalError: a device failed.
         """
 
         def take() -> list[Array]:
@@ -350,6 +349,9 @@ class Program:
             return native(*take()) if self._access is None else self._access.run(take, native)
         except MemoryError as error:
             raise self._exhausted(inputs, error) from None
+        except InternalError as error:  # of a device
+            error.location = error.location or here()
+            raise
 
     def _exhausted(self, inputs: Sequence[Tensor], error: MemoryError) -> ResourceExhaustedError:
         """What to say when there is no memory, which native code asks for before it writes anything."""

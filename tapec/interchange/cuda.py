@@ -6,10 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tapec.device_tensor import DeviceTensor, held_or_array
-from tapec.errors import ResourceExhaustedError, TypeError, ValueError
+from tapec.device_tensor import AtLine, DeviceTensor, held_or_array
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.ir.errors import TargetError
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
 
@@ -22,11 +21,8 @@ def _opened(number: int) -> Any:
     """
     from tapec.runtime.cuda.device.driver import device  # who has no GPU needs none of it
 
-    try:
+    with AtLine():
         return device(number)
-    except TargetError as error:
-        error.location = here()
-        raise
 
 
 def to_device(x: TensorLike, device: int = 0) -> Tensor:
@@ -51,12 +47,8 @@ def to_device(x: TensorLike, device: int = 0) -> Tensor:
         )
     given = as_tensor(x)
     driver = _opened(device)
-    try:
+    with AtLine(f"no memory for {given.type} on device {device}"):
         found = transferred(held_or_array(given), driver)
-    except MemoryError as error:
-        raise ResourceExhaustedError(
-            f"no memory for {given.type} on device {device}: {error}", location=here()
-        ) from None
     made = DeviceTensor(found, given.type)
     made.id = given.id  # to tapes it is the same value
     return made
@@ -70,7 +62,8 @@ def stream(stream: Any, device: int = 0) -> Iterator[None]:
     waits for that of the other.
 
     Args:
-        stream: its handle, or an object of another library's that has one: of cuda.core's, PyTorch's, CuPy's, Numba's.
+        stream: an object of another library's: of cuda.core's, PyTorch's, CuPy's, Numba's; it is kept as long as memory
+            is in use that it used last. Or its handle; then the stream has to live as long.
         device: the number of the GPU.
 
     Raises:
@@ -83,15 +76,17 @@ def stream(stream: Any, device: int = 0) -> Iterator[None]:
 
 
 def _handle(stream: Any) -> int:
-    """The number that the driver knows a stream by."""
+    """The number that the driver knows a stream by, which keeps the stream."""
+    from tapec.runtime.cuda.device.driver import StreamHandle  # as above
+
     if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
+        return StreamHandle(int(stream.__cuda_stream__()[1]), stream)
     for name in ("cuda_stream", "ptr", "handle"):
         found = getattr(stream, name, None)
         if found is not None:
-            return int(getattr(found, "value", found))
+            return StreamHandle(int(getattr(found, "value", found) or 0), stream)
     if isinstance(stream, int):
-        return stream
+        return StreamHandle(stream, None)
     raise TypeError(
         f"a CUDA stream is wanted, or its handle, got {type(stream).__name__}", location=here()
     )
@@ -104,8 +99,10 @@ def synchronize(device: int = 0) -> None:
 
     Raises:
         TargetError: there is no driver, an old one, or no such device.
+        InternalError: the device failed in something that was launched.
     """
     from tapec.runtime.cuda.device.device_program import stream_of  # as above
 
     driver = _opened(device)
-    driver.wait(stream_of(driver))
+    with AtLine():
+        driver.wait(stream_of(driver))

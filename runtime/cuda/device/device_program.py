@@ -23,7 +23,7 @@ from tapec.ir.dims import DimLike, substitute
 from tapec.ir.types import DType
 from tapec.runtime.cuda.device.driver import Driver
 from tapec.runtime.cuda.device.memory import Allocation, DeviceArray, moved, uploaded
-from tapec.runtime.cuda.device.residents import newest, resident
+from tapec.runtime.cuda.device.residents import Resident, newest, resident
 from tapec.runtime.cuda.launches import Host, Launch, Memory, recorded
 from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.python_text.program import Arrays
@@ -131,6 +131,8 @@ class _Call:
         self._seen: set[tuple[int, ...]] = set()
         self._bases: dict[str, list[int]] = {}
         self._stream = 0
+        #: Whether each kernel was launched by itself before: then there is nothing wrong with any.
+        self._is_proved = False
 
     def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Copy what is not there, launch, and name the results."""
@@ -148,9 +150,14 @@ class _Call:
             "result": [r.memory.at(stream) for r in results],
             "arg": [self._argument(i, array) for i, array in enumerate(given)],
         }
-        for one in updated:
-            one.go_away()
-        self._launch_all()
+        graph = self._graph()
+        if graph is not None:
+            # Whatever happens, all of it was launched or nothing: the device has whole numbers.
+            for one in updated:
+                one.go_away()
+            self._driver.replay(graph, stream)
+        else:
+            self._one_by_one(updated)
         return results
 
     def _result(self, pool: list[Allocation], size: int) -> Allocation:
@@ -208,11 +215,11 @@ class _Call:
             self._inputs[i] = self._room(size)
         return self._inputs[i].at(self._stream)
 
-    def _launch_all(self) -> None:
+    def _graph(self) -> Any:
+        """All launches for these addresses as one; None where there is no graph, or none that is worth it."""
         launches = self._launches
         if launches is None:
-            Host(self._program.text, self, self._sizes).run()
-            return
+            return None
         key = tuple(a for kind in ("arg", "result") for a in self._bases[kind])
         if key in self._graphs:
             self._graphs.move_to_end(key)
@@ -226,13 +233,27 @@ class _Call:
             if len(self._seen) > _GRAPHS:
                 self._seen.clear()
             self._seen.add(key)
-            self._each(launches)
-            return
-        graph = self._graphs[key]
-        if graph is None:
-            self._each(launches)
+            return None
+        return self._graphs[key]
+
+    def _one_by_one(self, updated: Sequence[Resident]) -> None:
+        """Launch every kernel by itself.
+
+        The first time one of them may turn out to be none that the device launches, when those before it are under
+        way: then the host keeps the numbers that there were.
+        """
+        for one in updated:
+            if self._is_proved:
+                one.go_away()
+            elif one.is_newest:
+                one.fetch()
+        if self._launches is None:
+            Host(self._program.text, self, self._sizes).run()
         else:
-            self._driver.replay(graph, self._stream)
+            self._each(self._launches)
+        for one in updated:
+            one.go_away()
+        self._is_proved = True
 
     def _each(self, launches: Sequence[Launch]) -> None:
         for one in launches:

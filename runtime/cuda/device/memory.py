@@ -7,6 +7,7 @@ memory may run at once, in streams of their own, and programs that do follow eac
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from math import prod
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir.errors import DTypeError
+from tapec.ir.errors import DTypeError, InternalError
 from tapec.runtime.cuda.device import dlpack
 from tapec.runtime.cuda.device.driver import Driver
 from tapec.runtime.residence import Remote
@@ -56,7 +57,10 @@ class Allocation:
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the end of the process the driver may be gone, and gives everything back itself.
         if self._owner is None and hasattr(self, "address") and not at_end():
-            self.driver.free(self.address, self.stream)
+            with contextlib.suppress(
+                InternalError
+            ):  # a device that failed says so at the next call
+                self.driver.free(self.address, self.stream)
 
 
 class DeviceArray(Remote):
@@ -114,7 +118,7 @@ class DeviceArray(Remote):
             "typestr": self.dtype.str,
             "data": (self.memory.address if self.nbytes else 0, True),
             "strides": None,
-            "stream": self.memory.stream,
+            "stream": int(self.memory.stream),
             "version": 3,
         }
 
@@ -128,6 +132,10 @@ class DeviceArray(Remote):
 
         ``stream`` is as the array API standard has it: None and 1 are the default one, 2 that of a thread, -1 wants no
         order to be kept.
+
+        Raises:
+            DTypeError: DLPack has no such dtype.
+            MemoryError: the device has no room for a copy.
         """
         given, driver = self, self.memory.driver
         if copy:

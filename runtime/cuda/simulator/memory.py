@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tapec.ir.errors import TapecError
 from tapec.runtime.python_text.primitives import DTYPES
 
 _MANY = -1
@@ -13,17 +14,31 @@ _MANY = -1
 Who = tuple[int, int, int]
 
 
+class SimulationError(TapecError):
+    """A kernel did what has no defined meaning on a device."""
+
+
 class Cells:
     """Memory of the device, with who read and wrote each element since the launch began."""
 
-    def __init__(self, data: Any, *, written: bool) -> None:
-        """``data`` is an array of bytes; ``written`` whether it may be read already."""
+    def __init__(self, data: Any, *, written: bool, constant: bool = False) -> None:
+        """``data`` is an array of bytes; ``written``: it may be read already; ``constant``: it may not be written."""
         self.data = data
+        self.constant = constant
         self.known = None if written else np.zeros(data.size, np.bool_)
         self.readers: dict[int, Who] = {}
         self.writers: dict[int, Who] = {}
         #: Bytes that a copy will write.
         self.awaited: set[int] = set()
+
+    def hold_to_written(self, name: str) -> None:
+        """Refuse that nothing was written to some of it.
+
+        Raises:
+            SimulationError: that is so.
+        """
+        if self.known is not None and not self.known.all():
+            raise SimulationError(f"nothing wrote byte {int(self.known.argmin())} of {name}")
 
     def forget(self) -> None:
         """A new launch, which everything before it happened before."""
@@ -95,6 +110,8 @@ class Pointer:
             self._watch.fail(f"writes element {i} of {self._count}")
         at: int = self._offset + i * self._size
         cells, me = self._cells, self._watch.me
+        if cells.constant:
+            self._watch.fail(f"writes element {i} of what is only read")
         if at in cells.awaited:
             self._watch.fail(f"writes element {i}, a copy of which has not been waited for")
         for kind, last in (("writes", cells.writers.get(at)), ("reads", cells.readers.get(at))):
@@ -113,6 +130,13 @@ class Pointer:
         """The copy has come."""
         self._cells.awaited.discard(at)
         self[i] = value
+
+    def four(self, what: str, first: int) -> range:
+        """The indices of four neighbours; an instruction takes them where they begin at a multiple of 16 bytes."""
+        # Or of all their bytes, where these are fewer.
+        if (self._offset + first * self._size) % min(4 * self._size, 16):
+            self._watch.fail(f"{what} four elements from {first} on, which are not aligned")
+        return range(first, first + 4)
 
     def part(self, code: str, offset: Any) -> Pointer:
         """A pointer some bytes further on."""
@@ -169,6 +193,6 @@ def _name(who: Who) -> str:
     )
 
 
-def cells_of(array: Any, *, written: bool = True) -> Cells:
-    """An array as memory; it is written to."""
-    return Cells(array.reshape(-1).view(np.uint8), written=written)
+def cells_of(array: Any, *, written: bool = True, constant: bool = False) -> Cells:
+    """An array as memory; it is written to, unless that is ``constant``."""
+    return Cells(array.reshape(-1).view(np.uint8), written=written, constant=constant)

@@ -4,8 +4,10 @@ The text that a device runs is run here: each thread of a block is a generator t
 other, and they take turns. It finds what a device keeps silent about:
 
 * a barrier that some threads of a block do not come to, or at different places of the text;
-* memory that is read before anything was written to it, of threads, of blocks, and in the arena;
-* an index outside of its buffer;
+* memory that is read before anything was written to it, of threads, of blocks, and in the arena; and results that are
+  not written in whole;
+* an index outside of its buffer, four neighbours of which the first is not at a multiple of their bytes, and a write to
+  what a program only reads;
 * data races: two accesses of different threads to one element, one of them a write, with no barrier between; of
   different blocks, anywhere in a launch;
 * copies that go on in the background: what they bring is not there before their thread has waited for them, and for
@@ -24,21 +26,16 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir.errors import TapecError
 from tapec.ir.types import DType
 from tapec.runtime.cuda.launches import Launch, Memory
-from tapec.runtime.cuda.simulator.memory import Cells, Copy, Local, Pointer, Who
+from tapec.runtime.cuda.simulator.memory import Cells, Copy, Local, Pointer, SimulationError, Who
 from tapec.runtime.cuda.text.kernel_writer import WARP
 from tapec.runtime.cuda.text.module_text import Text
-from tapec.runtime.cuda.text.primitives import COLLECTIVE, TWINS, warp_product
+from tapec.runtime.cuda.text.primitives import COLLECTIVE, TWINS, exchanged, warp_product
 from tapec.runtime.python_text.primitives import DTYPES
 
 #: Blocks of a launch that are run, at most: kernels take any number.
 MOST_BLOCKS = 5
-
-
-class SimulationError(TapecError):
-    """A kernel did what has no defined meaning on a device."""
 
 
 def _is_call(node: ast.AST) -> bool:
@@ -72,7 +69,7 @@ class Simulator:
         self.memory = dict(memory)
         for n, array in enumerate(text.tables):
             data = array.reshape(-1).view(np.uint8)
-            self.memory["table", n] = Cells(data, written=True)
+            self.memory["table", n] = Cells(data, written=True, constant=True)
         self.blocks = blocks
         #: The block, the thread and how many barriers the block has come by.
         self.me: Who = (0, 0, 0)
@@ -109,7 +106,7 @@ class Simulator:
             found[f"local_{code}"] = lambda n: Local(self, n)
             found[f"shared_{code}"] = self._shared_maker(code)
             found[f"part_{code}"] = lambda p, n, code=code: p.part(code, n)
-            found[f"load4_{code}"] = lambda p, i: tuple(p[int(i) + k] for k in range(4))
+            found[f"load4_{code}"] = self._load4
             found[f"store4_{code}"] = self._store4
             found[f"copy4_{code}"] = self._copy4
         return found | {"commit_copies": self._commit_copies, "wait_copies": self._wait_copies}
@@ -121,18 +118,20 @@ class Simulator:
         return shared
 
     @staticmethod
+    def _load4(pointer: Any, index: Any) -> tuple[Any, ...]:
+        return tuple(pointer[i] for i in pointer.four("reads", int(index)))
+
+    @staticmethod
     def _store4(pointer: Any, index: Any, *values: Any) -> None:
-        for k, value in enumerate(values):
-            pointer[int(index) + k] = value
+        for i, value in zip(pointer.four("writes", int(index)), values, strict=True):
+            pointer[i] = value
 
     # ---- copies
 
     def _copy4(self, target: Any, index: Any, source: Any, at: Any) -> None:
-        for what, first in (("writes", index), ("reads", at)):
-            if int(first) % 4:
-                self.fail(f"{what} four elements from {first} on, which is no multiple of four")
+        pairs = zip(target.four("writes", int(index)), source.four("reads", int(at)), strict=True)
         groups = self._copies.setdefault(self.me[1], [[]])
-        groups[-1] += [Copy(target, int(index) + k, source, int(at) + k) for k in range(4)]
+        groups[-1] += [Copy(target, i, source, j) for i, j in pairs]
 
     def _commit_copies(self) -> None:
         self._copies.setdefault(self.me[1], [[]]).append([])
@@ -248,9 +247,9 @@ class Simulator:
     def _exchange(self, warp: range, what: tuple[str, int], given: Sequence[Any]) -> dict[int, Any]:
         """What the threads of a warp get of something that they do together, in a line of the text."""
         name, line = what
-        if not name.startswith("mma_"):
-            return {t: given[lane ^ int(given[lane][1])][0] for lane, t in enumerate(warp)}
         try:
+            if not name.startswith("mma_"):
+                return dict(zip(warp, exchanged(given), strict=True))
             return dict(zip(warp, warp_product(name.removeprefix("mma_"), given), strict=True))
         except ValueError as error:
             raise self._error(f"has {name} of what it cannot take: {error}", line) from None

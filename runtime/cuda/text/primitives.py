@@ -147,6 +147,18 @@ def warp_product(form: str, given: Sequence[Sequence[Any]]) -> list[tuple[Any, .
     return found
 
 
+def exchanged(given: Sequence[Sequence[Any]]) -> list[Any]:
+    """What the threads of a warp get of ``shuffle_xor_T``, each for its number and its reach.
+
+    Raises:
+        ValueError: some thread reaches for one that there is not.
+    """
+    lanes = [lane ^ int(reach) for lane, (_, reach) in enumerate(given)]
+    if max(lanes) >= len(given):
+        raise ValueError(f"{len(given)} threads, of which one wants what number {max(lanes)} has")
+    return [given[lane][0] for lane in lanes]
+
+
 def _numbers(form: str, word: int) -> list[int]:
     """Where the numbers of a word are among all."""
     return [word] if form == "tf32" else [2 * word, 2 * word + 1]
