@@ -14,6 +14,7 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
   weights are made in one go, and so are a row's loss and its gradient.
 * Where other kernels need of such a value only something smaller, that is written instead: of the argument of a
   ``relu`` the mask, one byte for four (`_Fusion._narrow`).
+* At last kernels become one where that saves what only the second reads (`tapec.passes.fusion.merging`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
 * Branches and loops stay outside too, and their regions are grouped in the same way. What a loop carries gets memory
   that nobody else needs (`tapec.passes.memory.ownership`).
@@ -41,7 +42,7 @@ from tapec.ir.ops.source import Constant, Extent, Iota
 from tapec.passes.fusion.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.fusion.collapse import collapse
 from tapec.passes.fusion.grouping import Group, has_loops, repeats, sources
-from tapec.passes.fusion.merging import merge_totals
+from tapec.passes.fusion.merging import merge
 from tapec.passes.memory.order import ordered
 from tapec.passes.memory.ownership import copy_aliases, give_own_memory
 
@@ -104,7 +105,7 @@ class _Fusion:
         position, most = self.position.__getitem__, self.options.max_ops
         order = ordered(
             self.function,
-            merge_totals(self.groups, self.outside, position, most),
+            merge(self.groups, self.outside, position, most),
             self.outside,
             self.position,
             thrifty=self.options.reorder,

@@ -1,9 +1,13 @@
-"""Sums of everything join the kernels that make what they add up.
+"""Kernels that join others: sums of everything, and what takes no more memory than what it is made of.
 
 A kernel that reduces values to one number reads them once more than they are written, and what it computes from them
 was often computed where they were made. So if its loops and those of the kernels before it run over the same elements,
 all become one kernel, which keeps the sum while it writes the rest (`tapec.passes.fusion.totals`); what only the sum
 needed is not in memory at all.
+
+What several kernels read of a value is in memory, though all but one may be in the kernel that makes it. Where the last
+one only makes of it, element by element, what takes its place, such as the choice between an optimizer's new state and
+the old one, it becomes part of that kernel, too.
 """
 
 from __future__ import annotations
@@ -15,11 +19,11 @@ from tapec.ir.op import RUNS
 from tapec.ir.ops.control import Return
 from tapec.ir.ops.loop import Yield
 from tapec.passes.fusion.access import identity
-from tapec.passes.fusion.grouping import Group
+from tapec.passes.fusion.grouping import Group, repeats
 from tapec.passes.fusion.totals import total_of
 
 
-def merge_totals(
+def merge(
     groups: list[Group],
     outside: Iterable[Operation],
     position: Callable[[Operation], int],
@@ -27,6 +31,18 @@ def merge_totals(
 ) -> list[Group]:
     """The groups, those that belong together merged; ``position`` tells where in the program an operation is."""
     kept = set(outside)
+    return _merge_totals(
+        _merge_followers(groups, kept, position, most_ops), kept, position, most_ops
+    )
+
+
+def _merge_totals(
+    groups: list[Group],
+    outside: set[Operation],
+    position: Callable[[Operation], int],
+    most_ops: int,
+) -> list[Group]:
+    """Sums of everything join what they add up."""
     for total in list(groups):
         op = total_of(total.ops, total.outputs) if total.core is None else None
         if op is None:
@@ -35,11 +51,62 @@ def merge_totals(
         members = [total]
         for group in groups:
             fits = group.core is None and group.space == shape and not group.has_loops
-            if fits and total in group.readers and _fit([*members, group], kept, most_ops):
+            if fits and total in group.readers and _fit([*members, group], outside, most_ops):
                 members.append(group)
         if len(members) > 1:
-            groups = _merged(groups, members, kept, position)
+            groups = _merged(groups, members, outside, position)
     return groups
+
+
+def _merge_followers(
+    groups: list[Group],
+    outside: set[Operation],
+    position: Callable[[Operation], int],
+    most_ops: int,
+) -> list[Group]:
+    """What replaces a value joins what makes it."""
+    for follower in list(groups):
+        homes = [group for group in groups if follower in group.readers]
+        home = next((g for g in homes if _replaces(follower, g, groups, outside, most_ops)), None)
+        if home is not None:
+            groups = _merged(groups, [follower, home], outside, position)
+    return groups
+
+
+def _replaces(
+    follower: Group, home: Group, groups: list[Group], outside: set[Operation], most_ops: int
+) -> bool:
+    """Whether what a group writes may be written in place of what it reads from another, and takes no more memory."""
+    space = home.space
+    plain = follower.core is None and not follower.has_loops and len(space) > 0
+    contracts = home.core is None or home.core.defn.form == "contraction"
+    if not (plain and contracts) or repeats(follower) or repeats(home):
+        return False
+    written = [*follower.outputs, *home.outputs]
+    if any(value.tensor.shape != space for value in written):
+        return False
+    read = [value for value in home.outputs if value in follower.accesses]
+    rest = [group for group in groups if group not in (follower, home)]
+    saved = [value for value in read if not _is_needed(value, rest, outside)]
+    own = [identity(len(space))]
+    return (
+        sum(v.tensor.dtype.bytes for v in follower.outputs)
+        <= sum(v.tensor.dtype.bytes for v in saved)
+        and all(follower.accesses[value] == own for value in read)
+        and not _reads_through(outside, [follower], home.outputs)
+        and len({*follower.ops, *home.ops}) <= most_ops
+        and _is_closed([follower, home])
+    )
+
+
+def _is_needed(value: Value, rest: Iterable[Group], outside: set[Operation]) -> bool:
+    """Whether others than the groups that are merged read a value: it must be in memory."""
+    return any(
+        isinstance(user.defn, Return | Yield)
+        or user in outside
+        or any(user in group.ops for group in rest)
+        for user in value.users
+    )
 
 
 def _fit(members: list[Group], outside: set[Operation], most_ops: int) -> bool:
@@ -88,19 +155,10 @@ def _merged(
 ) -> list[Group]:
     """The groups with one in place of the members."""
     rest = [group for group in groups if group not in members]
-
-    def is_needed(value: Value) -> bool:
-        return any(
-            isinstance(user.defn, Return | Yield)
-            or user in outside
-            or any(user in group.ops for group in rest)
-            for user in value.users
-        )
-
-    merged = Group(())
+    merged = Group((), core=next((m.core for m in members if m.core is not None), None))
     for member in reversed(members):
         for value in member.outputs:
-            if is_needed(value):
+            if _is_needed(value, rest, outside):
                 merged.write(value)
         merged.readers |= member.readers.difference(members)
     ops = {op for member in members for op in member.ops}
