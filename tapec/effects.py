@@ -12,6 +12,7 @@ import numpy as np
 
 from tapec.callbacks import Callback, Host, replaying
 from tapec.callbacks import raised as raised_by_callback
+from tapec.compiled.scalars import settle_within
 from tapec.compiler import lowered
 from tapec.errors import InvalidArgumentError, NotImplementedError
 from tapec.frames import here
@@ -59,6 +60,7 @@ def ask(
     """
     trace = current_trace()
     assert trace is not None
+    settle_within((host, back))
     root = trace
     while root.parent is not None:
         root = root.parent

@@ -173,6 +173,7 @@ class Tensor(Operators):
 
     def __bool__(self) -> bool:
         if self._array is None:
+            self.refuse_outside()
             raise OperatorNotAllowedInGraphError(
                 "the truth of this tensor is not known while the function is compiled",
                 location=here(),
@@ -187,6 +188,9 @@ class Tensor(Operators):
                 hint="use tapec.reduce_any or tapec.reduce_all",
             )
         return bool(self._array)
+
+    def refuse_outside(self) -> None:
+        """For those of a trace: raise if it has ended."""
 
     def _scalar(self, how: str) -> Any:
         array = self.array
@@ -207,6 +211,7 @@ class Tensor(Operators):
         if not self.type.shape:
             raise TypeError("Cannot iterate over a scalar tensor.", location=here())
         if self._array is None:
+            self.refuse_outside()
             raise OperatorNotAllowedInGraphError(
                 "Python cannot iterate over a tensor while the function is compiled",
                 location=here(),

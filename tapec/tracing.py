@@ -52,9 +52,13 @@ class TracedTensor(Tensor):
         Raises:
             TypeError: always: there are no elements, here or any more.
         """
+        self.refuse_outside()
+        return super().array
+
+    def refuse_outside(self) -> None:
+        """Raise if the function has returned, or the branch has ended, that it is of."""
         if self.trace.has_ended:
             raise self.trace.left_by(self)
-        return super().array
 
     @property
     def shape(self) -> TensorShape:

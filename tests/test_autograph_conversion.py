@@ -39,6 +39,39 @@ def test_closures_globals_and_defaults_stay_the_same_objects() -> None:
     assert isinstance(total, tapec.Tensor)
 
 
+def doubled(turns: int, x: Any) -> Any:
+    if turns == 0:
+        return x
+    return doubled(turns - 1, x * 2.0) if x < 100 else doubled(turns - 1, x)
+
+
+class Named:
+    factor = 3.0
+
+    @staticmethod
+    def tripled(turns: int, x: Any) -> Any:
+        if turns and x < 100:
+            x = Named.tripled(turns - 1, x * Named.factor)
+        return x
+
+
+def test_functions_that_name_themselves_or_their_class_are_converted() -> None:
+    assert float(tapec.compile(doubled)(2, scalar(5.0))) == 20.0
+    assert float(tapec.compile(doubled)(2, scalar(50.0))) == 100.0
+    assert float(tapec.compile(Named.tripled)(2, scalar(5.0))) == 45.0
+
+
+def test_a_loop_that_only_a_return_leaves_returns() -> None:
+    def first_above(x: Any) -> Any:
+        while True:
+            x = x * 2.0
+            if x > 5:
+                return x, x - 5.0
+
+    found = tapec.compile(first_above)(scalar(0.75))
+    assert [float(v) for v in found] == [6.0, 1.0]
+
+
 def test_functions_that_functions_of_tapec_call_are_converted() -> None:
     x = tapec.constant([-1.0, 2.0])
     found = tapec.compile(lambda x: tapec.map_fn(helper, x))(x)

@@ -1,13 +1,18 @@
-"""Random functions with control flow: compiled, they give the values and gradients that they give eagerly."""
+"""Random functions with control flow: compiled, they give the values and gradients that they give eagerly.
+
+As a script, ``python tests/test_autograph_random.py COUNT SEED``, it runs other programs, and says how many differed.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from random_control import function_of, programs
 
@@ -61,15 +66,11 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAPEC_POISON", "1")
 
 
-@settings(
-    max_examples=settings().max_examples // 12,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(programs(), st.booleans())
-def test_compiled_is_eager(source: str, flag: bool) -> None:
+def check(source: str, flag: bool) -> None:
     """Compiled inside of a tape and with it, as native code and as NumPy evaluates the program.
 
-    `--hypothesis-profile=search` looks further.
+    Raises:
+        AssertionError: What it gives is not what it gives eagerly; the text has the program.
     """
     program = function_of(source)
     v = tapec.Variable(0.3, dtype=tapec.float64)
@@ -84,3 +85,52 @@ def test_compiled_is_eager(source: str, flag: bool) -> None:
             np.testing.assert_allclose(
                 outcome(run, v, n), want, rtol=1e-9, atol=1e-9, err_msg=source
             )
+
+
+@settings(
+    max_examples=settings().max_examples // 12,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(programs(), st.booleans())
+def test_compiled_is_eager(source: str, flag: bool) -> None:
+    """`--hypothesis-profile=search` looks further, up to the first that differs."""
+    check(source, flag)
+
+
+def sweep(count: int, first: int) -> int:
+    """Run ``count`` programs that are drawn from a seed, print each that differs, and how many did.
+
+    Returns:
+        How many differed, or raised.
+    """
+    ran: set[tuple[str, bool]] = set()
+    different = 0
+
+    @seed(first)
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs(), st.booleans())
+    def each(source: str, flag: bool) -> None:
+        nonlocal different
+        if (source, flag) in ran:
+            return
+        ran.add((source, flag))
+        try:
+            check(source, flag)
+        except Exception as error:  # the next ones are run all the same
+            different += 1
+            print(f"\n{source}flag = {flag}: {type(error).__name__}: {error}", flush=True)
+
+    each()
+    print(f"{len(ran)} programs ran, {different} differed")
+    return different
+
+
+if __name__ == "__main__":  # python tests/test_autograph_random.py COUNT SEED
+    os.environ["TAPEC_POISON"] = "1"
+    sys.exit(sweep(int(sys.argv[1]), int(sys.argv[2])) > 0)

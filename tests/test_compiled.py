@@ -220,6 +220,9 @@ def test_a_leaked_tensor_is_refused() -> None:
         leaked[0].numpy()
     with pytest.raises(TypeError, match="return it from f"):
         _ = leaked[0] + 1.0
+    for asks in (bool, iter):
+        with pytest.raises(TypeError, match=made):
+            asks(leaked[0])
     with pytest.raises(TypeError, match=made):
         tapec.compile(lambda y: y + leaked[0])(tapec.constant(1.0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from pathlib import Path
@@ -216,3 +217,30 @@ def test_a_function_without_result_is_called_when_the_compiled_one_has_run() -> 
     f(tapec.constant(1.0))
     f(tapec.constant(2.0))
     assert seen == [("tensor", 2.0), ("array", 3.0), ("tensor", 3.0), ("array", 4.0)]
+
+
+class Scaled:
+    def __init__(self, factor: Any) -> None:
+        self.parts = {"factor": [factor]}
+
+    def __call__(self, x: Any) -> Any:
+        return np.float32(x * self.parts["factor"][0])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        lambda r: lambda x: np.float32(x * r),
+        lambda r: lambda x, r=r: np.float32(x * r),
+        lambda r: functools.partial(lambda r, x: np.float32(x * r), r),
+        Scaled,
+        lambda r: Scaled(r).__call__,
+    ],
+    ids=["closure", "default", "partial", "object", "method"],
+)
+def test_what_a_callback_holds_is_never_the_number_of_another_call(host: Any) -> None:
+    @tapec.compile
+    def f(x: tapec.Tensor, rate: float) -> Any:
+        return tapec.numpy_function(host(rate), [x], tapec.float32)
+
+    assert [float(f(tapec.constant(2.0), rate)) for rate in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]

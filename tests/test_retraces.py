@@ -6,6 +6,7 @@ import copy
 import functools
 import logging
 import sys
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -147,6 +148,14 @@ ARGUMENTS: dict[str, tuple[Any, Any, str, Cause, str, str]] = {
         "Model object",
     ),
     "another Variable": (of(v), of(w), "x", Cause.VARIABLE, "'v:0'", "'w:0'"),
+    "a class of the same name": (
+        of(namedtuple("Pair", "a")(X)),
+        of(namedtuple("Pair", "a")(X)),
+        "x",
+        Cause.STRUCTURE,
+        "Pair of 1",
+        "another Pair",
+    ),
     "another named argument": (of(X, k=X), of(X, k=X[0]), 'named["k"]', Cause.RANK, "", ""),
 }
 

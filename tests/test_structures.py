@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass, field
@@ -285,3 +286,10 @@ def test_type_checkers_see_the_options_that_there_are() -> None:
     declared = {name: p.annotation for name, p in parameters.items() if name != "func"}
     seen = {name: getattr(a, "__forward_arg__", a) for name, a in Options.__annotations__.items()}
     assert declared == seen
+
+
+def test_functions_that_are_not_of_python_get_the_arguments_that_are_given() -> None:
+    x = tapec.constant([1.0, 2.0])
+    for function in (np.add, np.dot, functools.partial(np.add)):
+        found = tapec.compile(function)(x, x)
+        np.testing.assert_allclose(found, np.asarray(function(x, x)))

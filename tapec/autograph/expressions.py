@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tapec.autograph.merging import merged
-from tapec.control.regions import one_of
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.logic import logical_and, logical_not, logical_or
@@ -126,19 +124,6 @@ def _compared(kind: str, left: Any, right: Any) -> Any:
     if kind in ("in_", "not_in"):
         return left in right if kind == "in_" else left not in right
     return getattr(operator, kind)(left, right)
-
-
-def if_exp(test: Any, body: Late, orelse: Late) -> Any:
-    """``body if test else orelse``."""
-    if not is_traced(test):
-        return body() if test else orelse()
-    found = one_of(
-        predicate(test, "if expression"),
-        body,
-        orelse,
-        lambda one, other: merged([("the value", one, other)]),
-    )
-    return found[0]
 
 
 def rows(iterable: Any) -> Any:

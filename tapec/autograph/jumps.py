@@ -174,6 +174,8 @@ class _Jumps:
         else:
             done += otherwise.body
         always = otherwise.always and not exits
+        if isinstance(node, ast.While) and _holds(node.test) and own.ends not in exits:
+            always = True  # it is left by return alone
         return _Lowered(done, flags | otherwise.flags, always)
 
     def _other(self, node: ast.stmt, loop: _Loop | None) -> _Lowered:
@@ -253,6 +255,11 @@ def _always_leaves(body: Sequence[ast.stmt]) -> bool:
         or (isinstance(node, ast.If) and _always_leaves(node.body) and _always_leaves(node.orelse))
         for node in body
     )
+
+
+def _holds(test: ast.expr) -> bool:
+    """Whether a condition is written out as one that always holds."""
+    return isinstance(test, ast.Constant) and bool(test.value)
 
 
 def _returns_inside(body: Sequence[ast.stmt]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from tapec.autograph.branches import choose, nothing
+from tapec.autograph.containers import Held, held_by
 from tapec.autograph.expressions import is_traced, predicate
 from tapec.autograph.options import LoopOptions, of_this_loop
 from tapec.autograph.places import Path, places_of
@@ -58,11 +59,13 @@ def while_stmt(
             return
         body()
     assert trace is not None
-    state = LoopState(places_of((test, body), names, paths), names, later, again)
+    places = places_of((test, body), names, paths)
+    state = LoopState(places, names, later, again)
+    held = held_by((test, body), paths, places)
     # A test that draws numbers or assigns runs once before the loop, and at the end of each turn.
     changes = binds or trace.states != before
     go = predicate(found, "while loop") if changes else None
-    _Loop(state, lambda _: body(), None, lambda: predicate(test(), "while loop"), go).run()
+    _Loop(state, held, lambda _: body(), None, lambda: predicate(test(), "while loop"), go).run()
 
 
 def for_stmt(
@@ -98,7 +101,7 @@ def for_stmt(
     state = LoopState(places, names, later, again, turns_surely)
     goes_on = None if test is None else lambda: predicate(test(), "for loop")
     try:
-        _Loop(state, body, way, goes_on).run()
+        _Loop(state, held_by((body,), paths, places), body, way, goes_on).run()
     except Growing as error:
         if not isinstance(way.length, int):
             raise ValueError(
@@ -128,7 +131,8 @@ def _each(
         if is_traced(goes_on):
             places = places or places_of((body,), names, paths, branches=True)
             condition = predicate(goes_on, "for loop")
-            choose(condition, lambda item=item: body(item), nothing, places, names, later)  # type: ignore[misc]
+            held = held_by((body,), paths, places)
+            choose(condition, lambda item=item: body(item), nothing, places, held, names, later)  # type: ignore[misc]
             continue
         body(item)
         goes_on = test()
@@ -142,6 +146,7 @@ class _Loop:
     def __init__(
         self,
         state: LoopState,
+        held: Sequence[Held],
         body: Callable[[Any], None],
         way: Turning | None = None,
         test: Callable[[], Tensor] | None = None,
@@ -149,6 +154,7 @@ class _Loop:
     ) -> None:
         """``go`` is what the test gave before the loop, if it is to be computed once for each turn."""
         self._state, self._body, self._way, self._test, self._go = state, body, way, test, go
+        self._held = held
         self._counts = way is not None and not way.columns
         #: What goes round before the user's variables: the number of the turn, whether there is another.
         self._first = [constant(0, I32)] if self._counts else []
@@ -184,6 +190,8 @@ class _Loop:
         after = [] if turn is None else [add(turn, constant(1, I32))]
         if self._go is not None and self._test is not None:
             after.append(self._test())
+        for held in self._held:
+            held.refuse_change()
         return [*after, *self._state.take(options)]
 
     def _again(self, values: Leaves) -> Tensor:

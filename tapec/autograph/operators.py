@@ -12,10 +12,10 @@ from tapec.autograph.conversion import converted as converted
 from tapec.autograph.conversion import iterated as iterated
 
 if TYPE_CHECKING:  # what the table below says
+    from tapec.autograph.branches import if_exp as if_exp
     from tapec.autograph.branches import if_stmt as if_stmt
     from tapec.autograph.expressions import and_ as and_
     from tapec.autograph.expressions import compare as compare
-    from tapec.autograph.expressions import if_exp as if_exp
     from tapec.autograph.expressions import none_of as none_of
     from tapec.autograph.expressions import not_ as not_
     from tapec.autograph.expressions import or_ as or_
@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # what the table below says
 
 _LATER = homes(
     {
-        "autograph.branches": "if_stmt",
-        "autograph.expressions": "and_ compare if_exp none_of not_ or_ rows",
+        "autograph.branches": "if_exp if_stmt",
+        "autograph.expressions": "and_ compare none_of not_ or_ rows",
         "autograph.loops": "for_stmt while_stmt",
     }
 )

@@ -72,23 +72,23 @@ class _Item:
     def __init__(self, name: str, holder: Any, key: Any, surely: bool = True) -> None:
         self.name = name
         self.surely = surely
-        self._holder, self._key = holder, key
+        self.holder, self.key = holder, key
 
     @property
     def identity(self) -> tuple[int, str]:
-        return id(self._holder), repr(self._key)
+        return id(self.holder), repr(self.key)
 
     def get(self) -> Any:
         try:
-            return self._holder[self._key]
+            return self.holder[self.key]
         except (KeyError, IndexError):
             return UNBOUND
 
     def set(self, value: Any) -> None:
         if value is not UNBOUND:
-            self._holder[self._key] = value
+            self.holder[self.key] = value
         elif self.get() is not UNBOUND:
-            del self._holder[self._key]
+            del self.holder[self.key]
 
 
 class _Attribute:
@@ -119,34 +119,39 @@ class _New:
 
     def __init__(self, name: str, holder: list[Any] | dict[Any, Any]) -> None:
         self.name = name
-        self._holder = holder
+        self.holder = holder
         self._before = self._there()
 
     def _there(self) -> Any:
-        return len(self._holder) if isinstance(self._holder, list) else set(self._holder)
+        return len(self.holder) if isinstance(self.holder, list) else set(self.holder)
 
     @property
     def identity(self) -> tuple[int, str]:
-        return id(self._holder), "+"
+        return id(self.holder), "+"
 
     def get(self) -> Any:
         new: Any
-        if isinstance(self._holder, list):
-            new = self._holder[self._before :]
+        if isinstance(self.holder, list):
+            new = self.holder[self._before :]
         else:
-            new = {k: v for k, v in self._holder.items() if k not in self._before}
+            new = {k: v for k, v in self.holder.items() if k not in self._before}
         if not any(isinstance(leaf, Tensor) for leaf in flatten(new)[0]):
-            self._before = self._there()
+            self._stay()
             return type(new)()
         return new
 
+    def _stay(self) -> None:
+        """Let the items that came stay where they are; what went is somebody else's affair."""
+        now = self._there()
+        self._before = self._before | now if isinstance(now, set) else max(self._before, now)
+
     def set(self, value: Any) -> None:
-        if isinstance(self._holder, list):
-            self._holder[self._before :] = value
+        if isinstance(self.holder, list):
+            self.holder[self._before :] = value
             return
-        for key in self._holder.keys() - self._before:
-            del self._holder[key]
-        self._holder.update(value)
+        for key in self.holder.keys() - self._before:
+            del self.holder[key]
+        self.holder.update(value)
 
 
 def places_of(
@@ -179,6 +184,16 @@ def places_of(
             if branches or not isinstance(place, _New):
                 within.setdefault(place.identity, place)
     return [*found, *within.values()]
+
+
+def items_of(holder: Any, places: Sequence[Place]) -> tuple[set[Any], bool]:
+    """The indices or keys of a list or dict that places stand for, and whether one stands for what it gets."""
+    keys, grows = set(), False
+    for place in places:
+        if isinstance(place, _Item) and place.holder is holder:
+            keys.add(place.key % len(holder) if isinstance(holder, list) and holder else place.key)
+        grows |= isinstance(place, _New) and place.holder is holder
+    return keys, grows
 
 
 def _places_within(thing: Any, steps: Sequence[Step]) -> Iterator[_Item | _Attribute | _New]:

@@ -122,7 +122,11 @@ def compiled(source: Source, like: CodeType) -> CodeType | None:
     around = ast.parse("def around(): pass")
     function = around.body[0]
     assert isinstance(function, ast.FunctionDef)
+    own = node.name if isinstance(node, ast.FunctionDef) else None
+    here = {source.owner or own} - {None, *free}  # what it calls so is not what stands here
     function.body = [ast.Assign(names, ast.Constant(None)), *body]
+    if here:
+        function.body.insert(0, ast.Global([str(name) for name in here]))
     around.body = [*source.imports, function]
     ast.fix_missing_locations(around)
     code = compile(around, like.co_filename, "exec", like.co_flags & _FUTURES, dont_inherit=True)

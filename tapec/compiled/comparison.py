@@ -25,7 +25,7 @@ class Description(NamedTuple):
         kind: what it is: "tensor", "number", "None", "flag", "value", "Variable", "function", "object"; of a structure
             the name of its type.
         text: what it is, for people.
-        key: equal for values that one program serves.
+        key: equal for values that one program serves; of a structure its type.
         parts: of a structure, by the names of its entries.
         order: the keys of a dict, or the names of a call, in the caller's order.
     """
@@ -77,7 +77,7 @@ def describe(value: Any, path: str) -> Description:
     kind, entries = parts
     below = {entry: describe(part, path + _step(value, entry)) for entry, part in entries.items()}
     order = tuple(value) if isinstance(value, Mapping) else ()
-    return Description(path, kind, f"{kind} of {len(below)}", kind, below, order)
+    return Description(path, kind, f"{kind} of {len(below)}", type(value), below, order)
 
 
 def _step(structure: Any, entry: Any) -> str:
@@ -118,6 +118,8 @@ def changes(old: Description, new: Description) -> list[Change]:
     if old.parts is None or new.parts is None or old.kind != new.kind:
         cause = Cause.NONE if "None" in (old.kind, new.kind) else Cause.STRUCTURE
         return [Change(new.path, cause, old.text, new.text)]
+    if old.key is not new.key:
+        return [Change(new.path, Cause.STRUCTURE, old.text, f"another {new.text}")]
     return [
         *_changed_entries(old, new),
         *(

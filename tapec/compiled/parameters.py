@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,14 @@ def _parameters(function: Callable[..., Any], follow_wrapped: bool) -> list[insp
     return list(found.parameters.values())
 
 
+def _is_python(function: Any) -> bool:
+    """Whether a function, or what is called in its place, has code of Python's."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    call = inspect.getattr_static(type(function), "__call__", None)
+    return isinstance(function, type) or any(hasattr(f, "__code__") for f in (function, call))
+
+
 class Parameters:
     """The parameters of a function.
 
@@ -37,6 +46,8 @@ class Parameters:
         """
         self._function = getattr(function, "__name__", function)
         found = _parameters(function, follow_wrapped=False)
+        if not _is_python(function):  # such look at which arguments there are
+            found = [p.replace(default=_REQUIRED) for p in found]
         kinds = inspect.Parameter
         positional = [p for p in found if p.kind in _BY_PLACE]
         self.names = [p.name for p in positional]

@@ -10,12 +10,16 @@ From this follows a plain function that each call runs before the program: see `
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
+from collections import deque
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tapec.frames import is_ours
 from tapec.ir.types import F32, I32, DType, as_dtype
 
 if TYPE_CHECKING:
@@ -288,6 +292,51 @@ def settled(structure: Any, exactly: bool = False) -> Any:
     if type(structure) is dict:
         return {key: settled(s, exactly) for key, s in structure.items()}
     return structure
+
+
+def settle_within(function: Any) -> None:
+    """Make numbers constants that a function holds which programs call when they run: it would go on with the first.
+
+    Looked through are closures, defaults, bound arguments, and what lists, dicts and objects of user code hold.
+    """
+    met: set[int] = set()
+    stack = [function]
+    while stack:
+        thing = stack.pop()
+        if type(thing) is HostNumber:
+            thing.exactly()
+        elif id(thing) not in met and type(thing) not in _BARREN:
+            met.add(id(thing))
+            stack += _parts(thing)
+
+
+def _parts(thing: Any) -> list[Any]:
+    """What one comes to from an object."""
+    if isinstance(thing, FunctionType):
+        cells = [c.cell_contents for c in thing.__closure__ or () if _is_filled(c)]
+        return [*cells, *(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, MethodType):
+        return [thing.__self__, thing.__func__]
+    if isinstance(thing, dict):
+        return list(thing.values())
+    if isinstance(thing, list | tuple | set | frozenset | deque):
+        return list(thing)
+    if isinstance(thing, type | ModuleType) or is_ours(type(thing).__module__):
+        return []
+    return list(getattr(thing, "__dict__", {}).values())
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+#: Types of what holds nothing.
+_BARREN = frozenset({int, float, str, bytes, bool, type(None), np.ndarray})
 
 
 def identical(a: Any, b: Any) -> bool:

@@ -1,0 +1,188 @@
+"""What lists, dicts and their kin hold that a branch or loop of the program can reach, and what it does to that.
+
+Where a branch assigns an item, or appends, is read off the code (`tapec.autograph.names.places_in`). What else it does
+to a list (``pop``, ``insert``, ``+=``, under another name, in a nested function) shows in the list itself, behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import is_, or_
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from tapec.autograph.places import Path, Place, items_of
+from tapec.errors import TypeError
+from tapec.frames import here
+from tapec.structure import flatten
+from tapec.tensor import Tensor
+
+_KINDS = (list, dict, deque, set)
+
+Contents = list[Any]
+#: A name for messages, and what is there behind either branch.
+Pair = tuple[str, Any, Any]
+
+
+class End(NamedTuple):
+    """What a container holds at the end of a branch, and whether that is as before, as far as places do not know."""
+
+    keys: Sequence[Any]
+    values: Contents
+    stays: bool
+
+
+class Held:
+    """What one list, dict, deque or set holds in front of a branch or loop.
+
+    Items that are assigned by name, and what is appended, are left to their places. What else is appended and has no
+    tensor in it stays: Python does it once, while it is traced.
+    """
+
+    def __init__(self, name: str, holder: Any, places: Sequence[Place]) -> None:
+        self.name = name
+        self._holder = holder
+        self._keys, self._before = self._there()
+        keys, self._grows = items_of(holder, places)
+        self._assigned = [key in keys for key in self._keys] if keys else None
+
+    def _there(self) -> tuple[Sequence[Any], Contents]:
+        """The keys, in order, and what is at each."""
+        if isinstance(self._holder, dict):
+            return list(self._holder), list(self._holder.values())
+        if isinstance(self._holder, set):
+            return list(self._holder), list(self._holder)
+        return range(len(self._holder)), list(self._holder)
+
+    def take(self) -> End:
+        """What it holds now; if that is not as before, it is put back."""
+        keys, values = self._there()
+        stays = self._stays(keys, values)
+        if not stays:
+            self.put(self._keys, self._before)
+        return End(keys, values, stays)
+
+    def _stays(self, keys: Sequence[Any], values: Contents) -> bool:
+        """Whether nothing became of it that places do not know, and no tensor came to it."""
+        count = len(self._before)
+        if len(values) < count or (isinstance(self._holder, dict) and keys[:count] != self._keys):
+            return False
+        same = map(is_, self._before, values)
+        if not all(same if self._assigned is None else map(or_, same, self._assigned)):
+            return False
+        new = values[count:]
+        return self._grows or not new or not _has_tensors(new)
+
+    def put(self, keys: Sequence[Any], values: Contents) -> None:
+        """Make it hold something, in this order."""
+        if isinstance(self._holder, list):
+            self._holder[:] = values
+            return
+        self._holder.clear()
+        if isinstance(self._holder, dict):
+            self._holder.update(zip(keys, values, strict=True))
+        elif isinstance(self._holder, set):
+            self._holder.update(values)
+        else:
+            self._holder.extend(values)
+
+    def pairs(self, one: End, other: End) -> list[Pair]:
+        """What is at each key behind two branches.
+
+        Raises:
+            TypeError: they are not as many, or have other keys.
+        """
+        if list(one.keys) != list(other.keys):
+            raise TypeError(
+                f"{self.name} holds {_count(one.keys, self._holder)} at the end of the main branch, but "
+                f"{_count(other.keys, self._holder)} at the end of the else branch",
+                location=here(),
+                hint="change it alike in both branches, or in neither: what a branch over tensors changes must be "
+                "tensors or numbers, in a structure that stays",
+            )
+        ends = zip(one.keys, one.values, other.values, strict=True)
+        return [(f"{self.name}[{key!r}]", a, b) for key, a, b in ends]
+
+    def refuse_change(self) -> None:
+        """For loops: what it holds stays, but for items that are assigned by name; something may come to it.
+
+        Raises:
+            TypeError: a turn changes it.
+        """
+        self._grows = True
+        found = self.take()
+        if not found.stays:
+            raise TypeError(
+                f"{self.name} holds {_count(self._keys, self._holder)} before the loop, and "
+                f"{_count(found.keys, self._holder)} or others after one iteration",
+                location=here(),
+                hint=f"a loop over tensors does not change a {type(self._holder).__name__} in place, but for items "
+                "that it assigns: let it make another one of the same length, or collect values in a tapec.TensorArray",
+            )
+
+
+def held_by(
+    functions: Sequence[Callable[..., Any]], paths: Sequence[Path], places: Sequence[Place]
+) -> list[Held]:
+    """What the parts of a statement can reach by the variables that they name: containers, and those inside of these.
+
+    Args:
+        functions: the parts of the statement.
+        paths: the attributes and items that they assign.
+        places: where these are.
+    """
+    found: dict[int, Held] = {}
+    stack = [*_named(functions), *_along(paths)]
+    while stack:
+        name, thing = stack.pop()
+        if id(thing) in found:
+            continue
+        if isinstance(thing, _KINDS):
+            found[id(thing)] = Held(name, thing, places)
+        elif not isinstance(thing, tuple):
+            continue
+        items = thing.items() if isinstance(thing, dict) else enumerate(thing)
+        stack += [
+            (f"{name}[{key!r}]", item) for key, item in items if isinstance(item, (*_KINDS, tuple))
+        ]
+    return list(found.values())
+
+
+def _named(functions: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """What functions find in variables of others around them, and globally."""
+    for function in functions:
+        if not isinstance(function, FunctionType):
+            continue
+        code = function.__code__
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                yield name, cell.cell_contents
+            except ValueError:  # it has no value yet
+                continue
+        for name in code.co_names:
+            yield name, function.__globals__.get(name)
+
+
+def _along(paths: Sequence[Path]) -> Iterator[tuple[str, Any]]:
+    """What paths to attributes and items come by, the last step left out."""
+    for variable, steps in paths:
+        try:
+            thing = variable()
+        except NameError:
+            continue
+        for kind, key in steps:
+            if kind != ".":
+                break
+            thing = getattr(thing, key, None)
+            yield key, thing
+
+
+def _has_tensors(values: Contents) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in flatten(values)[0])
+
+
+def _count(keys: Sequence[Any], holder: Any) -> str:
+    if isinstance(holder, dict):
+        return f"the keys {list(keys)}"
+    return f"{len(keys)} item{'s' * (len(keys) != 1)}"
