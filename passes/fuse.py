@@ -14,7 +14,8 @@ comes to a value, it knows who reads it and where in their loops (`tapec.passes.
   weights are made in one go, and so are a row's loss and its gradient.
 * Where other kernels need of such a value only something smaller, that is written instead: of the argument of a
   ``relu`` the mask, one byte for four (`_Fusion._narrow`).
-* At last kernels become one where that saves what only the second reads (`tapec.passes.fusion.merging`).
+* At last kernels become one where that saves what only the second reads (`tapec.passes.fusion.merging`), and copies
+  are made along (`tapec.passes.fusion.copying`).
 * Anything else gets a kernel of its own. A ``reshape`` of something in memory costs nothing and stays outside.
 * Branches and loops stay outside too, and their regions are grouped in the same way. What a loop carries gets memory
   that nobody else needs (`tapec.passes.memory.ownership`).
@@ -41,6 +42,7 @@ from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.source import Constant, Extent, Iota
 from tapec.passes.fusion.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.fusion.collapse import collapse
+from tapec.passes.fusion.copying import join_copies
 from tapec.passes.fusion.grouping import Group, has_loops, repeats, sources
 from tapec.passes.fusion.merging import merge
 from tapec.passes.memory.order import ordered
@@ -62,10 +64,8 @@ class Options:
 
 def run(module: Module, options: Options) -> bool:
     """Group the operations of every function, and of the regions in it."""
-    changed = False
-    for function in module.functions.values():
-        changed |= _fuse(function, options)
-    return changed
+    changed = [_fuse(function, options) for function in module.functions.values()]
+    return any(changed)
 
 
 def _fuse(body: Function | Body, options: Options) -> bool:
@@ -80,6 +80,7 @@ def _fuse(body: Function | Body, options: Options) -> bool:
     copy_aliases(body)
     if any(not isinstance(op.defn, KernelOp | Return | Yield) for op in body.block.ops):
         _Fusion(body, options).rewrite()
+        join_copies(body)
         changed = True
     return changed
 
@@ -103,12 +104,9 @@ class _Fusion:
         for op in reversed(self.function.block.ops[:-1]):
             self._assign(op)
         position, most = self.position.__getitem__, self.options.max_ops
+        groups = merge(self.groups, self.outside, position, most)
         order = ordered(
-            self.function,
-            merge(self.groups, self.outside, position, most),
-            self.outside,
-            self.position,
-            thrifty=self.options.reorder,
+            self.function, groups, self.outside, self.position, thrifty=self.options.reorder
         )
         _write(self.function, order)
 
