@@ -7,8 +7,8 @@ tapec takes part under this interpreter, and of each framework that is named tho
 a workload: JAX, with whose first call and memory tapec's are compared, and who took no more than twice the time of the
 fastest peer in a run with all of them (``--survey`` is that run, and writes the file; ``--all-peers`` lets all take part).
 
-In turn: the machine's limits (needs gcc); each workload with each number of threads (`run.py`); what the cost model
-says of each (`explain.py`). Each piece is a process of its own with a time limit. What fails is a line of the page and
+In turn: the machine's limits (needs gcc); each workload with each number of threads (`run.py`); steps for batches of any
+size (`open_sizes.py`); what the cost model says of each workload (`explain.py`). Each piece is a process of its own with a time limit. What fails is a line of the page and
 not the end; ``--resume`` does what a run that was broken off has left, and what failed. With ``--minutes`` no piece
 starts later, and what is left is named. Nothing else should run meanwhile: with five rounds it takes a quarter of an hour.
 ``--quick`` is for trying the command itself; ``--write-only`` writes the page from the results that are there.
@@ -67,6 +67,9 @@ def pieces(args, folder):
             command += ["--tapec-workloads", os.path.join(ROOT, "tapec_workloads"), "--python", f"tapec={sys.executable}"]
             command += [part for item in args.python for part in ("--python", item)]
             yield Piece(f"{name}, {n} thread{'s' * (n > 1)}", command, 4 * args.limit)
+    if not (args.survey or args.workload):
+        seconds = "0.1" if args.quick else "4"
+        yield Piece("open sizes", script("open_sizes.py", "--seconds", seconds), 300, str(folder / "open_sizes.md"))
     for n in [] if args.survey else threads:
         for name in [w for w in args.workload or explain.workloads() if not w.startswith(page.EAGER)]:
             command = script("explain.py", "--threads", str(n), "--kernels", "3", "--limits", limits)
@@ -100,7 +103,7 @@ def run(args, folder):
     """Do what there is to do; what was measured before is forgotten, unless it is to be resumed."""
     done, lost = folder / "done.json", folder / "lost.json"
     if not args.resume:
-        for name in ("results.jsonl", "explain.jsonl", "done.json", "lost.json"):
+        for name in ("results.jsonl", "open_sizes.md", "explain.jsonl", "done.json", "lost.json"):
             (folder / name).unlink(missing_ok=True)
     (folder / "results.jsonl").touch()
     finished = json.loads(done.read_text()) if done.exists() else []

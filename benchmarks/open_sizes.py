@@ -1,19 +1,19 @@
 """What it costs to leave the batch's size open: train steps with fixed and with open sizes, in one process.
 
-    PYTHON benchmarks/open_sizes.py [BATCH ...]
+    PYTHON benchmarks/open_sizes.py [BATCH ...] [--seconds 4]
 
-prints, for each batch, the median processor time of a step of either kind, taken in turns, and their ratio. `mlp` is
-the workload ``mlp_train``: 784-512-512-10 with Adam; `small` is ``mlp_small``: 64-128-10.
+prints a table with, for each batch, the median processor time of a step of either kind, taken in turns, and their
+ratio. `mlp` is the workload ``mlp_train``: 784-512-512-10 with Adam; `small` is ``mlp_small``: 64-128-10.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 os.environ.setdefault("TAPEC_NUM_THREADS", "1")
@@ -23,7 +23,6 @@ import numpy as np
 import tapec
 
 NETS = {"mlp": (784, 512, 512, 10), "small": (64, 128, 10)}
-_SECONDS = 4.0
 
 
 def step_of(widths: tuple[int, ...], batch: int, **options: Any) -> Callable[[], Any]:
@@ -52,30 +51,35 @@ def step_of(widths: tuple[int, ...], batch: int, **options: Any) -> Callable[[],
     return lambda: step(x, y)
 
 
+def medians(steps: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
+    """The median processor time of each, taken in turns."""
+    times: list[list[float]] = [[] for _ in steps]
+    for step in [*steps] * 3:
+        step()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for step, taken in zip(steps, times, strict=True):
+            start = time.thread_time()
+            step()
+            taken.append(time.thread_time() - start)
+    return [statistics.median(taken) for taken in times]
+
+
 def main() -> None:
     """Print a line for each net and batch."""
-    batches = [int(n) for n in sys.argv[1:]] or [128, 100, 7]
-    print(f"{'net':6} {'batch':>5} {'fixed ms':>9} {'open ms':>9}  ratio")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("batches", nargs="*", type=int, default=[128, 100, 7])
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each net and batch")
+    args = parser.parse_args()
+    print("| net | batch | fixed size | any size | ratio |")
+    print("| --- | --- | --- | --- | --- |")
     for name, widths in NETS.items():
-        for batch in batches:
+        for batch in args.batches:
             declared = {"x": ("N", widths[0]), "y": ("N",)}
-            steps = (
-                step_of(widths, batch, dynamic=False),
-                step_of(widths, batch, dims=declared),
-            )
-            times: tuple[list[float], list[float]] = ([], [])
-            for step in steps * 3:
-                step()
-            end = time.perf_counter() + _SECONDS
-            while time.perf_counter() < end:
-                for step, taken in zip(steps, times, strict=True):
-                    start = time.thread_time()
-                    step()
-                    taken.append(time.thread_time() - start)
-            fixed, opened = map(statistics.median, times)
-            print(
-                f"{name:6} {batch:5} {1e3 * fixed:9.3f} {1e3 * opened:9.3f}  {opened / fixed:.3f}"
-            )
+            steps = step_of(widths, batch, dynamic=False), step_of(widths, batch, dims=declared)
+            fixed, opened = medians(steps, args.seconds)
+            times = f"{1e3 * fixed:.3f} ms | {1e3 * opened:.3f} ms | {opened / fixed:.2f}"
+            print(f"| {name} | {batch} | {times} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import subprocess
 import explain
 import report
 
-EAGER = ("eager_mlp", "eager_lstm")
+EAGER = ("eager_mlp", "eager_mlp:sgd", "eager_lstm")
 VERSIONS = {
     "jax": "jax",
     "torch": "torch",
@@ -169,7 +169,7 @@ def failed_peers(path):
 
 
 def write(path, folder, given, order):
-    """Write the page from what is in a folder: limits.json, results.jsonl, explain.jsonl, lost.json."""
+    """Write the page from a folder: limits.json, results.jsonl, open_sizes.md, explain.jsonl, lost.json."""
     limits = json.loads((folder / "limits.json").read_text())
     rows, checks = report.read([folder / "results.jsonl"])
     rank = {name: i for i, name in enumerate(order)}
@@ -185,6 +185,10 @@ def write(path, folder, given, order):
         limits_table(limits)
         print("\n## tapec beside the best of its peers\n")
         against_peers(rows, checks, limits)
+        open_sizes = folder / "open_sizes.md"
+        if open_sizes.exists():
+            print("\n## Steps for batches of any size\n")
+            print(open_sizes.read_text(), end="")
         if explained.exists():
             explain.tables([json.loads(text) for text in explained.read_text().splitlines()])
         print("\n## Every peer")
