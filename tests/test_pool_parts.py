@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -40,3 +41,35 @@ def test_every_part_is_done_once(threads: int) -> None:
     did: list[tuple[int, int]] = []
     run(lambda context, part, parts: did.append((part, parts)), threads)
     assert sorted(did) == [(part, threads) for part in range(threads)]
+
+
+@pytest.mark.parametrize("given", [0, 2])
+def test_a_system_that_gives_few_threads(given: int) -> None:
+    """Those that there are do all parts, and the next job asks again."""
+    made = pool.require()
+    table = made._mapped.address("tapec.host")
+    slot = ctypes.c_void_p.from_address(table + 8 * pool._HOST.index("libc:pthread_create"))
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+    before = slot.value
+    assert before
+    create, left = kind(before), iter(range(given))
+    refuse = kind(lambda *of: errno.EAGAIN if next(left, None) is None else create(*of))
+    made.shutdown()
+    slot.value = ctypes.cast(refuse, ctypes.c_void_p).value
+    together = threading.Barrier(given + 1)  # each that is there has a part
+    did: list[tuple[int, int]] = []
+
+    def noted(context: Any, part: int, parts: int) -> None:
+        if part <= given:
+            together.wait(60)
+        did.append((part, threading.get_ident()))
+
+    try:
+        run(noted, 6)
+        assert sorted(part for part, _ in did) == list(range(6))
+        assert len({thread for _, thread in did}) == given + 1
+        assert made.workers == given
+    finally:
+        slot.value = before
+    run(noted, 6)
+    assert made.workers == 5

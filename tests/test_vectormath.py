@@ -128,6 +128,36 @@ def test_error(name: str, dtype: type[Any]) -> None:
     hold(name, got, want, operands)
 
 
+#: Where errors are largest: each float32 of an interval was tried, and a million float64 around what that found.
+WORST: dict[str, list[float]] = {
+    "exp": [5.1997986, -4.488686204641482],
+    "expm1": [0.3890592, 0.35779615065847326],
+    "log": [0.7046762, 0.7026951541394449],
+    "log1p": [0.40627518, 0.4012735026727425],
+    "tanh": [0.50102878, 0.49723676, 0.5124506090929699, 0.519719669960734],
+    "sigmoid": [-1.0993261, -1.1488141464103228],
+    "sinh": [0.12427336, 0.030779852613052494],
+    "cosh": [5.200064, 3.8500638654437926],
+    "asinh": [0.5181351, 0.5175821078185896],
+    "acosh": [1.0077292, 1.0253991, 1.0004769578945434],
+    "atanh": [0.12414077, 0.12433311818065146],
+    "rsqrt": [1.0061859, 1.0018705887474382],
+    "sin": [3.9033318, 2.3018433162282794],
+    "tan": [3.9209394, 3.9227548598928603],
+    "asin": [0.52544624],
+    "acos": [0.57830125],
+    "atan": [0.42690197, 0.41759836019011104],
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
+def test_error_where_it_is_largest(name: str, dtype: type[Any]) -> None:
+    _, _, reference = CASES[name]
+    x = np.resize(np.array(WORST[name], dtype), 32)
+    hold(name, run(name, x), reference(x.astype(WIDE)), [x])
+
+
 def hold(name: str, got: Array, want: Array, operands: list[Array]) -> None:
     """The bound of a function."""
     dtype = got.dtype.type

@@ -8,6 +8,7 @@ core of another thread of the job leaves it (`tapec.runtime.cpu.placement`). Wor
 wait for the next job by looking at their own mailbox some two thousand times, then in the kernel (futex). One job runs
 at a time: a call that finds the pool busy, from another thread or from inside a task, does all its parts itself, one by
 one. As many workers less are called for the next job meanwhile, so that no more threads compute than there are to be.
+Where the system gives fewer threads than are wanted, those that there are do all parts.
 
 After a fork the child has no workers; it forgets them and makes its own when it needs them. At exit nothing is to
 be done: sleeping threads end with the process, and `shutdown` ends them before if somebody must.
@@ -138,6 +139,7 @@ _TEXT = """
 @pool.state = hidden global [{state} x i8] zeroinitializer, align 128
 @pool.size = hidden global i64 0
 declare i64 @llvm.cttz.i64(i64, i1)
+declare i64 @llvm.smin.i64(i64, i64)
 @pool.every = private constant [128 x i8] c"{full}"
 
 define internal ptr @job(i64 %at) alwaysinline nounwind {{
@@ -332,13 +334,10 @@ ready:
   br i1 %enough, label %start, label %recruit
 recruit:
   call void @grow(i64 %workers)
-  %has = load i64, ptr @pool.size
-  %grown = icmp sge i64 %has, %workers
-  br i1 %grown, label %start, label %refused
-refused:
-  call void @leave()
-  br label %alone
+  br label %start
 start:
+  %has = load i64, ptr @pool.size
+  %called = call i64 @llvm.smin.i64(i64 %workers, i64 %has)
   %here = call i32 @note_place(i64 0)
   %task.at = call ptr @job(i64 8)
   store ptr %task, ptr %task.at
@@ -356,7 +355,7 @@ start:
   %others.at = call ptr @job(i64 44)
   %others = load atomic i32, ptr %others.at monotonic, align 4
   %wide = zext i32 %others to i64
-  %rest = sub i64 %workers, %wide
+  %rest = sub i64 %called, %wide
   call void @post(i64 %rest)
   call void @take_parts(i64 0)
   %caller = call ptr @job(i64 36)

@@ -133,6 +133,8 @@ class Cost:
             f"{counted(self.flops)} flops, {counted(self.transcendentals)} transcendentals, "
             f"{counted(self.bytes)} bytes in {len(self.kernels)} kernels"
         )
+        if any(k.runs is None for k in self.kernels):
+            total += ", where each that runs ? times counts once"
         rows = [k.cells for k in self.kernels]
         return Table(columns, rows, "what the program costs", f"{total}\n{FORMULAS}")
 
