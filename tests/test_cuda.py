@@ -19,6 +19,7 @@ from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
 from tapec.runtime.cuda.launches import listing, recorded
 from tapec.runtime.cuda.program import simulated
+from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS
 from tapec.runtime.cuda.text import primitives
 from tapec.runtime.cuda.text.kernel_text import BLOCKS
 from tapec.runtime.cuda.text.mathematics import FUNCTIONS, Functions
@@ -31,9 +32,23 @@ SPREAD = parse_pipeline(
 
 
 def on_threads(module: Module) -> Any:
-    """A module in the simulator, which refuses races and what has no defined meaning."""
+    """A module in the simulator, which refuses races and what has no defined meaning.
+
+    It is run by several blocks, and where threads wait for each other by one that takes all turns: of a row, say, and
+    then of the next.
+    """
     run_pipeline(module, SPREAD)
-    return simulated(module)
+    if "barrier()" not in write_text(module).source():
+        return simulated(module)
+    programs = [simulated(module, blocks=blocks) for blocks in (MOST_BLOCKS, 1)]
+
+    def run(*arrays: Any) -> Any:
+        found, again = (program(*(np.array(a) for a in arrays)) for program in programs)
+        for one, other in zip(found, again, strict=True):
+            assert one.tobytes() == other.tobytes()
+        return found
+
+    return run
 
 
 @pytest.mark.parametrize("defn", tensor_ops(), ids=lambda defn: defn.name)
