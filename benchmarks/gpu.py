@@ -11,8 +11,8 @@ Sections: ``counts`` lists what a step launches; ``operations`` and ``workloads`
 all of them in single precision with no TF32; ``racecheck`` runs small steps in NVIDIA's compute-sanitizer.
 The exit status is 0 if all is right, 1 if something is wrong or failed, 2 if there is no GPU.
 
-It needs tapec with its extra ``cuda``, and pytest with the extra ``dev`` for what the tests know of operations. No
-module of that name stands beside it because NVIDIA's package is called cuda, and would be hidden.
+It needs tapec with its extra ``cuda``, and pytest with the extra ``dev`` for what the tests know of operations.
+``cuda.py`` is this command by the name of the target.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,21 @@ def test_without_a_device_it_says_so() -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout.startswith("There is no GPU to use here, so nothing was run.\n")
     assert "pip install 'tapec[cuda]'" in done.stdout
+
+
+def test_the_command_has_the_name_of_its_target(tmp_path: Path) -> None:
+    """And hides no package of that name, which NVIDIA's parts are in."""
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "cuda.py"), "--help"], capture_output=True, text=True
+    )
+    assert "racecheck" in done.stdout
+    (tmp_path / "cuda" / "bindings").mkdir(parents=True)
+    (tmp_path / "cuda" / "bindings" / "__init__.py").write_text("here = True\n", encoding="utf-8")
+    code = (
+        f"import sys; sys.path[:0] = [{str(BENCHMARKS)!r}, {str(tmp_path)!r}]\n"
+        "import cuda.bindings; assert cuda.bindings.here and 'benchmarks' in cuda.__file__"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_on_a_stand_in(gpu: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -14,6 +14,7 @@ from math import gcd
 
 from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
+from tapec.ir.op import AxesRead
 from tapec.ir.ops import loop
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.repetition import Loop
@@ -42,7 +43,7 @@ ROW_WORK = 1 << 18
 def keeps_rows(kernel: Operation, problem: Problem) -> bool:
     """Whether a product is better made row by row, because the loop that it is in can take one row at a time.
 
-    This is a guess, from the shapes of what the turns of the loop compute; `Rows` proves it of the loops that are made.
+    This is a guess, from what the turns of the loop compute of what; `Rows` proves it of the loops that are made.
     """
     region = kernel.block.region if kernel.block is not None else None
     around = region.owner if region is not None else None
@@ -56,13 +57,43 @@ def keeps_rows(kernel: Operation, problem: Problem) -> bool:
     work = depth[0] * columns
     if work > ROW_WORK or count * work * problem.dtype.bytes > READ_AGAIN:
         return False
-    shapes = [
-        v.tensor.shape
-        for op in around.regions[0].block.ops
-        if isinstance(op.defn, KernelOp)
-        for v in op.results
-    ]
-    return isinstance(around.attrs["length"], int) and all(s[:1] == (count,) for s in shapes)
+    return isinstance(around.attrs["length"], int) and _are_by_rows(around, count)
+
+
+def _are_by_rows(op: Operation, count: int) -> bool:
+    """Whether every value that a turn computes has a row for each row of what goes round, made of no other row."""
+    block = op.regions[0].block
+    own = set(block.args[: op.attrs["carried"] + op.attrs["stacked"]])
+    for inner in block.ops:
+        if not isinstance(inner.defn, KernelOp):
+            continue
+        if any(v.tensor.shape[:1] != (count,) for v in inner.results):
+            return False
+        body = inner.regions[0].block
+        own |= {arg for arg, v in zip(body.args, inner.operands, strict=True) if v in own}
+        if not all(_keeps_row(one, own) for one in body.ops):
+            return False
+        own.update(inner.results)
+    return True
+
+
+def _keeps_row(op: Operation, own: set[Value]) -> bool:
+    """Whether an operation makes each row of the same row of those operands that have one; its results are added."""
+    by_rows = [v in own for v in op.operands]
+    if not any(by_rows) or op.defn.terminator:
+        return True
+    own.update(op.results)
+    if op.defn.form == "contraction":
+        return by_rows == [True, False]
+    reads = zip(op.operands, by_rows, op.defn.axes_read(op), strict=True)
+    return all(_is_same_row(v, read, op) for v, is_own, read in reads if is_own)
+
+
+def _is_same_row(operand: Value, read: AxesRead, op: Operation) -> bool:
+    """Whether the first axis of an operand goes with that of the result; of what is moved its size tells."""
+    if read is not None:
+        return read[:1] == (0,)
+    return all(v.tensor.shape[:1] == operand.tensor.shape[:1] for v in op.results)
 
 
 @dataclass
