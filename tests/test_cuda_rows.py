@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_workloads import BENCHMARKS
+from benchmark_steps import BENCHMARKS
 
 import tapec
 from tapec.compiler import lowered_for
 from tapec.ir.core import Operation
 from tapec.ir.ops.repetition import Loop
 from tapec.passes import enclose, schedule
+from tapec.passes.device import rows
 
 TIME, ROWS, WIDTH = 5, 64, 40
 
@@ -132,7 +133,7 @@ class Watched:
         """``guess`` takes the place of the real one, of products in loops."""
         self.guessed: list[Operation] = []
         self.proved = 0
-        asked, found = schedule.keeps_rows, enclose._Enclosed.of
+        asked, found = rows.keeps_rows, enclose._Enclosed.of
 
         def keeps_rows(kernel: Operation, problem: Any) -> bool:
             region = kernel.block.region if kernel.block is not None else None
