@@ -42,6 +42,7 @@ from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.source import Constant, Extent, Iota
 from tapec.passes.fusion.access import Access, identity, is_by_rows, operand_accesses
 from tapec.passes.fusion.collapse import collapse
+from tapec.passes.fusion.contractions import contraction_of, ends_contraction
 from tapec.passes.fusion.copying import join_copies
 from tapec.passes.fusion.grouping import Group, has_loops, repeats, sources
 from tapec.passes.fusion.merging import merge
@@ -160,7 +161,7 @@ class _Fusion:
             raise TargetError(f"{op.name} has no native code", location=op.location)
         if op in self.homes or not any(r.users for r in op.results):
             return
-        core = _contraction_of(op)
+        core = contraction_of(op)
         if core is not None and self._join(op, core):
             return
         if apart or self._is_view(op):
@@ -230,7 +231,9 @@ class _Fusion:
     def _takes(self, group: Group, op: Operation, core: Operation | None) -> bool:
         """Whether a group that reads a value can compute and write it."""
         if core is None:
-            return group.can_write(op.result) and group.fits(op, self.options.max_ops)
+            # A second contraction would have to leave what it makes in memory.
+            single = group.core is None or not ends_contraction(op)
+            return single and group.can_write(op.result) and group.fits(op, self.options.max_ops)
         shape = op.result.tensor.shape
         free = group.core is None and not group.has_loops and len(shape) >= 2
         return (
@@ -355,16 +358,6 @@ class _Fusion:
         group.recompute(last_first)
         for op in group.ops:
             self.homes.setdefault(op, []).append(group)
-
-
-def _contraction_of(op: Operation) -> Operation | None:
-    """The contraction that an operation is, or whose result it alone reads and gives another shape, rows being rows."""
-    if op.defn.form == "contraction":
-        return op
-    source = op.operands[0].op if isinstance(op.defn, Reshape) else None
-    if source is None or source.defn.form != "contraction" or len(source.result.users) != 1:
-        return None
-    return source if source.result.tensor.shape[-1:] == op.result.tensor.shape[-1:] else None
 
 
 def _dense_values(block: Block) -> set[Value]:

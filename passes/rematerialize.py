@@ -75,18 +75,31 @@ def _within(function: Function, budget: float) -> Function:
     most = function.attrs.get("budget_bytes", limit(budget, plain))
     if plain.arena <= most:
         return function
-    tried = _Tries(function, plain, most)
-    while (found := _saved(tried)) is None and tried.best.function is not tried.function:
+    best, last = _Attempt(function, plain), None
+    while best is not last:
         # What needs least so far may have another peak, around which the same ways save more.
-        tried = _Tries(tried.best.function, tried.best.footprint, most)
-    if found is None:
-        raise _too_small(function, budget, most, tried.best.footprint)
-    return found
+        last = best
+        for start in (last, _in_order(last)):
+            tried = _Tries(start, best, most)
+            found = _saved(tried)
+            if found is not None:
+                return found
+            best = tried.best
+    raise _too_small(function, budget, most, best.footprint)
+
+
+def _in_order(attempt: _Attempt) -> _Attempt:
+    """A copy whose operations are in the order of the kernels that compute them first."""
+    turns = attempt.footprint.turns
+    order = sorted(range(len(turns)), key=lambda i: (turns[i], i))
+    copy = clone_function(attempt.function)
+    copy.block.ops = [copy.block.ops[i] for i in order]
+    return _Attempt(copy, footprint(copy))
 
 
 def _saved(tried: _Tries) -> Function | None:
     """What the first of all ways makes that fits."""
-    steps = steps_of(Parts(tried.function, tried.best.footprint))
+    steps = steps_of(Parts(tried.start.function, tried.start.footprint))
     return (
         tried.first([lambda f, peak: _cheaply(f, peak, is_cheap)])
         or tried.first([lambda f, peak: _cheaply(f, peak, is_no_product)])
@@ -117,19 +130,18 @@ class _Tries:
     """Tries ways to save memory on copies of a function.
 
     Attributes:
-        function: what is copied.
+        start: what is copied.
         best: what takes least of all that was tried.
     """
 
-    def __init__(self, function: Function, plain: Footprint, most: int) -> None:
-        """``most`` bytes may be taken."""
-        self.function, self._most = function, most
-        self.best = _Attempt(function, plain)
+    def __init__(self, start: _Attempt, best: _Attempt, most: int) -> None:
+        """``most`` bytes may be taken; ``best`` takes least so far."""
+        self.start, self.best, self._most = start, best, most
 
     def first(self, ways: Sequence[Way]) -> Function | None:
         """What the first way makes that fits; None if none does."""
         for way in ways:
-            copy = clone_function(self.function)
+            copy = clone_function(self.start.function)
             attempt = _Attempt(copy, way(copy, footprint(copy)))
             if attempt.footprint.arena < self.best.footprint.arena:
                 self.best = attempt

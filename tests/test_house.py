@@ -63,7 +63,6 @@ HEAVY = {
     "networkx": [
         "tapec/inspection/graph.py",  # lays a program out as a graph
         "passes/memory/cut.py",
-        "passes/memory/least.py",  # minimum cuts
     ],
     "keras": ["tapec/keras"],
     "click": ["tapec/cli"],

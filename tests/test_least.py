@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from random_plans import program
 
 import tapec
 from tapec import errors
+from tapec.ir.core import Function, Value
+from tapec.ir.types import F32, TensorType
+from tapec.passes.memory.cut import least_between
 from tapec.passes.memory.footprint import footprint
 from tapec.passes.memory.least import least_bytes
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
@@ -26,6 +30,38 @@ def test_no_plan_takes_less(seed: int) -> None:
     module = program(seed)
     run_pipeline(module, parse_pipeline(READY))
     assert least_bytes(module.entry).bytes <= footprint(module.entry).arena
+
+
+def reached(values: list[int], ways: list[list[int]], without: set[int]) -> bool:
+    """Whether a way leads to an end: from values without any after them."""
+    stack, seen = [v for v in values if v not in without], set[int]()
+    while stack:
+        value = stack.pop()
+        if not ways[value]:
+            return True
+        seen.add(value)
+        stack += [v for v in ways[value] if v not in without | seen]
+    return False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cuts_are_the_least(seed: int) -> None:
+    """Of all sets of eight values, some of which cost nothing."""
+    rng = np.random.default_rng(seed)
+    values = Function("f", [TensorType(F32, (4,))] * 8).args
+    number = {value: i for i, value in enumerate(values)}
+    ways = [[j for j in range(i + 1, 8) if rng.random() < 0.4] for i in range(8)]
+    bytes = [int(n) for n in rng.integers(0, 6, 8)]
+    first = [i for i in range(8) if rng.random() < 0.4]
+
+    def following(value: Value) -> list[Value] | None:
+        return [values[i] for i in ways[number[value]]] or None
+
+    found = least_between([values[i] for i in first], following, lambda v: bytes[number[v]])
+    sets = (set(some) for count in range(9) for some in combinations(range(8), count))
+    assert found == min(
+        sum(bytes[i] for i in some) for some in sets if not reached(first, ways, some)
+    )
 
 
 # ---- budgets
@@ -71,6 +107,32 @@ def step(f: Callable[..., Any], budget: float | None, train: bool) -> tuple[Any,
 
     made = run(ROWS).numpy().tobytes()
     return run.memory().arena, [made, *(w.numpy().tobytes() for w in weights)]
+
+
+@pytest.mark.parametrize("depth", [4, 7])
+def test_of_layers_the_least_is_proven(depth: int) -> None:
+    """Going back through one, its gradient, what the next gradient needs, and that gradient are in memory."""
+    rng = np.random.default_rng(1)
+    kernels = [0.3 * rng.normal(size=(16, 16)).astype("f4") for _ in range(depth)]
+
+    def trained(budget: int | None) -> list[bytes]:
+        weights = [tapec.Variable(kernel) for kernel in kernels]
+
+        @tapec.compile(memory_budget=budget)
+        def run(x):  # type: ignore[no-untyped-def]
+            with tapec.GradientTape() as tape:
+                loss = layers(weights, x)
+            for w, g in zip(weights, tape.gradient(loss, weights), strict=True):
+                w.assign_sub(0.1 * g)
+
+        run(ROWS)
+        return [w.numpy().tobytes() for w in weights]
+
+    least = 3 * ROWS.nbytes
+    proven = f"memory_budget={least} can be met, which is proven to be the least"
+    with pytest.raises(errors.ResourceExhaustedError, match=proven):
+        trained(least - 1)
+    assert trained(least) == trained(None)
 
 
 @pytest.mark.parametrize("train", [False, True])

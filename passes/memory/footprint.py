@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
 from tapec.ir.dims import bounds, typical
+from tapec.ir.ops.control import KernelOp
 from tapec.ir.placement import Lifetime, lifetimes
 from tapec.passes import fuse, plan
 
@@ -20,12 +21,14 @@ class Footprint:
         is_open: whether nothing says so.
         before: what is in memory at some time until most of it is in use, made by then.
         alive: what is in the arena when most of it is in use, the largest first.
+        turns: for each operation, the first kernel that computes it, by number.
     """
 
     arena: int
     is_open: bool
     before: tuple[Value, ...]
     alive: tuple[Value, ...]
+    turns: tuple[int, ...]
 
 
 def footprint(function: Function) -> Footprint:
@@ -50,7 +53,24 @@ def footprint(function: Function) -> Footprint:
         most is None,
         tuple(values[n] for f in found if f.first <= peak and (n := f.value.name) in values),
         tuple(values[n] for f in alive if (n := f.value.name) in values),
+        _turns(function, copy, values),
     )
+
+
+def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -> tuple[int, ...]:
+    """For each operation, the first item of a planned copy that computes it, or else what it reads."""
+    found: dict[Operation, int] = {}
+    for turn, item in enumerate(planned.block.ops):
+        ops = [*item.regions[0].block.ops, item] if isinstance(item.defn, KernelOp) else [item]
+        for result in (result for op in ops for result in op.results):
+            value = values.get(result.name or "")
+            if value is not None and value.op is not None:
+                found.setdefault(value.op, turn)
+    ops = function.block.ops[:-1]
+    for op in ops:
+        read = [found[v.op] for v in op.operands if v.op is not None]
+        found.setdefault(op, max(read, default=0))
+    return (*(found[op] for op in ops), len(planned.block.ops))
 
 
 def _peak(found: list[Lifetime]) -> int:

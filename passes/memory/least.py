@@ -1,10 +1,17 @@
 """How much memory a program takes at least, whatever is computed again and in whichever order.
 
 While an operation runs that is no index form (a product, say), what its kernel reads and writes is in memory: its
-operands, or what they can be computed from element by element, whichever is smaller, and its results, or what becomes
-of them in the same kernel. Both are minimum cuts. Arguments are there already, and what the function returns has memory
-of its own, so neither counts. While a loop runs, what it carries is in memory, and what does not change; beside that,
-what an operation of its body takes.
+operands, as `tapec.passes.fuse` computes none of them inside of such a kernel, and its results, or of a contraction
+what becomes of them in the same kernel: a minimum cut. Arguments are there already, and what the function returns has
+memory of its own, so neither counts. While a loop runs, what it carries is in memory, and what does not change; beside
+that, what an operation of its body takes.
+
+What operands come from has to be made, too. Say a product has two: of the products that they are made of element by
+element, one was the last to run. While it ran, what it reads was in memory, and all that the first product needs, or
+what that can be computed from element by element: a minimum cut again. Which one was the last, nobody knows, so the
+least of all that it may have been counts. Before that, another one was the last, and so on, back to a program's
+arguments: `_Search` goes through what may have been, what takes least first, as the shortest ways in a graph are found
+(Dijkstra), and stops after a number of steps; what it has found by then is a bound, too.
 
 The most of this over all operations is a bound for the arena of every program that `tapec.passes.rematerialize` and
 `tapec.passes.checkpoint` can make of this one: they run operations again and elsewhere, but each of them has to run.
@@ -12,17 +19,20 @@ The most of this over all operations is a bound for the arena of every program t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import heapq
+from collections.abc import Collection, Iterable
+from itertools import count
 from typing import NamedTuple
 
 from tapec.ir.core import Body, Function, Operation, Value
 from tapec.ir.dims import typical
 from tapec.ir.extents import reserved
 from tapec.ir.ops.regions import RegionOp
+from tapec.passes.memory.cut import least_between
 from tapec.passes.memory.ownership import stored
 
-#: Gives the values that come next to one, on the way to its sources or to its readers; None where a kernel ends.
-_Following = Callable[[Value], list[Value] | None]
+#: Cuts that are looked for behind one operation, and behind all of them.
+_CUTS, _MOST_CUTS = 400, 20_000
 
 
 class Least(NamedTuple):
@@ -34,56 +44,112 @@ class Least(NamedTuple):
 
 def least_bytes(body: Function | Body) -> Least:
     """The bytes that the arena of a function has at least, and the operation that needs them."""
-    kept = {stored(v) for v in body.block.terminator.operands}
-    best = Least(0, None)
-    for op in body.block.ops[:-1]:
-        if op.defn.form != "index":
-            best = max(best, _during(op, kept), key=lambda found: found.bytes)
-    return best
+    return _Search(body).least()
 
 
-def _during(op: Operation, kept: Collection[Value]) -> Least:
-    """What is in memory while an operation runs; ``kept`` has memory of its own."""
-    if not isinstance(op.defn, RegionOp):
-        operands = [v for i, v in enumerate(op.operands) if i != op.defn.starts_as]
-        return Least(_cut(operands, kept, _sources) + _cut(op.results, kept, _readers), op)
-    inside = max((least_bytes(body) for body in op.defn.bodies(op)), key=lambda found: found.bytes)
-    carried = [op.results[i] for i in op.defn.overwritten(op)]
-    same = [op.operands[i] for i in op.defn.unchanged(op)] if carried else []
-    around = _cut(same, kept, _sources) + sum(_bytes(v, kept) for v in carried)
-    return Least(around + inside.bytes, inside.op or op)
+class _Search:
+    """Looks for what operations of a function or region need."""
+
+    def __init__(self, body: Function | Body) -> None:
+        #: What has memory of its own.
+        self.kept = {stored(v) for v in body.block.terminator.operands}
+        self.ops = [op for op in body.block.ops[:-1] if op.defn.form != "index"]
+        self.alone = {op: self._during(op) for op in self.ops}
+        self.left = _MOST_CUTS
+
+    def least(self) -> Least:
+        """The most that any operation needs."""
+        found = [self._with_makers(op) for op in self.ops]
+        return max(found, key=lambda one: one.bytes, default=Least(0, None))
+
+    def _during(self, op: Operation) -> Least:
+        """What is in memory while an operation runs."""
+        reads = sum(map(self._bytes, _places(_read(op))))
+        if not isinstance(op.defn, RegionOp):
+            following = _readers if op.defn.form == "contraction" else _nothing
+            return Least(reads + least_between(op.results, following, self._bytes), op)
+        inside = max((least_bytes(body) for body in op.defn.bodies(op)), key=lambda one: one.bytes)
+        carried = sum(self._bytes(op.results[i]) for i in op.defn.overwritten(op))
+        return Least(reads + carried + inside.bytes, inside.op or op)
+
+    def _with_makers(self, op: Operation) -> Least:
+        """What is in memory while an operation runs, or one that makes what it reads."""
+        best = self.alone[op]
+        number = count()
+        start = (frozenset(_made(op.operands)), frozenset[Operation]())
+        queue = [(best.bytes, next(number), *start)]
+        seen = {start}
+        end = max(0, self.left - _CUTS)
+        while queue and self.left > end:
+            bytes, _, wanted, over = heapq.heappop(queue)
+            best = max(best, Least(bytes, op), key=lambda one: one.bytes)
+            makers = _makers(wanted, over)
+            if not makers:  # nothing has to be made
+                break
+            for maker in makers:
+                self.left -= 1
+                before = (wanted | _made(maker.operands), over | {maker})
+                if before not in seen:
+                    seen.add(before)
+                    most = max(bytes, self._while(maker, wanted, over))
+                    heapq.heappush(queue, (most, -next(number), *before))
+        else:
+            if queue:
+                best = max(best, Least(queue[0][0], op), key=lambda one: one.bytes)
+        return best
+
+    def _while(self, op: Operation, wanted: Collection[Value], over: Collection[Operation]) -> int:
+        """What is in memory while an operation runs, with all for what is wanted that those in ``over`` do not make."""
+
+        def following(value: Value) -> Collection[Value] | None:
+            return () if value.op in over else _sources(value)
+
+        read = _places(_read(op))
+        bytes = sum(map(self._bytes, read))
+        bytes += least_between(
+            wanted, following, lambda v: 0 if stored(v) in read else self._bytes(v)
+        )
+        if isinstance(op.defn, RegionOp):
+            bytes += max(least_bytes(body).bytes for body in op.defn.bodies(op))
+        return max(bytes, self.alone[op].bytes)
+
+    def _bytes(self, value: Value) -> int:
+        """What a value takes of the arena."""
+        made = stored(value)
+        free = made.op is None or not made.op.operands or made in self.kept
+        return 0 if free else typical(reserved(value.tensor.bytes))
 
 
-def _cut(values: Iterable[Value], kept: Collection[Value], following: _Following) -> int:
-    """The fewest bytes that hold what values are made of, or what is made of them, in one kernel."""
-    import networkx  # heavy, and only programs that do not fit are looked at
+def _places(values: Iterable[Value]) -> set[Value]:
+    """What is in memory for values."""
+    return {stored(v) for v in values}
 
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(("first", "last"))
-    stack = list(dict.fromkeys(values))
-    for value in stack:
-        graph.add_edge("first", (value, 0))
+
+def _read(op: Operation) -> list[Value]:
+    """The operands that are in memory all the time while an operation runs, beside what it makes."""
+    if isinstance(op.defn, RegionOp):
+        return [op.operands[i] for i in op.defn.unchanged(op)] if op.defn.overwritten(op) else []
+    return [v for i, v in enumerate(op.operands) if i != op.defn.starts_as]
+
+
+def _made(values: Iterable[Value]) -> frozenset[Value]:
+    """Values that are no arguments."""
+    return frozenset(v for v in values if v.op is not None)
+
+
+def _makers(wanted: Iterable[Value], over: Collection[Operation]) -> list[Operation]:
+    """The operations, but for those in ``over``, whose results values are made of element by element."""
+    found: dict[Operation, None] = {}
+    stack = list(wanted)
     seen = set(stack)
     while stack:
         value = stack.pop()
-        graph.add_edge((value, 0), (value, 1), capacity=_bytes(value, kept))
-        found = following(value)
-        if found is None:
-            graph.add_edge((value, 1), "last")
-            continue
-        for other in found:
-            graph.add_edge((value, 1), (other, 0))
-            if other not in seen:
-                seen.add(other)
-                stack.append(other)
-    size: int = networkx.minimum_cut_value(graph, "first", "last")
-    return size
-
-
-def _bytes(value: Value, kept: Collection[Value]) -> int:
-    """What a value takes of the arena."""
-    made = stored(value)
-    return 0 if made.op is None or made in kept else typical(reserved(value.tensor.bytes))
+        following = _sources(value)
+        if following is None and value.op is not None and value.op not in over:
+            found[value.op] = None
+        stack += [v for v in following or () if v not in seen]
+        seen.update(following or ())
+    return list(found)
 
 
 def _sources(value: Value) -> list[Value] | None:
@@ -91,6 +157,10 @@ def _sources(value: Value) -> list[Value] | None:
     if value.op is None or value.op.defn.form != "index":
         return None
     return list(value.op.operands)
+
+
+def _nothing(value: Value) -> None:
+    """Nothing comes next to any value."""
 
 
 def _readers(value: Value) -> list[Value] | None:

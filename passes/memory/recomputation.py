@@ -21,6 +21,7 @@ from tapec.ir.core import Function, Operation, Value, clone_operation
 from tapec.ir.dims import typical
 from tapec.passes.memory.cut import least_kept
 from tapec.passes.memory.footprint import Footprint, producers
+from tapec.passes.memory.ownership import stored
 from tapec.passes.memory.reversal import state_to_keep
 
 #: Bytes below which a value is kept in any case.
@@ -262,15 +263,25 @@ class _Reversal:
                 place = min(
                     range(min(behind + 1, first), first + 1), key=lambda at: (alive[at], -at)
                 )
-                found[number], behind = ops[place], first
+                found[number] = ops[place]
+                behind = first if self.reads[number] else behind
+            last = {value: 0 for _, value in self.reads[number]}
+            for reader, value in self.reads[number]:
+                last[value] = max(last[value], position[reader])
+            for value, end in last.items():
+                for at in range(behind + 1, end + 1):
+                    alive[at] += typical(value.tensor.bytes)
         return found
 
     def _alive(self) -> list[int]:
         """In front of each operation, the bytes of what the way back has made and still reads."""
         ops, position = self.parts.function.block.ops, self.parts.position
+        returned = {stored(v) for v in ops[-1].operands}
         changes = [0] * (len(ops) + 1)
         for op in ops:
             for value in op.results if op not in self.parts.forward else ():
+                if stored(value) in returned:
+                    continue
                 last = max((position[u] for u in value.users), default=position[op])
                 changes[position[op] + 1] += typical(value.tensor.bytes)
                 changes[last + 1] -= typical(value.tensor.bytes)
