@@ -356,6 +356,24 @@ def test_pairs_of_edges(name: str) -> None:
             np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_larger_and_the_smaller_are_the_same_for_any_number_of_lanes(name: str) -> None:
+    """NaN comes of NaN, and -0 is less than 0, whatever instructions a register of that width has."""
+    for dtype in FLOATS:
+        info: Any = np.finfo(dtype)
+        edges = [0.0, -0.0, 1, -1, INF, -INF, NAN, info.smallest_subnormal, -info.tiny, info.max]
+        edges += [2, -2, 0.5, -3, 1e3, -7]
+        x, y = (a.ravel().astype(dtype) for a in np.meshgrid(edges, edges))
+        want = np.asarray(OPS[name].evaluate(x, y))
+        zeros = (x == 0) & (y == 0)
+        both, one = np.signbit(x) & np.signbit(y), np.signbit(x) | np.signbit(y)
+        signs = np.where(zeros, both if name == "max" else one, np.signbit(want))
+        for lanes in (0, 2, 4, 8, 16, 32):
+            got = pair(name, x, y, lanes)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got)[want == want], signs[want == want])
+
+
 def pair(name: str, x: Array, y: Array, lanes: int) -> Array:
     """An operation of two operands on arrays."""
     code = "f32" if x.dtype == np.float32 else "f64"

@@ -36,6 +36,7 @@ from tapec.runtime.cpu import (
     spelling,
 )
 from tapec.runtime.cpu.dialect import HOST, Dialect
+from tapec.runtime.cpu.extrema import extremum
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.mathematics import conversion
 from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
@@ -272,6 +273,9 @@ class KernelWriter(FunctionWriter):
 
     def spell(self, spelled: str, names: Sequence[str], kind: str, lanes: int) -> str:
         """Fill a spelling in and write it."""
+        found = extremum(self, spelled, names, kind, lanes)
+        if found is not None:
+            return found
         own = _OWN.search(spelled)
         if own is not None:
             kind = f"i{self.index_bits}" if kind == WORD else kind
