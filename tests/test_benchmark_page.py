@@ -91,7 +91,9 @@ def test_the_page_has_ratios_and_what_failed(tmp_path: Path) -> None:
     }
     (tmp_path / "results.jsonl").write_text(json.dumps(record) + "\n")
     (tmp_path / "lost.json").write_text(json.dumps({"limits": "ended with 1"}))
+    (tmp_path / "open_sizes.md").write_text("| net | batch |\n")
     load(BENCHMARKS / "page.py").write(tmp_path / "page.md", tmp_path, [], ["dispatch"])
     text = (tmp_path / "page.md").read_text()
     assert "| dispatch | 2 | 1 ms | jax 4 ms | **0.25** |  |  | 1.00 s | 0.25 | 0.40 |" in text
+    assert "## Steps for batches of any size\n\n| net | batch |\n" in text
     assert text.endswith("* limits: ended with 1\n* tf-xla: ImportError: none (dispatch with 2)\n")

@@ -105,6 +105,25 @@ def test_threads_write_nothing_twice(place: tuple[str, str, str], transposed: st
     check(module, 2, [{"N": n} for n in (1, 7, 64, 99)])
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("place", "transposed", "wanted"),
+    [
+        (("N", "256", "512"), "", "ahead"),
+        (("N", "512", "256"), "b", "ahead"),
+        (("256", "N", "512"), "a", "across"),
+    ],
+)
+def test_what_comes_from_memory_is_prefetched(
+    place: tuple[str, str, str], transposed: str, wanted: str, threads: int
+) -> None:
+    """For more rows than are reckoned with, and for fewer than a tile has."""
+    module = product(*place, transposed)
+    scheduled = lowered(module, "fuse,schedule{vector-bytes=64}")
+    assert any(op.attrs.get(wanted) for op in scheduled.walk() if isinstance(op.defn, KernelOp))
+    check(module, threads, [{"N": n} for n in (1, 7, 64, 99, 200)])
+
+
 @pytest.mark.parametrize("batch", ["N,", "3,"])
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
 def test_batches(batch: str, transposed: str) -> None:

@@ -326,8 +326,7 @@ def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int)
 
 def _fits_across(problem: Problem, width: int, machine: Machine, *, pack: bool) -> bool:
     """Whether several tiles lie side by side, and the right operand, read for each row of them, stays in a cache."""
-    extents = problem.columns, problem.rows, prod(problem.depth)
-    known = all(isinstance(n, int) for n in extents)
+    known = isinstance(problem.columns, int) and isinstance(problem.rows, int)
     if pack and any(n != 1 for n in problem.batch):
         return False  # each would have its panels
     panels = size(problem.columns) // width
@@ -339,8 +338,8 @@ def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
 
     Otherwise the first tile of each would wait for memory at every turn. 0 where there is nothing to gain.
     """
-    rows, columns, deepest = problem.rows, problem.columns, problem.depth[-1]
-    if not (isinstance(rows, int) and isinstance(columns, int) and isinstance(deepest, int)):
+    rows, columns, deepest = size(problem.rows), problem.columns, problem.depth[-1]
+    if not (isinstance(columns, int) and isinstance(deepest, int)):
         return 0
     flat = len(problem.depth) == 1 and all(n == 1 for n in problem.batch)
     dense = problem.right[0] == 1 or problem.right == (deepest, 1)
