@@ -382,6 +382,31 @@ def test_capsules_are_used_once(device: StandIn) -> None:
     assert dlpack.given() == before
 
 
+def test_who_knows_no_devices_refuses_a_capsule(device: StandIn) -> None:
+    """In words of its own; the memory goes with the next capsule."""
+    y: Any = tapec.compile(lambda x: x * 2.0, target="cuda")(batch())
+    before = dlpack.given()
+    with pytest.raises((RuntimeError, BufferError), match="device"):
+        np.from_dlpack(y)
+    assert dlpack.given() == before
+    np.testing.assert_array_equal(np.from_dlpack(y, device="cpu"), batch() * 2)
+
+
+class Refusing:
+    """Another library's array that gives no capsule, or none that holds anything."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("its memory is gone")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+def test_what_others_refuse_is_said_with_the_line(device: StandIn) -> None:
+    with pytest.raises(ValueError, match=r"(?s)from_dlpack: its memory is gone.*test_cuda_device"):
+        tapec.experimental.dlpack.from_dlpack(Refusing())
+
+
 def test_what_checks_say_is_heard(device: StandIn) -> None:
     """And nothing is updated where one fails."""
     v = tapec.Variable(np.zeros(3, np.float32))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapec.device_tensor import of_dlpack
-from tapec.errors import TypeError, ValueError
+from tapec.errors import TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import as_dtype
 from tapec.recording import current_trace
@@ -120,10 +120,13 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
             f"from_dlpack takes a DLPack capsule or an array, got {type(dlcapsule).__name__}",
             location=here(),
         )
-    if _is_on_gpu(dlcapsule):
-        return of_dlpack(dlcapsule)
+    is_on_gpu = _is_on_gpu(dlcapsule)
     try:
+        if is_on_gpu:
+            return of_dlpack(dlcapsule)
         array = np.from_dlpack(dlcapsule if known else _Producer(dlcapsule))
+    except TapecError:
+        raise
     except (BufferError, RuntimeError, builtins.ValueError) as error:
         raise ValueError(f"from_dlpack: {error}", location=here()) from None
     try:

@@ -6,6 +6,7 @@ See https://dmlc.github.io/dlpack/latest/c_api.html. NumPy makes and reads capsu
 from __future__ import annotations
 
 import ctypes
+import sys
 from ctypes import (
     POINTER,
     Structure,
@@ -98,10 +99,14 @@ _rename = _of_python("PyCapsule_SetName", ctypes.c_int, c_void_p, c_char_p)
 
 #: What capsules point to, by address, until who took it is done.
 _given: dict[int, tuple[Any, ...]] = {}
+#: Capsules that nobody has taken yet, as far as is known. They have no destructor: that would run while an error of
+#: others is on its way, such as of a library that refuses a device, which no function of Python's may do.
+_offered: dict[int, Any] = {}
 
 
 def given() -> int:
     """How many arrays others have from us, and are not done with."""
+    _look_through()
     return len(_given)
 
 
@@ -109,11 +114,25 @@ def _forget(address: int | None) -> None:
     _given.pop(address or 0, None)
 
 
-def _drop(capsule: int | None) -> None:
-    """A capsule goes away: if nobody took what it holds, nobody will."""
-    for versioned, name in _NAMES.items():
-        if _is_valid(capsule, name):
-            _delete(_FORMS[versioned].from_address(_pointer(capsule, name)))
+def _references(address: int) -> int:
+    return sys.getrefcount(_offered[address])
+
+
+_offered[0] = object()
+#: How many references there are to what is offered, and nobody has.
+_ALONE = _references(0)
+del _offered[0]
+
+
+def _look_through() -> None:
+    """Forget capsules that went away: if nobody took what they hold, nobody will."""
+    for address in list(_offered):
+        is_alone = _references(address) == _ALONE
+        is_taken = not any(_is_valid(id(_offered[address]), name) for name in _NAMES.values())
+        if is_alone or is_taken:
+            del _offered[address]
+        if is_alone and not is_taken:
+            _forget(address)
 
 
 def _delete(managed: Any) -> None:
@@ -122,11 +141,10 @@ def _delete(managed: Any) -> None:
 
 
 _deleter = _Deleter(_forget)
-_destructor = _Deleter(_drop)
 
 
 def capsule(array: Described, owner: Any, *, versioned: bool, copied: bool = False) -> Any:
-    """A capsule of an array, which keeps ``owner`` until its taker is done.
+    """A capsule of an array, which keeps ``owner`` until its taker is done; or the next is made, if nobody took it.
 
     ``versioned`` is DLPack's form since 1.0, which can say that memory is to be read only.
 
@@ -147,9 +165,11 @@ def capsule(array: Described, owner: Any, *, versioned: bool, copied: bool = Fal
     if versioned:
         managed.major, managed.minor = 1, 0
         managed.flags = _COPIED if copied else _READ_ONLY
+    _look_through()
     address = ctypes.addressof(managed)
     _given[address] = (managed, shape, strides, owner)
-    return _new(address, _NAMES[versioned], ctypes.cast(_destructor, c_void_p))
+    made = _offered[address] = _new(address, _NAMES[versioned], None)
+    return made
 
 
 class Taken:
