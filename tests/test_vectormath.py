@@ -14,7 +14,13 @@ from scipy import special
 from tapec.ir.op import OPS
 from tapec.ir.parser import parse_module
 from tapec.runtime import Executable, compile_module
-from tapec.runtime.cpu.mathematics.vectormath import BOUNDS, EXPANSIONS, MathLibrary, expand
+from tapec.runtime.cpu.mathematics.vectormath import (
+    BOUNDS,
+    EXPANSIONS,
+    LEFT_BOUNDS,
+    MathLibrary,
+    expand,
+)
 
 Array = Any
 COUNT = 40_000
@@ -162,10 +168,15 @@ def hold(name: str, got: Array, want: Array, operands: list[Array]) -> None:
     """The bound of a function."""
     dtype = got.dtype.type
     error = ulps(got, want, dtype, from_one=name in ("lgamma", "digamma"))
-    worst = int(error.argmax())
+    right, left = (
+        bounds[name][dtype is np.float64] for bounds in (BOUNDS, {**BOUNDS, **LEFT_BOUNDS})
+    )
+    bound = np.where(operands[0] < 0, left, right)
+    worst = int((error / bound).argmax())
     at = [x[worst] for x in operands]
-    bound = BOUNDS[name][dtype is np.float64]
-    assert error[worst] <= bound, f"{name}{at} is {got[worst]}, not {want[worst]}: {error[worst]}"
+    assert error[worst] <= bound[worst], (
+        f"{name}{at} is {got[worst]}, not {want[worst]}: {error[worst]}"
+    )
 
 
 #: What training programs call most: these are held to two units in the last place.
@@ -192,12 +203,19 @@ SPECIAL = {
     "lgamma": (-8, 60, special.gammaln),
     "digamma": (-8, 60, special.digamma),
 }
+#: Arguments of theirs whose errors are large.
+WORST_SPECIAL = {
+    "lgamma": [-7.9999604, -8.9999886, -5.9959803, 11.345914],
+    "digamma": [0.4997781, 0.49851927, 0.9596675, -3.745474, -54.809937, -15192.913],
+}
 
 
 @pytest.mark.parametrize("name", SPECIAL)
 def test_error_of_special_functions_in_single_precision(name: str) -> None:
     low, high, reference = SPECIAL[name]
     x = arguments(low, high, np.float32, 3)
+    known = WORST_SPECIAL.get(name, [])
+    x[: len(known)] = known
     hold(name, run(name, x), reference(x.astype(np.float64)).astype(WIDE), [x])
 
 

@@ -260,16 +260,18 @@ def lgamma(f: Expansion, x: Reg) -> Reg:
 
 
 def _digamma_right(f: Expansion, x: Reg) -> Reg:
-    """digamma(x) for x >= 0: below 8, digamma(x) = digamma(x + 1) - 1 / x."""
-    total, y = f.real(0.0), x
+    """digamma(x) for x >= 0: below 8, digamma(x) = digamma(x + 1) - 1 / x; the largest terms are added last."""
+    total, y, steps = f.real(0.0), x, [x]
     for _ in range(8):
-        moving = y < _LARGE
-        total = f.select(moving, total + 1.0 / y, total)
-        y = f.select(moving, y + 1.0, y)
+        y = f.select(y < _LARGE, y + 1.0, y)
+        steps.append(y)
+    for step in reversed(steps[1:-1]):
+        total = f.select(step < _LARGE, total + 1.0 / step, total)
     inverse = 1.0 / y
     z = inverse * inverse
     series = f.fma(z, f.poly(z, _DIGAMMA[f.is_double]), inverse * 0.5)
-    return (f.call("log", y) - series) - total
+    first = f.select(x < _LARGE, 1.0 / x, 0.0)
+    return ((f.call("log", y) - series) - total) - first
 
 
 def digamma(f: Expansion, x: Reg) -> Reg:

@@ -85,6 +85,8 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "digamma": (6.0, 6.0),
     "pow": (1.3, 1.2),
 }
+#: The same left of 0, where the gamma function's kin are differences of larger terms.
+LEFT_BOUNDS: Mapping[str, tuple[float, float]] = {"lgamma": (14.0, 14.0), "digamma": (20.0, 20.0)}
 #: Constants that functions look into.
 _TABLES: Mapping[str, Callable[[], str]] = {
     "two_over_pi.32": lambda: large_angles.table(32),
