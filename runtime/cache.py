@@ -6,7 +6,8 @@ alone, so nothing can be put in its place afterwards.
 
 Entries are written aside and renamed, so a reader sees all of one or nothing, whenever a writer is killed. Each
 carries a checksum of its name and contents; one that does not fit counts as absent and is removed. Several processes
-may share the folder, without locks.
+may share the folder, without locks. Links are not followed, and what is no ordinary file is not waited for: a link
+among the entries would have something written, or cut off, that is not the folder's.
 
 The folder keeps below a size by forgetting what was not used for longest: the time of a file's last change is that of
 its last use. To look at every entry when one is added would cost more than to compile it, so there is a count: a file
@@ -35,6 +36,8 @@ _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 LIMIT = 512 * 1024 * 1024
 #: Bytes in which the size of the folder is counted; file systems give room in such pieces.
 BLOCK = 4096
+#: How files of the folder are opened: not through a link, and without waiting, as one would for a pipe.
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Seconds after which a file that was written aside belongs to a process that was killed.
 _ABANDONED = 3600
 
@@ -168,7 +171,7 @@ class Cache:
                 with contextlib.suppress(FileNotFoundError):  # another process was faster
                     os.unlink(file.name, dir_fd=folder)
                 total -= _blocks(file.bytes)
-        descriptor = os.open(_COUNT, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=folder)
+        descriptor = _open_count(folder)
         try:
             os.truncate(descriptor, total)
         finally:
@@ -208,7 +211,7 @@ def _files(folder: int) -> list[_File]:
 
 
 def _read(folder: int, name: str) -> bytes:
-    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(name, os.O_RDONLY | _PLAIN, dir_fd=folder)
     with open(descriptor, "rb") as file:
         return file.read()
 
@@ -224,10 +227,23 @@ def _write(folder: int, name: str, data: bytes) -> None:
         os.close(descriptor)
 
 
+def _open_count(folder: int) -> int:
+    """A descriptor of the count, which writes at its end; what stands there and is no file is removed first.
+
+    Raises:
+        OSError: it cannot be written, or is a folder.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        state = os.stat(_COUNT, dir_fd=folder, follow_symlinks=False)
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+            os.unlink(_COUNT, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _PLAIN
+    return os.open(_COUNT, flags, 0o600, dir_fd=folder)
+
+
 def _add(folder: int, blocks: int) -> int:
     """Count some blocks more; return how many there are."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    descriptor = os.open(_COUNT, flags, 0o600, dir_fd=folder)
+    descriptor = _open_count(folder)
     try:
         if os.fstat(descriptor).st_size == 0:  # a new folder, or somebody lost the count
             blocks += sum(_blocks(file.bytes) for file in _files(folder))
