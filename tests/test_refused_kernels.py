@@ -235,7 +235,7 @@ def test_a_rule_may_be_a_function() -> None:
 
 
 def test_wrong_derivatives_are_refused() -> None:
-    names = iter(f"test.wrong{i}" for i in range(4))
+    names = iter(f"test.wrong{i}" for i in range(5))
 
     def gradient(vjp: Any) -> Any:
         name = next(names)
@@ -249,6 +249,10 @@ def test_wrong_derivatives_are_refused() -> None:
             del OPS[name]
 
     scale = tapec.Variable(2.0)
+    with pytest.raises(
+        TypeError, match="called with 3 arguments: 1 operands, 1 results, 1 cotangents"
+    ):
+        gradient(lambda dy: dy)
     with pytest.raises(ValueError, match="returned 2 cotangents for 1 operands"):
         gradient(lambda x, y, dy: (dy, dy))
     with pytest.raises(ValueError, match=r"returned f64\[2\] for operand 0, which is f32\[2\]"):

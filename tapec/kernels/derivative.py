@@ -6,10 +6,12 @@ the kernel itself.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tapec.errors import RuntimeError, ValueError
+from tapec import errors
+from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.functions.broadcasting import broadcast, compatible
 from tapec.ir.builder import Builder
@@ -41,6 +43,7 @@ def trace_vjp(
         spread: a cotangent that is smaller than its operand is repeated, as is right for elementwise kernels.
 
     Raises:
+        TypeError: it takes another number of arguments.
         ValueError: it returned too few, too many, or others than fit.
         RuntimeError: it uses a Variable or a tensor from outside of it that has no value.
     """
@@ -49,10 +52,11 @@ def trace_vjp(
     with tracing(trace):
         given = [trace.input(t, None) for t in (*operands, *results)]
         cotangents = [trace.input(t, None) if t.dtype.is_differentiable else None for t in results]
+        _hold_to_arguments(name, vjp, len(operands), len(results), where)
         returned = vjp(*given, *cotangents)
         found = list(returned) if isinstance(returned, tuple | list) else [returned]
         if len(found) != len(operands):
-            raise ValueError(
+            raise errors.ValueError(
                 f"the vjp of {name} returned {len(found)} cotangents for {len(operands)} operands",
                 location=where or here(),
                 hint="return one for each operand, None where no gradient flows",
@@ -66,6 +70,23 @@ def trace_vjp(
         trace.finish(outputs)
     _freeze(name, trace, len(given) + sum(c is not None for c in cotangents), where)
     return Derivative(trace.function, tuple(flows))
+
+
+def _hold_to_arguments(
+    name: str, vjp: Callable[..., Any], operands: int, results: int, where: Location | None
+) -> None:
+    count = operands + 2 * results
+    try:
+        inspect.signature(vjp).bind(*range(count))
+    except TypeError as error:
+        raise errors.TypeError(
+            f"the vjp of {name} is called with {count} arguments: {operands} operands, {results} results, {results} "
+            f"cotangents of results; it does not take them: {error}",
+            location=where or here(),
+            hint="as in vjp=lambda x, y, dy: dy * tapec.cos(x), where y is the result",
+        ) from None
+    except ValueError:  # nobody knows what it takes
+        return
 
 
 def _fitted(
@@ -84,7 +105,7 @@ def _fitted(
     ):
         cotangent = broadcast(cotangent, operand.shape)
     if cotangent.type != operand:
-        raise ValueError(
+        raise errors.ValueError(
             f"the vjp of {name} returned {cotangent.type} for operand {number}, which is {operand}",
             location=where or here(),
             hint="a cotangent has the dtype and the shape of its operand",
