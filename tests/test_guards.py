@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import importlib.util
 import queue
@@ -14,6 +15,7 @@ from uuid import uuid4
 
 import attribute_scripts
 import class_scripts
+import library_scripts
 import numpy as np
 import pytest
 import state_scripts
@@ -21,12 +23,17 @@ from state_scripts import Script
 
 import tapec
 
-SCRIPTS = state_scripts.SCRIPTS | attribute_scripts.SCRIPTS | class_scripts.SCRIPTS
+SCRIPTS = (
+    state_scripts.SCRIPTS
+    | attribute_scripts.SCRIPTS
+    | class_scripts.SCRIPTS
+    | library_scripts.SCRIPTS
+)
 
 
 def started(script: Script) -> dict[str, Any]:
     """The globals of a script after its first call."""
-    space: dict[str, Any] = {"tapec": tapec, "np": np, "__name__": "__main__"}
+    space: dict[str, Any] = {"tapec": tapec, "np": np, "gc": gc, "__name__": "__main__"}
     exec(script.before, space)
     exec(f"@tapec.compile\ndef f(x): return {script.returns}", space)
     space["input"] = tapec.constant([1.0, -2.0])
@@ -57,6 +64,12 @@ def call(space: dict[str, Any], f: Any) -> Any:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_changes_are_noticed(name: str) -> None:
     """The call after the change gives what eager code gives, and says what changed; calls without one trace nothing."""
+    contextvars.copy_context().run(
+        _test_a_change, name
+    )  # settings of NumPy and `decimal` are context variables
+
+
+def _test_a_change(name: str) -> None:
     script = SCRIPTS[name]
     compiled, eager = started(script), started(script)
     for space in (compiled, eager):

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from functools import cache
 from typing import Any, NamedTuple
 
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu.host import NO_ARGUMENTS, Builtin
 from tapec.runtime.cpu.parts import load_part
+from tapec.runtime.cpu.versions import OF_CLASSES, OF_DICTS, dict_version
 
 #: Functions of Python's C interface that are called: what they give and take.
 _CALLED: dict[str, tuple[str, ...]] = {
@@ -35,6 +34,8 @@ _CALLED: dict[str, tuple[str, ...]] = {
     "PyList_GetItem": ("ptr", "ptr", "i64"),
     "PyList_Size": ("i64", "ptr"),
     "PySet_Size": ("i64", "ptr"),
+    "PyObject_GetIter": ("ptr", "ptr"),
+    "PyIter_Next": ("ptr", "ptr"),
     "PyCell_Get": ("ptr", "ptr"),
     "PyMethod_Function": ("ptr", "ptr"),
     "PyErr_Clear": ("void",),
@@ -42,9 +43,8 @@ _CALLED: dict[str, tuple[str, ...]] = {
     "Py_DecRef": ("void", "ptr"),
 }
 _HOST = (*(f"python:{name}" for name in _CALLED), "python:PyMethod_Type", "bool:True", "bool:False")
-#: Where CPython's PyTypeObject has its version, 32 bits that change whenever the class or one that it is derived from
-#: does.
-_VERSION = 384
+#: The greatest number of 64 bits.
+_MOST = 2**64 - 1
 
 
 class Kind(IntEnum):
@@ -66,47 +66,54 @@ class Kind(IntEnum):
     ENTRIES = 6
     #: An object, its ``__dict__``, a dict with the same keys in the same order.
     NAMES = 7
-    #: A class, nothing, its version; see `version_of`.
+    #: A class, nothing, its version; see `tapec.runtime.cpu.versions`.
     VERSION = 8
-    #: A set, nothing, how many members it has: 0.
-    EMPTY = 9
+    #: A set, nothing, a list of its members in the order in which it gives them.
+    MEMBERS = 9
     #: An object, its ``__dict__``, a `Snapshot` of that: if nothing changed, what follows needs no look.
     OBJECT = 10
+    #: A dict, nothing, a `Snapshot` of it: the same, for a dict that is no object's.
+    DICT = 11
+    #: A dict, nothing, the `Snapshot` in front: all in between was looked at, and holds for the dict as it is now.
+    SEAL = 12
 
 
 class Look(NamedTuple):
-    """One place to look at."""
+    """One place to look at; ``of``: the object whose ``__dict__`` its owner is, if that is so."""
 
     kind: Kind
     owner: Any
     key: Any
     held: Any
+    of: Any = None
 
     def words(self) -> bytes:
         """Its part of the table."""
         if self.kind in _NUMBERED:
             held = self.held
         else:
-            held = self.held.address if self.kind is Kind.OBJECT else _word(self.held)
+            held = self.held.address if isinstance(self.held, Snapshot) else _word(self.held)
         return struct.pack("<4Q", self.kind, id(self.owner), _word(self.key), held)
 
 
 #: What there is where there is nothing.
 NOTHING = object()
 #: Places for which the word is a number.
-_NUMBERED = (Kind.VERSION, Kind.EMPTY)
+_NUMBERED = (Kind.VERSION,)
 
 
 class Snapshot:
     """Which objects a dict held, keeping none of them alive: identities to compare with.
 
     Attributes:
-        address: how many rows of the table to leave out if all is as it was, how many entries, then keys and values.
+        address: how many rows of the table to leave out if all is as it was, the version of the dict for which that is
+            known, how many entries, then keys and values; no entries but -1 where the version is all that is compared.
     """
 
-    def __init__(self, held: dict[Any, Any], rows: int) -> None:
-        words = [rows, len(held)]
-        for key, value in held.items():
+    def __init__(self, held: dict[Any, Any], rows: int, entries: bool = True) -> None:
+        """``entries``: whether entries are compared where the version is another one."""
+        words = [rows, dict_version(held), len(held) if entries else -1 & _MOST]
+        for key, value in held.items() if entries else ():
             words += (id(key), id(value))
         self._words = (ctypes.c_uint64 * len(words))(*words)
         self.address = ctypes.addressof(self._words)
@@ -135,37 +142,6 @@ def lookout(looks: Sequence[Look], cache: Cache | None) -> Callable[[], bool]:
     table.looks = tuple(looks)
     found: Callable[[], bool] = _made[0].of(table)
     return found
-
-
-def version_of(kind: type) -> int:
-    """The version of a class; 0 if it has none, so that nothing can be said of it."""
-    if not _has_versions():
-        return 0
-    return _version(kind)
-
-
-def _version(kind: type) -> int:
-    type.__getattribute__(kind, "__init__")  # a lookup gives a class its version
-    return ctypes.c_uint32.from_address(id(kind) + _VERSION).value
-
-
-@cache
-def _has_versions() -> bool:
-    """Whether classes have versions where they are looked for."""
-    if sys.implementation.name != "cpython" or sys.getsizeof(int) < _VERSION + 8:
-        return False
-
-    class Base:
-        pass
-
-    class Derived(Base):
-        pass
-
-    seen = [_version(Derived), _version(Derived)]
-    for value in range(3):
-        Base.value = value  # type: ignore[attr-defined]
-        seen.append(_version(Derived))
-    return seen[0] == seen[1] != 0 and len(set(seen[1:])) == 4 and 0 not in seen
 
 
 def _slot(name: str) -> str:
@@ -252,6 +228,42 @@ bad:
   ret i1 false
 }}
 
+define internal i1 @members(ptr %owner, ptr %held) nounwind {{
+entry:
+  %count = call i64 @PySet_Size(ptr %owner)
+  %before = call i64 @PyList_Size(ptr %held)
+  %equal = icmp eq i64 %count, %before
+  br i1 %equal, label %begin, label %bad
+begin:
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %good, label %open
+open:
+  %way = call ptr @PyObject_GetIter(ptr %owner)
+  %no.way = icmp eq ptr %way, null
+  br i1 %no.way, label %failed, label %each
+each:
+  %i = phi i64 [ 0, %open ], [ %next, %look ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %look, label %close
+look:
+  %a = call ptr @PyIter_Next(ptr %way)
+  %b = call ptr @PyList_GetItem(ptr %held, i64 %i)
+  %next = add i64 %i, 1
+  %same = call i1 @is(ptr %a, ptr %b)
+  br i1 %same, label %each, label %close
+close:
+  %end = phi i1 [ true, %each ], [ false, %look ]
+  call void @Py_DecRef(ptr %way)
+  ret i1 %end
+failed:
+  call void @PyErr_Clear()
+  br label %bad
+good:
+  ret i1 true
+bad:
+  ret i1 false
+}}
+
 ; Whether two dicts have the same keys in the same order and, if asked for, the same values.
 define internal i1 @entries(ptr %owner, ptr %held, i1 %values) nounwind {{
 entry:
@@ -302,27 +314,47 @@ bad:
   ret i1 false
 }}
 
-; How many rows to leave out.
+; How many rows to leave out; all there are and more if the object has another dict.
 define internal i64 @unchanged(ptr %owner, ptr %space, ptr %held) nounwind {{
+entry:
+  %found = call ptr @PyObject_GenericGetDict(ptr %owner, ptr null)
+  %is = call i1 @is(ptr %found, ptr %space)
+  br i1 %is, label %look, label %bad
+look:
+  %rows = call i64 @untouched(ptr %space, ptr %held)
+  ret i64 %rows
+bad:
+  ret i64 -1
+}}
+
+; The same for a dict.
+define internal i64 @untouched(ptr %space, ptr %held) nounwind {{
 entry:
   %at = alloca i64
   %key = alloca ptr
   %value = alloca ptr
   store i64 0, ptr %at
-  %found = call ptr @PyObject_GenericGetDict(ptr %owner, ptr null)
-  %is = call i1 @is(ptr %found, ptr %space)
-  br i1 %is, label %count, label %bad
-count:
-  %now = call i64 @PyDict_Size(ptr %space)
-  %before.at = getelementptr i64, ptr %held, i64 1
+  %rows = load i64, ptr %held
+  %known.at = getelementptr i64, ptr %held, i64 1
+  %before.at = getelementptr i64, ptr %held, i64 2
   %before = load i64, ptr %before.at
-  %equal = icmp eq i64 %now, %before
+  %known = load i64, ptr %known.at
+  %asked = icmp ne i64 %known, 0
+  br i1 %asked, label %version, label %count
+version:
+  %version.at = getelementptr i8, ptr %space, i64 {OF_DICTS}
+  %now = load i64, ptr %version.at
+  %same.version = icmp eq i64 %now, %known
+  br i1 %same.version, label %good, label %count
+count:
+  %size = call i64 @PyDict_Size(ptr %space)
+  %equal = icmp eq i64 %size, %before
   br i1 %equal, label %each, label %bad
 each:
-  %i = phi i64 [ 2, %count ], [ %next, %look ]
+  %i = phi i64 [ 3, %count ], [ %next, %look ]
   %more = call i32 @PyDict_Next(ptr %space, ptr %at, ptr %key, ptr %value)
   %go = icmp ne i32 %more, 0
-  br i1 %go, label %look, label %good
+  br i1 %go, label %look, label %same
 look:
   %next = add i64 %i, 2
   %key.at = getelementptr i64, ptr %held, i64 %i
@@ -333,13 +365,31 @@ look:
   %v = load ptr, ptr %value
   %same.key = icmp eq ptr %k, %k.held
   %same.value = icmp eq ptr %v, %v.held
-  %same = and i1 %same.key, %same.value
-  br i1 %same, label %each, label %bad
+  %both = and i1 %same.key, %same.value
+  br i1 %both, label %each, label %bad
+same:
+  call void @seal(ptr %space, ptr %held)
+  br label %good
 good:
-  %rows = load i64, ptr %held
   ret i64 %rows
 bad:
   ret i64 0
+}}
+
+; Take note of the version of a dict: for this one, all holds.
+define internal void @seal(ptr %space, ptr %held) nounwind {{
+entry:
+  %known.at = getelementptr i64, ptr %held, i64 1
+  %known = load i64, ptr %known.at
+  %asked = icmp ne i64 %known, 0
+  br i1 %asked, label %note, label %done
+note:
+  %version.at = getelementptr i8, ptr %space, i64 {OF_DICTS}
+  %now = load i64, ptr %version.at
+  store i64 %now, ptr %known.at
+  br label %done
+done:
+  ret void
 }}
 
 define hidden ptr @lookout.holds(ptr %table, ptr %unused) nounwind {{
@@ -349,7 +399,7 @@ entry:
   %end = getelementptr i8, ptr %first, i64 %bytes
   br label %each
 each:
-  %row = phi ptr [ %first, %entry ], [ %next, %decide ], [ %after, %object ]
+  %row = phi ptr [ %first, %entry ], [ %next, %decide ], [ %after, %skip ], [ %next, %sealed ]
   %is.end = icmp eq ptr %row, %end
   br i1 %is.end, label %good, label %look
 look:
@@ -370,8 +420,10 @@ look:
     i64 {Kind.ENTRIES:d}, label %entries
     i64 {Kind.NAMES:d}, label %names
     i64 {Kind.VERSION:d}, label %version
-    i64 {Kind.EMPTY:d}, label %empty
+    i64 {Kind.MEMBERS:d}, label %members
     i64 {Kind.OBJECT:d}, label %object
+    i64 {Kind.DICT:d}, label %dict
+    i64 {Kind.SEAL:d}, label %sealed
   ]
 attribute:
   %attribute.now = call ptr @PyObject_GetAttr(ptr %owner, ptr %key)
@@ -402,23 +454,32 @@ names:
   %names.are = call i1 @names(ptr %owner, ptr %key, ptr %held)
   br label %decide
 version:
-  %version.at = getelementptr i8, ptr %owner, i64 {_VERSION}
+  %version.at = getelementptr i8, ptr %owner, i64 {OF_CLASSES}
   %version.now = load i32, ptr %version.at
   %version.held = ptrtoint ptr %held to i64
   %version.low = trunc i64 %version.held to i32
   %version.is = icmp eq i32 %version.now, %version.low
   br label %decide
-empty:
-  %members = call i64 @PySet_Size(ptr %owner)
-  %empty.is = icmp eq i64 %members, 0
+members:
+  %members.are = call i1 @members(ptr %owner, ptr %held)
   br label %decide
 decide:
   %holds = phi i1 [ %attribute.is, %attribute ], [ %method.is, %method ], [ %entry.is, %entry.of ],
     [ %cell.is, %cell ], [ %class.is, %class ], [ %items.are, %items ], [ %entries.are, %entries ],
-    [ %names.are, %names ], [ %version.is, %version ], [ %empty.is, %empty ]
+    [ %names.are, %names ], [ %version.is, %version ], [ %members.are, %members ]
   br i1 %holds, label %each, label %bad
 object:
-  %rows = call i64 @unchanged(ptr %owner, ptr %key, ptr %held)
+  %of.object = call i64 @unchanged(ptr %owner, ptr %key, ptr %held)
+  %is.other = icmp eq i64 %of.object, -1
+  br i1 %is.other, label %bad, label %skip
+dict:
+  %of.dict = call i64 @untouched(ptr %owner, ptr %held)
+  br label %skip
+sealed:
+  call void @seal(ptr %owner, ptr %held)
+  br label %each
+skip:
+  %rows = phi i64 [ %of.object, %object ], [ %of.dict, %dict ]
   %skipped = mul i64 %rows, 32
   %after = getelementptr i8, ptr %next, i64 %skipped
   br label %each

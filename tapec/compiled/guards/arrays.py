@@ -15,6 +15,7 @@ from tapec.compiled.guards import places
 from tapec.compiled.guards.flow import CONSTRUCTIONS, Flow, flow_of, kind_of
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import parts
+from tapec.compiled.retraces import Cause, Change
 
 #: By the id of an array, where user code handed it to an operation: code object and instruction.
 Sites = Mapping[int, set[tuple[CodeType, int]]]
@@ -40,10 +41,15 @@ class Arrays:
         """Hear of a place with an array."""
         self._places.setdefault(id(place.value), []).append(place)
 
-    def guarded(self, sites: Sites) -> Iterator[Place]:
-        """The contents of arrays that something else than the program may have read."""
+    def guarded(self, sites: Sites, flags: bool) -> Iterator[Place]:
+        """The contents of arrays that something else than the program may have read.
+
+        Args:
+            sites: where the program took them.
+            flags: whether code asks how they lie in memory, too.
+        """
         for identity, found in self._places.items():
-            yield places.Form(found[0].value, found[0].path)
+            yield Form(found[0].value, found[0].path, flags)
             taken = {(code, flow_of(code).number(at)) for code, at in sites.get(identity, ())}
             if not all(self._is_input(place.key, taken) for place in found):
                 yield places.Contents(found[0].value, found[0].path)
@@ -57,6 +63,38 @@ class Arrays:
             if instruction.argval == name and kind_of(instruction) is not None
         ]
         return bool(loads) and all(_Takers(flow, taken).are_inputs(i) for flow, i in loads)
+
+
+class Form(Place):
+    """The shape and the dtype of an array, which both can be assigned to."""
+
+    def __init__(self, owner: Any, path: str, flags: bool = False) -> None:
+        """``flags``: whether steps and flags count, too."""
+        self._flags = flags
+        super().__init__(owner, None, (), path, Cause.CONTENTS)
+        self.value = self.now()
+
+    def now(self) -> Any:
+        """Those of now."""
+        form = self.owner.shape, self.owner.dtype
+        return (*form, self.owner.strides, self.owner.flags.num) if self._flags else form
+
+    def source(self, owner: str, value: str) -> str:
+        """A comparison of all."""
+        more = f", {owner}.strides, {owner}.flags.num" if self._flags else ""
+        return f"({owner}.shape, {owner}.dtype{more}) == {value}"
+
+    def holds(self) -> bool:
+        """Whether both are the same."""
+        return bool(self.now() == self.value)
+
+    def change(self) -> Change:
+        """Both, as of a type."""
+        old, new = (f"{dtype}{list(shape)}" for shape, dtype, *_ in (self.value, self.now()))
+        if old == new:
+            old, new = str(self.value[2:]), str(self.now()[2:])
+            return Change(f"{self.path}.flags", self.cause, old, new)
+        return Change(self.path, self.cause, old, new)
 
 
 class _Takers:

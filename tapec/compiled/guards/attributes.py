@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tapec.compiled.guards import places
+from tapec.compiled.guards.instances import Unset
 from tapec.compiled.guards.objects import (
     NOTHING,
     inherited_by,
@@ -65,6 +66,12 @@ class Attributes:
         if isinstance(thing, type | ModuleType | FunctionType):
             if self._reads.spaces:
                 self._watch_space(thing, path)
+            if isinstance(thing, ModuleType) and is_users_module(thing):
+                self._put(
+                    places.Attribute(
+                        thing, "__class__", type(thing), f"{path}.__class__", Cause.ATTRIBUTE
+                    )
+                )
         else:
             kind = type(thing)
             if self._reads.kinds and is_users_class(kind):
@@ -184,7 +191,7 @@ class Attributes:
             place = places.Method(thing, name, inherited, path, Cause.ATTRIBUTE)
         elif isinstance(inherited, classmethod):
             place = places.Method(thing, name, inherited.__func__, path, Cause.ATTRIBUTE)
-        elif isinstance(inherited, property | functools.cached_property):
+        elif type(inherited) in (property, functools.cached_property):
             place = places.Attribute(kind, name, inherited, path, Cause.ATTRIBUTE)
         elif isinstance(inherited, staticmethod):
             place = places.Attribute(thing, name, inherited.__func__, path, Cause.ATTRIBUTE)
@@ -193,6 +200,8 @@ class Attributes:
         else:
             # A descriptor of the user: its methods are functions like others.
             self._visit(inherited, path)
+            if not isinstance(thing, type | ModuleType) and kind.__dictoffset__:
+                self._put(Unset(thing, name, path), manner)  # which would hide it
             return
         self._put(place, manner)
 

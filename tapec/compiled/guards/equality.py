@@ -56,7 +56,7 @@ class Elements(NamedTuple):
     @classmethod
     def of(cls, array: Any) -> Elements:
         """What it holds now."""
-        return cls(array.tobytes(), array.shape, array.dtype)
+        return cls(np.ndarray.tobytes(array), array.shape, array.dtype)
 
     def __repr__(self) -> str:
         array = np.frombuffer(self.held, self.dtype).reshape(self.shape)
@@ -66,7 +66,7 @@ class Elements(NamedTuple):
 def same_array(owner: Any, copy: Elements) -> bool:
     """Whether an array has the same type and the same elements, bit by bit."""
     held, shape, dtype = copy
-    return bool(owner.tobytes() == held and owner.shape == shape and owner.dtype == dtype)
+    return bool(np.ndarray.tobytes(owner) == held and owner.shape == shape and owner.dtype == dtype)
 
 
 def is_or_same(a: Any, b: Any) -> bool:

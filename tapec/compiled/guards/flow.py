@@ -68,7 +68,7 @@ _TAKES_COUNTED = {
     "CALL_KW": 3,
 }
 #: Those of `match` look at values that stay on the stack: so many.
-_LOOKS_AT = {"GET_LEN": 1, "MATCH_MAPPING": 1, "MATCH_SEQUENCE": 1, "MATCH_KEYS": 2}
+_LOOKS_AT = {"FOR_ITER": 1, "GET_LEN": 1, "MATCH_MAPPING": 1, "MATCH_SEQUENCE": 1, "MATCH_KEYS": 2}
 #: Those that only put values together.
 CONSTRUCTIONS = {"BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_TO_TUPLE"}
 #: After these the next instruction is reached by a jump only.
@@ -103,14 +103,17 @@ class Flow:
         instructions: of the code, in order.
         uses: by the number of an instruction, who takes what it pushed.
         operands: by the number of an instruction, who pushed what it takes.
+        looked_at: the same for what stays on the stack.
     """
 
     def __init__(self, code: CodeType) -> None:
         """Walk over the code once; where ways meet that go forward, what they bring is joined."""
         self.code = code
         self.instructions = list(dis.get_instructions(code))
+        self._offsets = [instruction.offset for instruction in self.instructions]
         self.uses: dict[int, list[Use]] = {i: [] for i in range(len(self.instructions))}
         self.operands: dict[int, list[Pushed]] = {}
+        self.looked_at: dict[int, set[int]] = {}
         coming: dict[int, list[Pushed]] = {}
         stack: list[Pushed] | None = []
         for i, instruction in enumerate(self.instructions):
@@ -134,6 +137,7 @@ class Flow:
         effect = _effect(instruction)
         looked_at = stack[-_LOOKS_AT[name] :] if name in _LOOKS_AT else []
         for pushed in looked_at:
+            self.looked_at.setdefault(i, set()).update(pushed)
             for source in pushed:
                 self.uses[source].append(Use(i, 0))
         takes = _takes(name, argument, effect)
@@ -184,8 +188,7 @@ class Flow:
 
     def number(self, at: int) -> int:
         """Which instruction is at a place in the code, or has it in its cache."""
-        offsets = [instruction.offset for instruction in self.instructions]
-        return bisect_right(offsets, at) - 1
+        return bisect_right(self._offsets, at) - 1
 
     def only_changed(self, load: int) -> bool:
         """Whether what an instruction loads is only changed in place, so that nothing of it gets into the program."""

@@ -21,7 +21,8 @@ from tapec.compiled.retraces import Change, RetraceWarning
 from tapec.compiler import cache
 from tapec.frames import depth
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.lookout import Kind, Look, Snapshot, lookout, version_of
+from tapec.runtime.cpu.lookout import Kind, Look, Snapshot, lookout
+from tapec.runtime.cpu.versions import dicts_have_versions, version_of
 from tapec.tensor import EagerTensor
 
 #: How often places are looked at one by one before code is made that does it: many programs run once.
@@ -150,37 +151,63 @@ def _follow(place: Place) -> bool:
 _OTHERS = (type, ModuleType, FunctionType, threading.local)
 
 
+#: From so many places in a dict on, it is asked first whether the dict is as it was.
+_MANY = 3
+
+
 class _Groups:
-    """What is told by the dicts of objects, object by object: if a dict is as it was, nothing of it needs a look."""
+    """What is told by one dict each: if that is as it was, nothing of it needs a look."""
 
     def __init__(self) -> None:
         """Nothing yet."""
         self._looks: dict[int, list[Look]] = {}
-        self._spaces: dict[int, dict[str, Any]] = {}
+        self._spaces: dict[int, dict[Any, Any]] = {}
+        #: The objects whose attributes some of these dicts hold.
+        self._objects: dict[int, Any] = {}
 
     def add(self, look: Look) -> bool:
-        """Take a look that an unchanged dict of its owner makes needless; whether it is one."""
+        """Take a look that an unchanged dict makes needless; whether it is one."""
         owner = look.owner
-        if look.kind not in (Kind.ATTRIBUTE, Kind.NAMES) or isinstance(owner, _OTHERS):
+        if look.kind in (Kind.ENTRY, Kind.ENTRIES):
+            if not dicts_have_versions():
+                return False
+            if look.of is not None:
+                if not version_of(type(look.of)):
+                    return False
+                self._objects[id(owner)] = look.of
+            own = owner
+        elif look.kind not in (Kind.ATTRIBUTE, Kind.NAMES) or isinstance(owner, _OTHERS):
             return False
-        own = spaces_of(owner)
-        if type(own) is not dict or not version_of(type(owner)):
-            return False
-        if look.kind is Kind.ATTRIBUTE and own.get(look.key) is not look.held:
-            return False
-        self._looks.setdefault(id(owner), []).append(look)
-        self._spaces[id(owner)] = own
+        else:
+            own = spaces_of(owner)
+            if type(own) is not dict or not version_of(type(owner)):
+                return False
+            if look.kind is Kind.ATTRIBUTE and own.get(look.key) is not look.held:
+                return False
+            self._objects[id(own)] = owner
+        self._looks.setdefault(id(own), []).append(look)
+        self._spaces[id(own)] = own
         return True
 
     def looks(self) -> Iterator[Look]:
         """All of them, behind what lets them be left out; a class may come to have a property of that name."""
-        kinds = {type(looks[0].owner) for looks in self._looks.values()}
-        for kind in kinds:
+        for kind in {type(thing) for thing in self._objects.values()}:
             yield Look(Kind.VERSION, kind, None, version_of(kind))
         for identity, looks in self._looks.items():
-            own = self._spaces[identity]
-            yield Look(Kind.OBJECT, looks[0].owner, own, Snapshot(own, len(looks)))
+            own, thing = self._spaces[identity], self._objects.get(identity)
+            whole = any(look.kind is Kind.ENTRIES for look in looks) and len(own) >= _MANY
+            if thing is None and len(looks) < _MANY and not whole:
+                yield from looks
+                continue
+            rows = len(looks) + 1
+            if thing is None:
+                snapshot = Snapshot(own, rows, entries=False)
+                yield Look(Kind.DICT, own, None, snapshot)
+            else:
+                snapshot = Snapshot(own, rows)
+                yield Look(Kind.OBJECT, thing, own, snapshot)
             yield from looks
+            yield Look(Kind.SEAL, own, None, snapshot)
 
 
 def _is_by_value(place: Place) -> bool:

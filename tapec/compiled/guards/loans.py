@@ -52,6 +52,7 @@ class Loans:
         self._numbers = numbers
         self._varying = varying
         self._taken: list[tuple[Place, HostNumber]] = []
+        self._is_over = False
 
     def take(self, place: Place) -> bool:
         """Put an input in the place of a number that varies; whether that is, or was, so."""
@@ -60,7 +61,7 @@ class Loans:
                 return True
             place.value = place.value.value  # lent to a trace in another thread
         key = key_of(place)
-        if key not in self._varying or not is_number(place.value):
+        if self._is_over or key not in self._varying or not is_number(place.value):
             return False
         number = self._numbers.source(key, place.value, place.path, place.now, place.cause)
         if not _put(place, number):
@@ -88,6 +89,7 @@ class Loans:
 
         The program is for the very number of a place that does not have its input any more.
         """
+        self._is_over = True
         for place, number in reversed(self._taken):
             try:
                 now = place.now()

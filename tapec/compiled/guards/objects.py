@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import operator
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence, Set
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import Any
+
+import numpy as np
 
 from tapec.compiled.guards.ownership import is_users_class
 from tapec.frames import is_ours
@@ -21,6 +32,8 @@ _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
 _NAMESPACES = {"argparse", "types"}
 #: Modules of Python with classes that tell the state of their objects by methods.
 _TELLING = {"queue", "threading"}
+#: The class of the links of Python's caches.
+_LINK = "_lru_list_elem"
 #: What a class has under a name that it does not have.
 NOTHING = object()
 #: How many wrappers around a function are looked through.
@@ -74,6 +87,10 @@ def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
         yield thing(), "()"
     elif isinstance(thing, _VIEWS):
         yield thing.mapping, ".mapping"
+    elif isinstance(thing, np.flatiter):
+        yield thing.base, ".base"
+    elif isinstance(thing, ctypes._Pointer) and bool(thing):
+        yield thing.contents, ".contents"
     elif isinstance(thing, FunctionType) and "registry" in vars(thing):
         yield vars(thing)["registry"], ".registry"  # of `functools.singledispatch`
 
@@ -81,6 +98,21 @@ def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
 def is_cache(thing: Any) -> bool:
     """Whether a function keeps its results, so that what it calls need not run."""
     return hasattr(type(thing), "cache_clear")
+
+
+def results_in(cache: Any) -> list[Any]:
+    """The results that `functools.cache` or `functools.lru_cache` keeps, as Python's collector knows of them.
+
+    It is told of the links of a bounded cache, keys and results, then of the dict, then of the function.
+    """
+    held = gc.get_referents(cache)
+    at = next((i for i, thing in enumerate(held) if thing is cache.__wrapped__), 0)
+    if at == 0 or not isinstance(held[at - 1], dict):
+        return []
+    found = [*held[: at - 1], *list(held[at - 1].values())]
+    return [
+        thing for thing in found if type(thing).__name__ != _LINK and not isinstance(thing, type)
+    ]
 
 
 def functions_with(code: CodeType) -> list[FunctionType]:
@@ -95,11 +127,16 @@ def functions_with(code: CodeType) -> list[FunctionType]:
     return found
 
 
-def words_of(thing: operator.attrgetter[Any] | operator.methodcaller) -> set[str]:
-    """The names that a getter of attributes, or a caller of methods, looks up."""
-    return {
-        word for text in thing.__reduce__()[1] if isinstance(text, str) for word in text.split(".")
-    }
+def words_of(thing: Any) -> set[str]:
+    """The names that a getter of attributes, a caller of methods or a slot's descriptor looks up."""
+    if isinstance(thing, MethodWrapperType):
+        thing = thing.__self__
+    if isinstance(thing, MemberDescriptorType):
+        return {thing.__name__}
+    if not isinstance(thing, operator.attrgetter | operator.methodcaller):
+        return set()
+    texts = [text for text in thing.__reduce__()[1] if isinstance(text, str)]
+    return {word for text in texts for word in text.split(".")}
 
 
 def has_attributes(thing: Any) -> bool:

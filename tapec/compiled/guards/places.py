@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Set
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
+from mmap import mmap
 from threading import local
 from types import (
     BuiltinFunctionType,
@@ -311,30 +312,6 @@ class Item(Place):
         super().__init__(None, None, value, path, Cause.ITEM)
 
 
-class Form(Place):
-    """The shape and the dtype of an array, which both can be assigned to."""
-
-    def __init__(self, owner: Any, path: str) -> None:
-        super().__init__(owner, None, (owner.shape, owner.dtype), path, Cause.CONTENTS)
-
-    def now(self) -> Any:
-        """Those of now."""
-        return self.owner.shape, self.owner.dtype
-
-    def source(self, owner: str, value: str) -> str:
-        """A comparison of both."""
-        return f"({owner}.shape, {owner}.dtype) == {value}"
-
-    def holds(self) -> bool:
-        """Whether both are the same."""
-        return bool(self.now() == self.value)
-
-    def change(self) -> Change:
-        """Both, as of a type."""
-        old, new = (f"{dtype}{list(shape)}" for shape, dtype in (self.value, self.now()))
-        return Change(self.path, self.cause, old, new)
-
-
 class Contents(Place):
     """The items of a container, or the elements of an array; ``value`` is a copy."""
 
@@ -362,10 +339,10 @@ class Contents(Place):
         return f"(len({owner}) == {len(self.value)}{items} or {whole})"
 
     def native(self) -> Look | None:
-        """The items of a list or a dict, or that a set is empty."""
-        kind = _NATIVE.get(type(self.owner))
-        if kind is Kind.EMPTY:
-            return None if self.value else Look(kind, self.owner, None, 0)
+        """The items of a list, a dict or a set."""
+        kind = _native_kind(type(self.owner))
+        if kind is Kind.MEMBERS:
+            return Look(kind, self.owner, None, list(self.owner))
         return None if kind is None else Look(kind, self.owner, None, self.value)
 
     def holds(self) -> bool:
@@ -390,29 +367,52 @@ _CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] =
     memoryview: (bytes, same_bytes),
     array: (bytes, same_bytes),
     _CDATA: (bytes, same_bytes),
+    mmap: (bytes, same_bytes),
+    Context: (dict, same_entries),
     np.ndarray: (Elements.of, same_array),
 }
 #: What has contents of its own, which may change while it stays the same object.
 CONTAINERS = tuple(_CONTENTS)
 #: Places whose value is a note about others.
-ABOUT_OTHERS = (Contents, Form, Missing, Gap, Current, Absent, Names)
+ABOUT_OTHERS = (Contents, Missing, Gap, Current, Absent, Names)
 #: Of these, what holds nothing but numbers.
-BUFFERS = (bytearray, memoryview, array, _CDATA)
+BUFFERS = (bytearray, memoryview, array, _CDATA, mmap)
 
 
-#: By the very class of a container, how native code compares it.
-_NATIVE: dict[type, Kind] = {list: Kind.ITEMS, dict: Kind.ENTRIES, set: Kind.EMPTY}
+#: By a container's class, how native code compares it.
+_NATIVE: dict[type, Kind] = {list: Kind.ITEMS, dict: Kind.ENTRIES, set: Kind.MEMBERS}
+
+
+def _native_kind(kind: type) -> Kind | None:
+    """How native code compares containers of a class; one that is derived has to be gone over as Python's are."""
+    for base, found in _NATIVE.items():
+        if kind is base:
+            return found
+        if issubclass(kind, base) and not issubclass(kind, OrderedDict):
+            own = all(
+                getattr(kind, n) is getattr(base, n) for n in ("__iter__", "__len__", "__eq__")
+            )
+            return found if own and "keys" not in vars(kind) else None
+    return None
+
+
+#: Keys of dicts that native code looks up: to hash and to compare them is to run no code of the user's.
+_KEYS = (str, int, bool, type, type(None))
 
 
 def _entry(place: Place, held: Any) -> Look | None:
-    plain = type(place.owner) is dict and type(place.key) is str
+    kind = type(place.owner)
+    plain = kind is dict or (
+        isinstance(place.owner, dict) and getattr(kind, "__getitem__", None) is dict.__getitem__
+    )
+    plain = plain and type(place.key) in _KEYS
     return Look(Kind.ENTRY, place.owner, place.key, held) if plain else None
 
 
 def spaces_of(owner: Any) -> Mapping[str, Any]:
     """The attributes that something has of its own, found without code of the user."""
-    if isinstance(owner, type):
-        return owner.__dict__
+    if isinstance(owner, type | local):
+        return owner.__dict__  # of this thread, if each has its own
     try:
         found: Mapping[str, Any] = object.__getattribute__(owner, "__dict__")
     except AttributeError:

@@ -22,7 +22,7 @@ from tapec.compiled.guards.flow import STORES, Flow, flow_of, kind_of
 #: Names by which code asks for attributes whose names are values.
 _BY_NAME = {"getattr", "hasattr"}
 #: Methods that do the same.
-_LOOKUPS = {"__getattribute__", "__getattr__"}
+_LOOKUPS = {"__getattribute__", "__getattr__", "getattr_static"}
 #: Methods of texts that look up what a text names.
 _FORMATS = {"format", "format_map"}
 #: By which code gets at modules whose names are in a text.

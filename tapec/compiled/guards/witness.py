@@ -3,7 +3,7 @@
 It hears of every function of the user that is entered, and looks at what that reads, by name, before it runs: globals,
 closure variables, default arguments; then, of whatever objects are in reach that way, the attributes that any of this
 code names, and the items of containers. So a place is watched rather once too often than not at all. Objects that a
-trace makes are in reach of none of these; what only code of installed packages reads is not followed.
+trace makes are in reach of none of these. What code of installed packages reads is followed in another way (`library`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-import operator
 import sys
 import weakref
 from collections import defaultdict
@@ -30,6 +29,8 @@ from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.classes import Classes
 from tapec.compiled.guards.guard import Guard
+from tapec.compiled.guards.instances import Unset, weakly
+from tapec.compiled.guards.library import Library
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.objects import (
     behind_proxy,
@@ -40,12 +41,14 @@ from tapec.compiled.guards.objects import (
     is_cache,
     is_filled,
     parts_of,
+    results_in,
     words_of,
     wrapped_by,
 )
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of, words_in
+from tapec.compiled.guards.settings import Settings
 from tapec.compiled.guards.sources import Sources
 from tapec.compiled.retraces import Cause
 from tapec.frames import is_ours
@@ -62,6 +65,8 @@ _LEAVES = (*equality.PLAIN, Tensor, Variable)
 _SETTINGS = (bool, int, float, complex, str, list, tuple, dict, set)
 #: What a container may hold without anything more to look at.
 _NUMBERS = {bool, int, float, complex, type(None)}
+#: What code names that asks an array whether it may be written to, and how it lies in memory.
+_FLAGS = {"flags", "setflags", "strides"}
 #: Entered when a user's kernel is called.
 _KERNEL_CALL = "CustomOp.__call__"
 
@@ -80,14 +85,22 @@ class Witness:
         self._manners: dict[tuple[int, type, Any], Manner] = {}
         #: What was looked at, by ``id``; kept alive, so that no id is used again.
         self._seen: dict[int, Any] = {}
+        #: Of these, what strong references lead to, and what weak ones do.
+        self._kept: set[int] = set()
+        self._lent: set[int] = set()
         #: Containers whose items matter.
         self._opened: set[int] = set()
         self._arrays = Arrays()
         self._classes = Classes()
         self._sources = Sources()
+        self._settings = Settings()
+        #: What packages read; None where tapec's own code is traced, for Keras, which says when it wants a new program.
+        self._library = None if is_ours(self._root.__module__ or "") else Library()
         #: Objects with attributes, and how to call them.
         self._objects: list[tuple[Any, str]] = []
         self._functions: dict[int, list[tuple[FunctionType, str]]] = {}
+        #: Functions that keep their results.
+        self._caches: list[tuple[Any, str]] = []
         #: Code that ran, as it was and as the user wrote it, by ``id``.
         self._heard: dict[int, CodeType] = {}
         self._entered: dict[int, CodeType] = {}
@@ -124,8 +137,14 @@ class Witness:
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
             self._sources.called(frame, argument)
+            if self._library is not None and self._library.listens(frame):
+                self._settings.called(argument)
+        if event == "return" and self._library is not None:
+            self._library.left(frame, argument)
         if event != "call":
             return
+        if self._library is not None:
+            self._library.entered(frame)
         running = frame.f_code
         if running.co_flags & inspect.CO_GENERATOR:
             self._sources.entered(frame)
@@ -232,8 +251,19 @@ class Witness:
 
     # -- what is in reach
 
-    def _visit(self, thing: Any, path: str, read: bool = True) -> None:
-        """Take a value into reach. ``read``: whether its items matter, if it is a container."""
+    def _visit(self, thing: Any, path: str, read: bool = True, is_kept: bool = True) -> None:
+        """Take a value into reach.
+
+        Args:
+            thing: the value.
+            path: how the user would call it.
+            read: whether its items matter, if it is a container.
+            is_kept: whether a strong reference leads to it.
+        """
+        if type(thing) in weakref.ProxyTypes:
+            self._visit(behind_proxy(thing), path, is_kept=False)
+            return
+        (self._kept if is_kept else self._lent).add(id(thing))
         if isinstance(thing, str):
             self._text(thing)
         if isinstance(thing, _LEAVES) and not is_users_class(type(thing)):
@@ -246,9 +276,15 @@ class Witness:
         if isinstance(thing, type):
             self._classes.asked(thing)
         self._sources.found(thing, path)
+        self._settings.found(thing)
         self._classes.meet(thing if isinstance(thing, type) else type(thing))
         for more, where in parts_of(thing):
-            self._visit(more, f"{path}{where}")
+            is_weak = isinstance(thing, weakref.ref)
+            self._visit_item(more, f"{path}{where}", not is_weak)
+        if isinstance(thing, functools.partial):
+            for name in ("func", "args", "keywords"):  # which `__setstate__` changes
+                where, value = f"{path}.{name}", getattr(thing, name)
+                self._put(places.Attribute(thing, name, value, where, Cause.ATTRIBUTE))
         if isinstance(thing, tuple | frozenset):
             for i, item in enumerate(thing):
                 self._visit_item(item, f"{path}[{i}]")
@@ -257,13 +293,11 @@ class Witness:
             self._add_function(behind, path)
             if is_cache(thing):
                 self._read_unheard(behind)
+                self._caches.append((thing, path))
         if (inner := wrapped_by(thing)) is not None:
             self._visit(inner, f"{path}.func" if isinstance(thing, functools.partial) else path)
-        if isinstance(thing, weakref.ProxyTypes):
-            self._visit(behind_proxy(thing), path)
-            return
-        if isinstance(thing, operator.attrgetter | operator.methodcaller):
-            self._add_names(Reads(asked=words_of(thing)))
+        if words := words_of(thing):
+            self._add_names(Reads(asked=words))
         if has_attributes(thing):
             self._objects.append((thing, path))
             self._attributes.watch(thing, path, self._named)
@@ -288,6 +322,7 @@ class Witness:
             whole = whole.rpartition(".")[0]
             module = sys.modules.get(whole)
         if module is not None:
+            self._put(places.Entry(sys.modules, whole, module, whole, Cause.GLOBAL))
             self._visit(module, whole)
 
     def _text(self, text: str) -> None:
@@ -330,11 +365,11 @@ class Witness:
                 if type(item) not in _NUMBERS:  # of which there may be many
                     self._visit_item(item, f"{path}[{i}]")
 
-    def _visit_item(self, item: Any, path: str) -> None:
+    def _visit_item(self, item: Any, path: str, is_kept: bool = True) -> None:
         """Take what a container holds into reach."""
         if isinstance(item, np.ndarray):
             self._arrays.found(places.Item(item, path))
-        self._visit(item, path)
+        self._visit(item, path, is_kept=is_kept)
 
     def _add_function(self, function: FunctionType, path: str) -> None:
         known = self._functions.setdefault(id(function.__code__), [])
@@ -347,7 +382,7 @@ class Witness:
 
     def _put(self, place: Place, manner: Manner = READ) -> None:
         """Watch a place, unless it is watched."""
-        if isinstance(place.value, TracedTensor):
+        if issubclass(type(place.value), TracedTensor):
             return  # which the trace put there itself
         if manner.read and self._loans.take(place):
             return
@@ -357,11 +392,11 @@ class Witness:
         if isinstance(place, places.Absent) and key in self._places:
             self._places[key].value |= place.value
         self._places.setdefault(key, place)
-        if isinstance(place, places.ABOUT_OTHERS):
+        if isinstance(place, (*places.ABOUT_OTHERS, Unset)):
             return
         if place.key == "__class__":
             return  # of which objects tell
-        if isinstance(place.value, np.ndarray):
+        if issubclass(type(place.value), np.ndarray):
             self._arrays.found(place)
         self._visit(place.value, place.path, joined.read)
 
@@ -407,10 +442,18 @@ class Witness:
         """What the program that was traced rests on; ``native``: whether native code may look at that."""
         if not trace.created_variables:  # else it is traced again; they begin with what they like
             self._sources.tell(self._name)
+        for cached, path in self._caches:
+            for result in results_in(cached):
+                self._visit_item(result, f"{path}(...)")
         found = [p for key, p in self._places.items() if self._matters(p, self._manners[key])]
-        found += self._arrays.guarded(trace.array_sites)
+        lent = self._lent - self._kept
+        found = [weakly(p) if id(p.owner) in lent else p for p in found]
+        found += self._arrays.guarded(trace.array_sites, not _FLAGS.isdisjoint(self._named))
+        found += self._settings.places()
         names = {n for n, manner in self._named.items() if manner.read and not manner.stored_first}
         found += self._classes.places(names, "__subclasses__" in names, self._reads.kinds)
+        if self._library is not None:
+            found += self._library.places(trace.captures)
         return Guard(found, self._name, native)
 
     def _matters(self, place: Place, manner: Manner) -> bool:

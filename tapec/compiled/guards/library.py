@@ -1,0 +1,391 @@
+"""Python state that code of installed packages reads while a function is traced: a layer's rate, a package's setting.
+
+Such code is looked at where it runs (see `trails`): each attribute that it loads of an object that was there before,
+each global, each container that it goes over. What the trace itself changes (caches, counters, what is built when it
+is first asked for) is the package's own affair, and objects that the trace makes are of no later call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from enum import Enum
+from functools import lru_cache
+from types import (
+    CodeType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from tapec.autograph.conversion import original_code
+from tapec.compiled.guards import places
+from tapec.compiled.guards.equality import is_or_same
+from tapec.compiled.guards.instances import Held, Unset
+from tapec.compiled.guards.objects import NOTHING, function_behind, own_attributes
+from tapec.compiled.guards.ownership import is_users_code
+from tapec.compiled.guards.places import Place, text_of
+from tapec.compiled.guards.reads import reads_of
+from tapec.compiled.guards.trails import Hearing, Run, Trail, held_under, inherited
+from tapec.compiled.retraces import Cause, Change
+from tapec.frames import is_ours
+from tapec.runtime.cpu.lookout import Kind, Look
+from tapec.runtime.cpu.versions import version_of
+from tapec.tensor import Tensor
+from tapec.tracing import TracedTensor
+from tapec.variable import Variable
+
+#: Python's own modules that are about code and objects in general, not about settings of anybody's: followed only
+#: where the user calls them.
+_MACHINERY = set(
+    "_collections_abc _weakrefset abc ast asyncio bdb codecs collections concurrent contextlib copy copyreg dis "
+    "encodings functools genericpath importlib inspect io keyword linecache multiprocessing ntpath opcode operator os "
+    "pathlib pdb pprint posixpath re reprlib selectors shutil site subprocess sysconfig tempfile textwrap threading "
+    "timeit token tokenize traceback types typing typing_extensions unittest warnings weakref zipimport".split()
+)
+#: What tapec itself is made with: followed where others call it.
+_OWN = {"ml_dtypes", "networkx", "numpy", "optree", "scipy", "llvmlite", "numba", "rich"}
+#: Containers whose items count where code goes over them.
+_CONTAINERS = (list, dict, set, deque, bytearray, MappingProxyType)
+#: What has no attributes that matter.
+_LEAVES = (int, float, complex, str, bytes, tuple, frozenset, type(None), Tensor, Variable)
+#: Places of a container that the trace itself filled would be as many as it has items.
+_LARGEST = 4096
+
+
+class _Sort(Enum):
+    """How far code is followed."""
+
+    USER = 0
+    OURS = 1
+    PACKAGE = 2
+    MACHINERY = 3
+    OWN = 4
+
+
+class Library(Hearing):
+    """What code of installed packages read during one trace."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._sorts: dict[int, _Sort] = {}
+        #: The frames that are followed: their arguments, and what calls gave, by instruction.
+        self._running: dict[int, tuple[Trail, dict[str, Any], dict[int, list[Any]]]] = {}
+        self._looked: set[tuple[int, ...]] = set()
+        #: What has been seen, by ``id``, kept alive; and what the trace made.
+        self._alive: dict[int, Any] = {}
+        self._made: set[int] = set()
+        self._places: dict[tuple[int, type, Any], Place] = {}
+        self._kinds: dict[type, dict[str, Any]] = {}
+
+    # -- hearing of functions
+
+    def entered(self, frame: FrameType) -> None:
+        """Hear of a call."""
+        code = frame.f_code
+        if code.co_name == "__init__" and code.co_argcount:
+            self._hear_of_new(frame)
+        sort = self._sort_of(frame)
+        if sort in (_Sort.USER, _Sort.OURS) or not self._is_followed(sort, frame.f_back):
+            return
+        trail = _trail_of(code)
+        held = frame.f_locals
+        local = {n: held[n] for n in (*trail.parameters, *code.co_freevars) if n in held}
+        self._hear_of_method(code, local)
+        if frame.f_globals.get("__name__", "").startswith("optree"):
+            self.items_read(sys.modules["optree.registry"]._NODETYPE_REGISTRY)
+        self._running[id(frame)] = trail, local, {}
+        self._look(frame, trail, local, {})
+
+    def left(self, frame: FrameType, result: Any) -> Any:
+        """Hear of the end of a call, and tell who called what it gave."""
+        found = self._running.pop(id(frame), None)
+        if found is not None and found[2]:
+            self._look(frame, *found)
+        caller = frame.f_back
+        waiting = None if caller is None else self._running.get(id(caller))
+        if caller is not None and waiting is not None and result is not None:
+            trail, _, results = waiting
+            given = results.setdefault(trail.flow.number(caller.f_lasti), [])
+            if not any(result is other for other in given):
+                given.append(result)
+
+    def listens(self, frame: FrameType) -> bool:
+        """Whether what a frame asks matters: the user's does, and what is followed."""
+        return id(frame) in self._running or self._sort_of(frame) is _Sort.USER
+
+    def _hear_of_new(self, frame: FrameType) -> None:
+        made = frame.f_locals.get(frame.f_code.co_varnames[0])
+        self._alive[id(made)] = made
+        self._made.add(id(made))
+
+    def _look(
+        self,
+        frame: FrameType,
+        trail: Trail,
+        local: Mapping[str, Any],
+        results: Mapping[int, Sequence[Any]],
+    ) -> None:
+        """Look at what the code loads, unless it ran with these very objects before."""
+        given = [*local.values(), *(r for found in results.values() for r in found)]
+        key = (id(frame.f_code), *map(id, given))
+        if key in self._looked:
+            return
+        self._looked.add(key)
+        for thing in given:
+            self._alive[id(thing)] = thing
+        Run(trail, frame.f_globals, local, results, self).look()
+
+    def _sort_of(self, frame: FrameType) -> _Sort:
+        code = frame.f_code
+        known = self._sorts.get(id(code))
+        if known is None:
+            self._alive[id(code)] = code
+            known = self._sorts[id(code)] = _sort(code, frame.f_globals)
+        return known
+
+    def _is_followed(self, sort: _Sort, caller: FrameType | None) -> bool:
+        if caller is None:
+            return False
+        above = self._sort_of(caller)
+        if above is _Sort.USER:
+            return True
+        if above is _Sort.OURS:
+            return sort is _Sort.PACKAGE and not is_stdlib(caller)
+        followed = id(caller) in self._running
+        if sort is _Sort.MACHINERY:
+            return followed and above is _Sort.MACHINERY
+        return followed or (above is _Sort.MACHINERY and sort is _Sort.PACKAGE)
+
+    def _hear_of_method(self, code: CodeType, local: Mapping[str, Any]) -> None:
+        """Watch the class that has a method which was found by the class alone."""
+        if not code.co_argcount:
+            return
+        first = local.get(code.co_varnames[0], NOTHING)
+        kind = first if isinstance(first, type) else type(first)
+        for name in (code.co_name, "__new__"):
+            function = function_behind(inherited(kind, name))
+            if isinstance(function, FunctionType) and function.__code__ is code:
+                self._class_read(kind, name)
+                self._defaults_read(function)
+                return
+
+    def _defaults_read(self, function: Any) -> None:
+        for name in ("__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value is not None:
+                path = f"{function.__module__}.{function.__qualname__}.{name}"
+                self._put(places.Attribute(function, name, value, path, Cause.CONTENTS))
+                if isinstance(value, dict):
+                    self.items_read(value)
+
+    # -- what code reads
+
+    def global_read(self, space: Mapping[str, Any], name: str) -> None:
+        """A global."""
+        if name not in space or type(space) is not dict:
+            return
+        value = space[name]
+        path = f"{space.get('__name__', '')}.{name}"
+        self._put(places.Entry(space, name, value, path, Cause.GLOBAL))
+        if isinstance(value, ContextVar):
+            self._put(places.Current(value, path))
+        function = function_behind(value)
+        if isinstance(function, FunctionType):
+            self._defaults_read(function)
+
+    def attribute_read(self, thing: Any, name: str) -> None:
+        """An attribute, or that there is none."""
+        if name.startswith("__") or id(thing) in self._made or isinstance(thing, _LEAVES):
+            return
+        if isinstance(thing, ModuleType):
+            if not is_ours(thing.__name__):
+                self.global_read(vars(thing), name)
+            return
+        if isinstance(thing, type):
+            self._class_read(thing, name)
+            return
+        kind = type(thing)
+        if is_ours(kind.__module__) and not kind.__module__.startswith("tapec.keras"):
+            return
+        self._class_read(kind, name)
+        given = inherited(kind, name)
+        getter = given.fget if isinstance(given, property) else None
+        if isinstance(getter, FunctionType) and is_ours(getter.__module__):
+            for read in reads_of(getter.__code__).names[
+                "attribute"
+            ]:  # our own code is not followed
+                self.attribute_read(thing, read)
+            return
+        path = f"{_called(thing)}.{name}"
+        if isinstance(given, MemberDescriptorType):
+            value = held_under(thing, name)
+            if value is not NOTHING:
+                self._put(places.Attribute(thing, name, value, path, Cause.ATTRIBUTE))
+            return
+        if hasattr(type(given), "__set__"):
+            return  # whose code is followed, if it has any
+        own = own_attributes(thing)
+        if type(own) is not dict:
+            return
+        if name in own:
+            self._put(Held(thing, name, own[name], path))
+        elif kind.__dictoffset__ and own is object.__getattribute__(thing, "__dict__"):
+            self._put(Unset(thing, name, path))
+        if isinstance(own.get(name), ContextVar):
+            self._put(places.Current(own[name], path))
+
+    def _class_read(self, kind: type, name: str) -> None:
+        if kind.__flags__ & (1 << 9) and not is_ours(
+            kind.__module__
+        ):  # made by Python code: it may change
+            self._alive[id(kind)] = kind
+            self._kinds.setdefault(kind, {}).setdefault(name, inherited(kind, name))
+
+    def entry_read(self, thing: dict[Any, Any], key: Any) -> None:
+        """An entry of a dict, or that there is none."""
+        if id(thing) in self._made:
+            return
+        if type(thing).__getitem__ is not dict.__getitem__:
+            self.items_read(thing)
+            return
+        path = f"{text_of(key)} in a dict of {len(thing)}"
+        if key in thing:
+            self._put(places.Entry(thing, key, thing[key], path, Cause.ENTRY))
+        elif type(thing) is dict:
+            self._put(places.Gap(thing, key, None, path, Cause.ENTRY))
+
+    def items_read(self, thing: Any) -> None:
+        """The items of a container."""
+        if id(thing) not in self._made and (
+            isinstance(thing, np.ndarray) or len(thing) <= _LARGEST
+        ):
+            path = f"a {type(thing).__name__} of a package"
+            key = (id(thing), places.Contents, None)
+            if key not in self._places:
+                self._put(places.Contents(thing, path))
+
+    def has_items(self, thing: Any) -> bool:
+        """Whether a thing is a container whose items may change."""
+        return isinstance(thing, _CONTAINERS) or (
+            isinstance(thing, np.ndarray) and not thing.dtype.hasobject
+        )
+
+    def _put(self, place: Place) -> None:
+        key = (id(place.owner), type(place), place.key)
+        if key not in self._places and not isinstance(place.value, TracedTensor):
+            self._alive[id(place.owner)] = place.owner
+            self._places[key] = place
+
+    # -- the end
+
+    def places(self, taken: Sequence[Any]) -> Iterator[Place]:
+        """What to look at before each call; ``taken``: arrays that the program takes as inputs."""
+        inputs = {id(thing) for thing in taken}
+        self._looked.clear()
+        self._running.clear()
+        made, self._alive = self._made, {}
+        for place in list(self._places.values()):
+            owner = place.owner
+            if id(owner) in made or id(owner) in inputs or id(place.value) in made:
+                continue
+            if _stayed(place):
+                yield place
+        for kind, names in self._kinds.items():
+            found = ClassNames(kind, names)
+            if found.holds():
+                yield found
+
+
+def _stayed(place: Place) -> bool:
+    """Whether a place is as it was when it was read first: else the trace itself changes it."""
+    try:
+        if isinstance(place, places.Contents | places.Gap | Unset):
+            return place.holds()
+        return place.now() is place.value
+    except (LookupError, AttributeError, ValueError, RuntimeError):
+        return False
+
+
+class ClassNames(Place):
+    """What a class of a package has under some names, of its own or from those that it is derived from."""
+
+    def __init__(self, owner: type, names: Mapping[str, Any]) -> None:
+        """``names``: with what was under them."""
+        super().__init__(owner, None, dict(names), owner.__qualname__, Cause.ATTRIBUTE)
+        #: The class's version when it was looked at last; 0 says nothing.
+        self.version = 0
+
+    def now(self) -> Any:
+        """The same of now."""
+        return {name: inherited(self.owner, name) for name in self.value}
+
+    def holds(self) -> bool:
+        """Whether all is as it was; if so, nobody has to look again before the class has another version."""
+        version = version_of(self.owner)
+        now = self.now()
+        if not all(is_or_same(now[name], held) for name, held in self.value.items()):
+            return False
+        self.version = version
+        return True
+
+    def source(self, owner: str, value: str) -> str:
+        """Whether nothing of the class changed, or nothing that matters."""
+        return f"(version_of({owner}) == {value}.version != 0 or {value}.holds())"
+
+    @property
+    def bound(self) -> Any:
+        """What the source calls the value."""
+        return self
+
+    def native(self) -> Look | None:
+        """The version of the class."""
+        version = version_of(self.owner)
+        return Look(Kind.VERSION, self.owner, None, version) if version else None
+
+    def change(self) -> Change:
+        """The first name under which something else is."""
+        now = self.now()
+        name = next(n for n, held in self.value.items() if not is_or_same(now[n], held))
+        old, new = (
+            "nothing" if held is NOTHING else text_of(held)
+            for held in (self.value[name], now[name])
+        )
+        return Change(f"{self.path}.{name}", self.cause, old, new)
+
+
+@lru_cache(4096)
+def _trail_of(code: CodeType) -> Trail:
+    return Trail(code)
+
+
+def _sort(code: CodeType, space: dict[str, Any]) -> _Sort:
+    module = space.get("__name__") or ""
+    root = module.partition(".")[0]
+    if root == "tapec":
+        return _Sort.OURS
+    if is_users_code(original_code(code), space):
+        return _Sort.USER
+    if root in _MACHINERY or code.co_filename.startswith("<frozen") or not root:
+        return _Sort.MACHINERY
+    return _Sort.OWN if root in _OWN or root in sys.stdlib_module_names else _Sort.PACKAGE
+
+
+def is_stdlib(frame: FrameType) -> bool:
+    """Whether code is of a module of Python's own."""
+    return (frame.f_globals.get("__name__") or "").partition(".")[0] in sys.stdlib_module_names
+
+
+def _called(thing: Any) -> str:
+    """How messages call an object of a package."""
+    kind = type(thing).__qualname__
+    own = own_attributes(thing)
+    name = next((own[n] for n in ("name", "_name") if isinstance(own.get(n), str)), None)
+    return f"{kind} object" if name is None else f"{kind} {name!r}"

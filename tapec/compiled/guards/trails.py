@@ -1,0 +1,333 @@
+"""Which objects one run of a piece of code of an installed package looks at: what its instructions load, found again.
+
+A package's code is not watched by the names in it on every object in reach, as a user's is: there is too much of it.
+But a function that is entered shows its arguments, its globals and what the functions that it called gave back; from
+these, each attribute that it loads leads to the next. So for a load like ``self.config.rate`` it is known of which
+objects it is, with no code run to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType, MemberDescriptorType, ModuleType
+from typing import Any
+
+from tapec.compiled.guards.flow import Flow, flow_of, kind_of
+from tapec.compiled.guards.objects import NOTHING, own_attributes
+
+#: Of so many values of one load more are not looked at: a package that goes over its own tables.
+_MOST = 64
+#: Functions of Python's that go over what they are given.
+_PASSING = set("enumerate filter iter list map next reversed set sorted tuple zip".split())
+_BY_NAME = {"getattr", "hasattr"}
+#: What a comprehension gets in the place of a list.
+_ITERATORS: tuple[type, ...] = (type(iter([])), type(iter(())))
+#: Containers whose items may be loaded.
+_SEQUENCES = (list, tuple, set, frozenset)
+
+
+class Trail:
+    """What a piece of code may load that leads to state.
+
+    Attributes:
+        flow: who takes what in it.
+        loads: the numbers of these instructions.
+        calls: whether some of them lead through what a call gave.
+        parameters: the names of its parameters.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        self.flow = flow_of(code)
+        count = code.co_argcount + code.co_kwonlyargcount
+        count += bool(code.co_flags & 4) + bool(code.co_flags & 8)
+        self.parameters = code.co_varnames[:count]
+        self.loads = [
+            i
+            for i, instruction in enumerate(self.flow.instructions)
+            if kind_of(instruction) is not None
+            or _is_lookup(self.flow, i)
+            or instruction.opname == "BINARY_SUBSCR"
+        ]
+        names = {i.opname for i in self.flow.instructions}
+        self.calls = not names.isdisjoint(("CALL", "CALL_FUNCTION_EX", "LOAD_ATTR", "LOAD_METHOD"))
+        self.stores: dict[str, list[int]] = {}
+        for i, instruction in enumerate(self.flow.instructions):
+            if instruction.opname == "STORE_FAST":
+                self.stores.setdefault(instruction.argval, []).append(i)
+
+
+def _is_lookup(flow: Flow, i: int) -> bool:
+    """Whether an instruction calls `getattr` or `hasattr`."""
+    return flow.instructions[i].opname == "CALL" and not _BY_NAME.isdisjoint(flow.callees(i))
+
+
+class Run:
+    """One run of such code, as far as is known."""
+
+    def __init__(
+        self,
+        trail: Trail,
+        space: Mapping[str, Any],
+        local: Mapping[str, Any],
+        results: Mapping[int, Sequence[Any]],
+        hear: Hearing,
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            trail: what the code loads.
+            space: its globals.
+            local: its arguments and closure variables.
+            results: by instruction, what calls gave.
+            hear: told of each place that is found.
+        """
+        self._trail, self._flow = trail, trail.flow
+        self._space, self._local, self._results, self._hear = space, local, results, hear
+        self._known: dict[int, list[Any]] = {}
+
+    def look(self) -> None:
+        """Find all that the code loads."""
+        for i in self._trail.loads:
+            self._values(i)
+
+    def _values(self, i: int) -> list[Any]:
+        """What an instruction may have pushed, as far as is known."""
+        known = self._known.get(i)
+        if known is None:
+            self._known[i] = []  # which a loop finds on its way round
+            instruction = self._flow.instructions[i]
+            way = _WAYS.get(instruction.opname)
+            found = [] if way is None else way(self, i, instruction.argval)
+            found += self._results.get(i, ())
+            known = self._known[i] = _distinct(found)
+        return known
+
+    def _operand(self, i: int, position: int) -> list[Any]:
+        operands = self._flow.operands.get(i, [])
+        if position >= len(operands):
+            return []
+        return [value for source in operands[position] for value in self._values(source)]
+
+    # -- by instruction
+
+    def _constant(self, i: int, value: Any) -> list[Any]:
+        return [value]
+
+    def _local_variable(self, i: int, name: str) -> list[Any]:
+        found = (
+            [self._local[name]] if name in self._trail.parameters and name in self._local else []
+        )
+        for store in self._trail.stores.get(name, ()):
+            found += self._operand(store, 0)
+        return found
+
+    def _closed(self, i: int, name: str) -> list[Any]:
+        value = self._local.get(name, NOTHING)
+        return [] if value is NOTHING else self._contents(i, [value])
+
+    def _global(self, i: int, name: str) -> list[Any]:
+        if self._flow.only_changed(i):
+            return []
+        self._hear.global_read(self._space, name)
+        value = self._space.get(name, NOTHING)
+        return [] if value is NOTHING else self._contents(i, [value])
+
+    def _attribute(self, i: int, name: str) -> list[Any]:
+        things = self._operand(i, 0)
+        if self._flow.only_changed(i):
+            return []
+        for thing in things:
+            self._hear.attribute_read(thing, name)
+        found = [held_under(thing, name) for thing in things]
+        return self._contents(i, [value for value in found if value is not NOTHING])
+
+    def _item(self, i: int, _: Any) -> list[Any]:
+        found: list[Any] = []
+        keys = self._operand(i, 1)
+        for thing in self._operand(i, 0):
+            if isinstance(thing, dict):
+                found += [dict.get(thing, key) for key in keys if _is_key(key)]
+            elif isinstance(thing, list | tuple):
+                found += thing
+        return self._contents(i, found)
+
+    def _each(self, i: int, _: Any) -> list[Any]:
+        found: list[Any] = []
+        for source in self._flow.looked_at.get(i, ()):
+            for thing in self._values(source):
+                found += _items_of(thing)
+        return self._contents(i, found)
+
+    def _same(self, i: int, _: Any) -> list[Any]:
+        return list(self._operand(i, 0))
+
+    def _unpacked(self, i: int, _: Any) -> list[Any]:
+        found: list[Any] = []
+        for thing in self._operand(i, 0):
+            found += [*thing, thing] if isinstance(thing, list | tuple) else [thing]
+        return found
+
+    def _called(self, i: int, _: Any) -> list[Any]:
+        names = self._flow.callees(i)
+        given = range(2, len(self._flow.operands.get(i, ())))
+        if names & _BY_NAME:
+            found = []
+            for thing in self._operand(i, 2):
+                for name in self._operand(i, 3):
+                    if isinstance(name, str):
+                        self._hear.attribute_read(thing, name)
+                        found.append(held_under(thing, name))
+            return [value for value in found if value is not NOTHING]
+        if names & _PASSING:
+            return [value for position in given for value in self._operand(i, position)]
+        if names & {"items", "values", "get", "copy"}:
+            sources = [s for pushed in self._flow.operands[i][:2] for s in pushed]
+            owners = [thing for s in sources for thing in self._operand(s, 0)]
+            return [list(dict.values(thing)) for thing in owners if isinstance(thing, dict)]
+        return []
+
+    def _contents(self, i: int, values: list[Any]) -> list[Any]:
+        """Tell of containers among values whose items are read; the values."""
+        for value in values:
+            if not self._hear.has_items(value):
+                continue
+            keys = self._keys_asked(i) if isinstance(value, dict) else None
+            if keys is None:
+                if any(self._reads_items(use.taker) for use in self._flow.uses[i]):
+                    self._hear.items_read(value)
+                continue
+            for key in keys:
+                self._hear.entry_read(value, key)
+        return values
+
+    def _keys_asked(self, i: int) -> list[Any] | None:
+        """The keys under which alone a dict is read; None if they are not known."""
+        found: list[Any] = []
+        for use in self._flow.uses[i]:
+            taker = self._flow.instructions[use.taker]
+            if taker.opname == "STORE_SUBSCR" or taker.opname == "DELETE_SUBSCR":
+                continue
+            if taker.opname == "BINARY_SUBSCR" and use.position == 0:
+                keys = self._operand(use.taker, 1)
+            elif taker.opname == "CONTAINS_OP" and use.position == 1:
+                keys = self._operand(use.taker, 0)
+            else:
+                return None
+            if not keys or not all(map(_is_key, keys)):
+                return None
+            found += keys
+        return found
+
+    def _reads_items(self, taker: int) -> bool:
+        """Whether who takes a container may read its items, rather than keep it or ask whether it is one."""
+        instruction = self._flow.instructions[taker]
+        if instruction.opname in ("IS_OP", "POP_TOP", "STORE_ATTR"):
+            return False
+        if instruction.opname == "CALL":
+            return not self._flow.callees(taker) & {"isinstance", "id", "type", "callable"}
+        if instruction.opname == "STORE_FAST":
+            return any(
+                self._reads_items(use.taker)
+                for load in self._flow.loads_of(instruction)
+                if load != taker
+                for use in self._flow.uses[load]
+                if self._flow.instructions[use.taker].opname != "STORE_FAST"
+            )
+        return True
+
+
+class Hearing:
+    """Who is told what code reads."""
+
+    def global_read(self, space: Mapping[str, Any], name: str) -> None:
+        """A global."""
+        raise NotImplementedError
+
+    def attribute_read(self, thing: Any, name: str) -> None:
+        """An attribute, or that there is none."""
+        raise NotImplementedError
+
+    def entry_read(self, thing: dict[Any, Any], key: Any) -> None:
+        """An entry of a dict, or that there is none."""
+        raise NotImplementedError
+
+    def items_read(self, thing: Any) -> None:
+        """The items of a container."""
+        raise NotImplementedError
+
+    def has_items(self, thing: Any) -> bool:
+        """Whether a thing is a container whose items may change."""
+        raise NotImplementedError
+
+
+_WAYS: dict[str, Callable[[Run, int, Any], list[Any]]] = {
+    "LOAD_CONST": Run._constant,
+    "LOAD_FAST": Run._local_variable,
+    "LOAD_FAST_CHECK": Run._local_variable,
+    "LOAD_FAST_BORROW": Run._local_variable,
+    "LOAD_DEREF": Run._closed,
+    "LOAD_GLOBAL": Run._global,
+    "LOAD_NAME": Run._global,
+    "LOAD_ATTR": Run._attribute,
+    "LOAD_METHOD": Run._attribute,
+    "BINARY_SUBSCR": Run._item,
+    "FOR_ITER": Run._each,
+    "GET_ITER": Run._same,
+    "UNPACK_SEQUENCE": Run._unpacked,
+    "CALL": Run._called,
+}
+
+
+def held_under(thing: Any, name: str) -> Any:
+    """The attribute of a thing, if no code has to run for it, or `NOTHING`."""
+    if name == "__dict__" and not isinstance(thing, type):
+        return own_attributes(thing)
+    if isinstance(thing, ModuleType):
+        return vars(thing).get(name, NOTHING)
+    if isinstance(thing, type):
+        return inherited(thing, name)
+    given = inherited(type(thing), name)
+    if isinstance(given, MemberDescriptorType):
+        try:
+            return given.__get__(thing)
+        except AttributeError:
+            return NOTHING
+    if hasattr(type(given), "__set__"):
+        return NOTHING
+    own = own_attributes(thing)
+    if name in own:
+        return own[name]
+    return NOTHING if hasattr(type(given), "__get__") else given
+
+
+def inherited(kind: type, name: str) -> Any:
+    """What a class, or one that it is derived from, has under a name, or `NOTHING`."""
+    for owner in kind.__mro__:
+        if name in vars(owner):
+            return vars(owner)[name]
+    return NOTHING
+
+
+def _items_of(thing: Any) -> Iterable[Any]:
+    if type(thing) in _ITERATORS:  # which tells of what it goes over, and stays where it is
+        parts = thing.__reduce__()[1]
+        thing = parts[0] if parts else ()
+    if isinstance(thing, dict):
+        return list(thing)[:_MOST]
+    if isinstance(thing, _SEQUENCES):
+        return list(thing)[:_MOST]
+    return ()
+
+
+def _is_key(key: Any) -> bool:
+    return isinstance(key, str | int | bool | type | None)
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """The values, each object once, and not too many."""
+    seen: dict[int, Any] = {}
+    for value in values:
+        seen.setdefault(id(value), value)
+        if len(seen) == _MOST:
+            break
+    return list(seen.values())
