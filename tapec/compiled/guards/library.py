@@ -56,6 +56,10 @@ _OWN = {"ml_dtypes", "networkx", "numpy", "optree", "scipy", "llvmlite", "numba"
 _CONTAINERS = (list, dict, set, deque, bytearray, MappingProxyType)
 #: What has no attributes that matter.
 _LEAVES = (int, float, complex, str, bytes, tuple, frozenset, type(None), Tensor, Variable)
+#: Through which no state is found.
+_NO_WAY = (int, float, complex, str, bytes, type(None), Tensor, Variable)
+#: Up to so many items of a container are told apart, of those that a call has made for its arguments.
+_FEW = 8
 #: Places of a container that the trace itself filled would be as many as it has items.
 _LARGEST = 4096
 
@@ -111,7 +115,7 @@ class Library(Hearing):
             self._look(frame, *found)
         caller = frame.f_back
         waiting = None if caller is None else self._running.get(id(caller))
-        if caller is not None and waiting is not None and result is not None:
+        if caller is not None and waiting is not None and self._may_lead(result):
             trail, _, results = waiting
             given = results.setdefault(trail.flow.number(caller.f_lasti), [])
             if not any(result is other for other in given):
@@ -135,13 +139,21 @@ class Library(Hearing):
     ) -> None:
         """Look at what the code loads, unless it ran with these very objects before."""
         given = [*local.values(), *(r for found in results.values() for r in found)]
-        key = (id(frame.f_code), *map(id, given))
+        leading = []
+        for thing in given:
+            parts = _parts(thing)
+            leading += [part for part in parts if isinstance(part, str) or self._may_lead(part)]
+        key = (id(frame.f_code), *(hash(t) if type(t) is str else id(t) for t in leading))
         if key in self._looked:
             return
         self._looked.add(key)
-        for thing in given:
+        for thing in leading:
             self._alive[id(thing)] = thing
         Run(trail, frame.f_globals, local, results, self).look()
+
+    def _may_lead(self, thing: Any) -> bool:
+        """Whether state may be found through a thing: not through numbers and tensors, nor what the trace made."""
+        return id(thing) not in self._made and not issubclass(type(thing), _NO_WAY)
 
     def _sort_of(self, frame: FrameType) -> _Sort:
         code = frame.f_code
@@ -376,6 +388,15 @@ def _sort(code: CodeType, space: dict[str, Any]) -> _Sort:
     if root in _MACHINERY or code.co_filename.startswith("<frozen") or not root:
         return _Sort.MACHINERY
     return _Sort.OWN if root in _OWN or root in sys.stdlib_module_names else _Sort.PACKAGE
+
+
+def _parts(thing: Any) -> Sequence[Any]:
+    """What tells apart a thing that may be made at each call."""
+    if type(thing) in (tuple, list) and len(thing) <= _FEW:
+        return tuple(thing)
+    if type(thing) is dict and len(thing) <= _FEW:
+        return tuple(thing.values())
+    return (thing,)
 
 
 def is_stdlib(frame: FrameType) -> bool:
