@@ -126,8 +126,10 @@ def sweep(count: int, first: int) -> int:
             different += 1
             print(f"\n{source}flag = {flag}: {type(error).__name__}: {error}", flush=True)
 
-    each()
-    print(f"{len(ran)} programs ran, {different} differed")
+    try:
+        each()
+    finally:  # of one that is interrupted, too
+        print(f"{len(ran)} programs ran, {different} differed", flush=True)
     return different
 
 
