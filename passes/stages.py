@@ -1,31 +1,48 @@
-"""Make long sums in two stages, where one would keep a device's blocks of threads waiting for one of them.
+"""Make long sums in two stages, where one would keep a device's blocks of threads waiting for few of them.
 
-A reduction of very many elements to one number is cut along one of its axes: first each part is reduced, each by its
-own block, then what the parts gave. Products of matrices whose depth is their rows, as gradients of weights have the
-batch, are cut the same way, as a batch of products that is added up. How many parts there are depends on shapes alone,
-so results are the same each time.
+A reduction of very many elements to few numbers is cut along one of its axes: first each part is reduced, by threads of
+its own, then what the parts gave. Products of matrices and convolutions that are few tiles, each of a long sum, are cut
+the same way: gradients of weights have the batch to sum over, and every place of a picture. They become as many
+products as there are parts, and these are added up. How many parts there are depends on shapes alone, so results are
+the same each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
+from string import ascii_letters
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Module, Operation, Value
-from tapec.ir.ops.contraction import MatMul
+from tapec.ir.op import OPS
+from tapec.ir.ops.contraction import SumOfProducts
 from tapec.ir.ops.reduction import Reduction
-from tapec.passes.device.tile import PART, tiles
+from tapec.ir.types import TensorType
+from tapec.passes.contractions.problem import Problem, describe
+from tapec.passes.device.tile import BUSY, DEEP, has_tiles, tiles
 
 
 @dataclass(frozen=True)
 class Options:
-    """Blocks that keep a device busy; elements, or turns of a product's depth, that a part has at least."""
+    """Blocks, and threads, that keep a device busy, and what a part has at least.
+
+    Attributes:
+        blocks: of one launch.
+        threads: of one launch.
+        elements: of a row's part, which a block of threads reduces.
+        column: of a column's part, which a thread reduces.
+        depth: turns of a tile's sums.
+        long: elements that are reduced to one of several numbers from which on that is done in two stages.
+    """
 
     blocks: int = 256
+    threads: int = 1 << 14
     elements: int = 1024
+    column: int = 64
     depth: int = 256
+    long: int = 1 << 14
 
 
 def run(module: Module, options: Options) -> bool:
@@ -33,11 +50,20 @@ def run(module: Module, options: Options) -> bool:
     changed = False
     for function in module.functions.values():
         for op in list(function.walk()):
+            if op.block is None or not all(_is_plain(v) for v in op.operands):
+                continue
             if isinstance(op.defn, Reduction):
                 changed |= _cut_reduction(op, options)
-            elif isinstance(op.defn, MatMul):
-                changed |= _cut_product(op, options)
+            elif isinstance(op.defn, SumOfProducts):
+                changed |= _cut_products(op, options)
     return changed
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether sizes are known, and what is added up in between is not rounded to fewer bits than the sums have."""
+    dtype = value.type.dtype
+    narrow = dtype.is_complex or (dtype.is_floating and dtype.bits < 32)
+    return not narrow and all(isinstance(n, int) for n in value.tensor.shape)
 
 
 def _parts(extent: int, most: int) -> int:
@@ -45,67 +71,104 @@ def _parts(extent: int, most: int) -> int:
     return max((n for n in range(1, min(extent, most) + 1) if extent % n == 0), default=1)
 
 
+def _are_enough(parts: int, most: int) -> bool:
+    """Whether parts are worth a launch: few of many are not much better than none."""
+    return parts > 1 and 4 * parts >= most > 3
+
+
+# ---- reductions
+
+
 def _cut_reduction(op: Operation, options: Options) -> bool:
-    (x,) = op.operands
-    axes = op.attrs["axes"]
-    shape = _static(x)
-    if shape is None or _is_narrow(x) or op.block is None:
-        return False
-    if len(axes) < len(shape) or not axes:
-        return False  # rows, each of which a block of threads reduces
-    most = min(options.blocks, prod(shape) // options.elements)
+    axes, shape = op.attrs["axes"], op.operands[0].tensor.static_shape
+    most = _most_parts(shape, axes, options)
     for axis in sorted(axes):
         parts = _parts(shape[axis], most)
-        # Few parts are not worth a launch, and not much better than none.
-        if parts > 1 and 4 * parts >= most > 3:
+        if _are_enough(parts, most):
             _reduce_twice(op, shape, axis, parts)
             return True
     return False
 
 
+def _most_parts(shape: Sequence[int], axes: Sequence[int], options: Options) -> int:
+    """How many parts a reduction is worth."""
+    many = prod(n for a, n in enumerate(shape) if a not in axes)
+    each = prod(shape[a] for a in axes)
+    if many != 1 and (each < options.long or many == 0):
+        return 1
+    if len(shape) - 1 in axes:  # rows, each of which a block of threads reduces
+        return min(options.blocks // many, each // options.elements)
+    return min(options.blocks, options.threads // many, each // options.column)
+
+
 def _reduce_twice(op: Operation, shape: Sequence[int], axis: int, parts: int) -> None:
     (x,) = op.operands
-    assert op.block is not None
-    b = Builder(op.block, before=op)
-    b.location = op.location
+    b = _before(op)
     cut = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
     inner = tuple(a + (a >= axis) for a in op.attrs["axes"])
     first = b.emit(op.defn, b.emit("reshape", x, shape=cut), axes=inner)
-    op.replace([b.emit(op.defn, first, axes=(0,))], "two stages")
+    at = sum(a not in inner for a in range(axis))
+    op.replace([b.emit(op.defn, first, axes=(at,))], "two stages")
 
 
-def _cut_product(op: Operation, options: Options) -> bool:
-    """``aᵀ b`` of few rows and columns: as many products as there are parts of the depth."""
-    a, b_ = op.operands
-    left, right = _static(a), _static(b_)
-    plain = op.attrs.get("transpose_a", False) and not op.attrs.get("transpose_b", False)
-    if left is None or right is None or len(left) != 2 or not plain or _is_narrow(a):
-        return False
-    depth, rows = left
-    columns = right[1]
-    if op.block is None or min(rows, columns) < 2 * PART:
-        return False
-    most = min(options.blocks // tiles(rows, columns), depth // options.depth)
-    parts = _parts(depth, most)
-    if parts == 1 or 4 * parts < most:
-        return False
+def _before(op: Operation) -> Builder:
+    assert op.block is not None
     b = Builder(op.block, before=op)
     b.location = op.location
-    cut = [
-        b.emit("reshape", v, shape=(parts, depth // parts, n))
-        for v, n in zip((a, b_), (rows, columns), strict=True)
-    ]
-    products = b.emit(op.defn, *cut, **op.attrs)
-    op.replace([b.emit("sum", products, axes=(0,))], "two stages")
+    return b
+
+
+# ---- products
+
+
+def _cut_products(op: Operation, options: Options) -> bool:
+    """As many products as there are parts of a letter that both operands sum over."""
+    assert isinstance(op.defn, SumOfProducts)
+    left, right = (v.tensor for v in op.operands)
+    problem = describe(op.defn.contraction(left, right, **op.parameters), left, right)
+    blocks = _blocks(problem)
+    if not 0 < blocks < BUSY:
+        return False
+    attrs = op.defn.letters(op)
+    windowed = {pair[0] for pair in attrs["windows"]}
+    summed = set(attrs["left"]) & set(attrs["right"]) - set(attrs["result"]) - windowed
+    sizes = dict(zip(attrs["left"], left.static_shape, strict=True))
+    depth = prod(n for n in problem.depth if isinstance(n, int))
+    each = options.depth if has_tiles(problem) else options.elements
+    most = min(options.blocks // blocks, depth // each)
+    # What is copied together stays together.
+    groups = depth // DEEP if depth % DEEP == 0 else depth
+    found = [(_parts(gcd(sizes[letter], groups), most), letter) for letter in sorted(summed)]
+    parts, letter = max(found, default=(1, ""))
+    return _are_enough(parts, most) and _multiply_in_parts(op, letter, parts, problem)
+
+
+def _blocks(problem: Problem) -> int:
+    """The blocks that make a product: one for each tile, or for each sum."""
+    if has_tiles(problem):
+        return tiles(problem)
+    extents = (*problem.batch, problem.rows, problem.columns)
+    return prod(n for n in extents if isinstance(n, int))
+
+
+def _multiply_in_parts(op: Operation, letter: str, parts: int, problem: Problem) -> bool:
+    """Cut the axes of a letter, if the products of parts have tiles as the whole one had."""
+    assert isinstance(op.defn, SumOfProducts)
+    attrs = dict(op.defn.letters(op))
+    used = {*attrs["left"], *attrs["right"], *(c for pair in attrs["windows"] for c in pair)}
+    part = next(c for c in ascii_letters if c not in used)
+    shapes = []
+    for role, operand in zip(("left", "right"), op.operands, strict=True):
+        at, shape = attrs[role].index(letter), operand.tensor.static_shape
+        shapes.append((*shape[:at], parts, shape[at] // parts, *shape[at + 1 :]))
+        attrs[role] = attrs[role].replace(letter, part + letter)
+    attrs["result"] = part + attrs["result"]
+    left, right = (TensorType(v.type.dtype, s) for v, s in zip(op.operands, shapes, strict=True))
+    whole: SumOfProducts = OPS["conv"]  # type: ignore[assignment]
+    cut = describe(whole.contraction(left, right, **attrs), left, right)
+    if has_tiles(cut) != has_tiles(problem) or _blocks(cut) != parts * _blocks(problem):
+        return False
+    b = _before(op)
+    cut_operands = [b.emit("reshape", v, shape=s) for v, s in zip(op.operands, shapes, strict=True)]
+    op.replace([b.emit("sum", b.emit(whole, *cut_operands, **attrs), axes=(0,))], "two stages")
     return True
-
-
-def _static(value: Value) -> tuple[int, ...] | None:
-    shape = value.tensor.shape
-    return tuple(int(str(n)) for n in shape) if all(isinstance(n, int) for n in shape) else None
-
-
-def _is_narrow(value: Value) -> bool:
-    """Whether what is added up in between would be rounded to fewer bits than the sums have."""
-    dtype = value.type.dtype
-    return dtype.is_complex or (dtype.is_floating and dtype.bits < 32)

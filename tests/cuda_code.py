@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
-import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import nvidia
 import pytest
+from machine_code import ARCHITECTURES, Functions, examine, examined, instructions
 from programs_of_ops import Program
 from sampling import arrays, retyped, tensor_ops
 
@@ -33,8 +32,6 @@ from tapec.runtime.cuda.machine_code.intrinsics import DEVICE
 from tapec.runtime.cuda.text import primitives
 from tapec.runtime.cuda.text.module_text import Text, write_text
 
-#: The oldest one, and the one that most know.
-ARCHITECTURES = ("sm_80", "sm_90")
 #: Steps of the benchmarks.
 STEPS = ("mlp_small", "mlp_train", "lstm_train", "vdp_scan")
 _DOUBLE = re.compile(r"\.f64\b")
@@ -57,31 +54,39 @@ def test_devices_have_every_primitive() -> None:
 
 @pytest.mark.parametrize("defn", tensor_ops(), ids=lambda defn: defn.name)
 def test_samples_in_single_precision(defn: Op) -> None:
-    """One architecture, no doubles where there are none, nothing spilled."""
+    """One architecture: no doubles where there are none, nothing spilled, every statement has its instructions."""
     program = Program()
     for sample in defn.samples():
         variant = retyped(defn, sample, F32)
         if variant is not None:
             program.add(defn, arrays(variant), variant.attrs)
     program.builder.emit("return", *program.results)
-    module = lowered_for(Module([program.function]), "cuda")
-    text = write_text(module)
-    codes = {code for kernel in text.kernels.values() for _, code in kernel.pointers}
-    double = "f64" in codes or "f64" in text.source()
-    for name, (one, log) in assembled(module, ARCHITECTURES[0]).items():
-        assert double or not _DOUBLE.search(one.ptx), f"@{name} computes in double precision"
-        assert "0 bytes spill stores, 0 bytes spill loads" in log, name
+    text = write_text(lowered_for(Module([program.function]), "cuda"))
+    assert not [one.wrong for one in examined(text, ARCHITECTURES[0]) if one.wrong]
 
 
-def instructions(one: Assembly) -> list[str]:
-    """Names of instructions of the machine code, as NVIDIA's disassembler has them."""
-    tool = next(iter(Path(nvidia.__path__[0]).glob("*/bin/nvdisasm")))
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(one.cubin()[0])
-        file.flush()
-        text = subprocess.run([tool, file.name], capture_output=True, text=True, check=True).stdout
-    # "@!PT" never happens.
-    return re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@(?!!PT)!?U?P\w+ )?([A-Z][\w.]*)", text)
+def test_what_is_missing_is_told() -> None:
+    """And what must not be there."""
+    specs = [tapec.TensorSpec(s) for s in SHAPES]
+    text = write_text(lowered_for(tapec.compile(layer).trace(*specs), "cuda"))
+    kernel = max(text.kernels.values(), key=lambda k: k.shared)
+    one = Compiler(text, ARCHITECTURES[1]).kernel(kernel.name)
+    names = Functions(text).of(kernel.name)
+    assert not examine(one, names).wrong
+    for instruction, kind in (
+        ("cp.async.cg", "copy4"),
+        ("st.global.v4", "store4"),
+        ("bar.sync", "barrier"),
+    ):
+        lines = [line for line in one.ptx.splitlines() if instruction not in line]
+        wrong = examine(replace(one, ptx="\n".join(lines)), names).wrong
+        assert any(f" {kind} in its text are 0 in its PTX" in sentence for sentence in wrong)
+    double = one.ptx.replace(
+        "ret;", "cvt.f64.f32 %tapec, %f1;\nst.global.f64 [%rd1], %tapec;\nret;"
+    )
+    double = double.replace("{\n\t.reg", "{\n\t.reg .f64 %tapec;\n\t.reg", 1)
+    wrong = examine(replace(one, ptx=double), names).wrong
+    assert wrong == [f"its {form} computes in double precision" for form in ("PTX", "machine code")]
 
 
 def layer(x: Any, w: Any, b: Any) -> Any:
@@ -116,7 +121,7 @@ def test_products_keep_their_sums_in_registers(architecture: str) -> None:
     expected |= {"cp.async.cg.shared.global": 4, "st.shared": 0, "st.global.v4.f32": 4}
     expected |= {"cp.async.commit_group": 2, "cp.async.wait_group 0": 1, "st.global.f32": 0}
     assert {name: one.ptx.count(name) for name in expected} == expected
-    machine = Counter(instructions(one))
+    machine = Counter(instructions(one.cubin()[0]))
     assert (machine["FFMA"], machine["LDS.128"], machine["LDGSTS.E.BYPASS.128"]) == (64, 8, 4)
     assert (machine["STG.E.128"], machine["LDGDEPBAR"], machine["DEPBAR.LE"]) == (4, 2, 1)
     assert not any(machine[name] for name in ("LDL", "STL", "STS", "STS.128", "LDG.E", "LDS"))
@@ -141,7 +146,7 @@ def test_products_by_tensor_cores(dtype: str, architecture: str) -> None:
     finally:
         tapec.config.experimental.enable_tensor_float_32_execution(False)
     source, one = product_of(module, architecture)
-    machine = Counter(instructions(one))
+    machine = Counter(instructions(one.cubin()[0]))
     assert machine[MULTIPLIES[dtype]] == 16
     assert not any(name.startswith("FFMA") for name in machine)
     # Words of 16 rows and 8 columns for each instruction, without those that it shares with another.
@@ -162,11 +167,8 @@ def test_steps_of_the_benchmarks(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     folder = Path(__file__).parents[1] / "benchmarks"
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     gpu = importlib.import_module("gpu")
-    text = gpu.text_of(name)
-    double = "f64" in text.source()
-    for one, log in compiled(text, ARCHITECTURES[1]).values():
-        assert double or not _DOUBLE.search(one.ptx), f"@{one.kernel} computes in double precision"
-        assert "0 bytes spill stores, 0 bytes spill loads" in log, one.kernel
+    for one in examined(gpu.text_of(name), ARCHITECTURES[1]):
+        assert not one.wrong, one.kernel
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -181,7 +183,7 @@ def test_convolutions_are_products(architecture: str, *, tf32: bool) -> None:
         tapec.config.experimental.enable_tensor_float_32_execution(False)
     source, one = product_of(module, architecture)
     assert source.count("copy4_f32(") == 4
-    machine = Counter(instructions(one))
+    machine = Counter(instructions(one.cubin()[0]))
     if tf32:
         expected = {"HMMA.1688.F32.TF32": 16, "FFMA": 0, "FADD": 32, "LDS": 32}
         expected |= {"LDGSTS.E.BYPASS.128": 8}
@@ -245,7 +247,7 @@ def test_threads_take_four_neighbours(name: str, architecture: str) -> None:
     one, log = assembled(module, architecture)[kernel.name]
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log
     assert not _DOUBLE.search(one.ptx)
-    machine = Counter(instructions(one))
+    machine = Counter(instructions(one.cubin()[0]))
     assert {name: machine[name] for name in expected} == expected
     assert not machine["LDG.E"]
     assert machine["STG.E"] == (name == "rows")

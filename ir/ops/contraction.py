@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from math import prod
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +58,10 @@ class SumOfProducts(Op):
 
         re = b.sub(product("re", "re"), product("im", "im"))
         return Pair(re, b.add(product("re", "im"), product("im", "re")))
+
+    def letters(self, op: Operation) -> Mapping[str, Any]:
+        """The attributes of the `conv` that is equal: a letter for each axis, those that are summed in no result."""
+        raise NotImplementedError
 
     def flops(self, op: Operation) -> DimLike:
         """A multiplication and an addition for each product."""
@@ -193,6 +199,15 @@ class MatMul(SumOfProducts):
             return (*lead, n, r) if transpose_b else (*lead, r, n)
 
         return Contraction((*result.shape, k), 1, (first, second))
+
+    def letters(self, op: Operation) -> Mapping[str, Any]:
+        """``m`` rows, ``n`` columns, ``k`` that is summed over, behind the axes of a stack."""
+        names = (c for c in ascii_letters if c not in "mnk")
+        stack = "".join(islice(names, op.result.tensor.rank - 2))
+        left = "km" if op.attrs.get("transpose_a", False) else "mk"
+        right = "nk" if op.attrs.get("transpose_b", False) else "kn"
+        roles = {"left": stack + left, "right": stack + right, "result": stack + "mn"}
+        return {**roles, "windows": (), "strides": (), "dilations": ()}
 
     def samples(self) -> Iterator[Sample]:
         """Each combination of transpositions, stacks, vectors as matrices, zero-size."""

@@ -141,6 +141,10 @@ class Conv(SumOfProducts):
 
         return Contraction(tuple(sizes[c] for c in letters), len(summed), (first, second))
 
+    def letters(self, op: Operation) -> Mapping[str, Any]:
+        """Its own."""
+        return op.attrs
+
     def samples(self) -> Iterator[Sample]:
         """One, two and three moving axes; strides, dilations, rests; groups, single channels; no elements."""
         line: dict[str, Any] = {"left": "nwc", "right": "ico", "result": "nwo", "windows": ("wi",)}

@@ -59,6 +59,8 @@ class Problem:
     #: All of the batch share the right operand.
     shared: bool
     swapped: bool = False
+    #: How many of the batch's last axes share the right operand.
+    alike: int = 0
 
     @property
     def small(self) -> bool:
@@ -102,6 +104,7 @@ def describe(
         return coefficient(places[operand], of)
 
     deepest = len(space) - 1
+    fixed = [stride(1, axis) == 0 for axis in range(last - 2)]
     return Problem(
         batch=space[: last - 2],
         rows=space[row],
@@ -111,8 +114,9 @@ def describe(
         left=(stride(0, row), stride(0, deepest)),
         right=(stride(1, column), stride(1, deepest)),
         separable=stride(0, column) == 0 and stride(1, row) == 0,
-        shared=all(stride(1, axis) == 0 for axis in range(last - 2)),
+        shared=all(fixed),
         swapped=swapped,
+        alike=next((n for n, is_fixed in enumerate(reversed(fixed)) if not is_fixed), len(fixed)),
     )
 
 

@@ -7,8 +7,8 @@ is read, the next is on its way, in the background where four neighbours are cop
 (`tapec.ir.ops.device.CommitCopies`).
 
 An operand whose neighbours in memory are along the summed axes is shared row by row, another one depth by depth, so
-that neighbours stay neighbours. Where all of a batch share the right operand, as a convolution's do its kernel, the
-batch is more rows. Tiles at the edges compute with rows and columns inside instead, and do not store.
+that neighbours stay neighbours. Where the last axes of a batch share the right operand, as a convolution's do its
+kernel, they are more rows. Tiles at the edges compute with rows and columns inside instead, and do not store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TypeVar
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS, Index
-from tapec.ir.types import F32, BufferType, DType
+from tapec.ir.types import F32, BufferType, DType, Shape
 from tapec.passes.contractions.problem import Problem
 from tapec.passes.contractions.products import Form
 from tapec.passes.contractions.tiling import Tiling
@@ -36,7 +36,7 @@ _AFTER_ROW, _AFTER_DEPTH = 4, 8
 #: Parts of an operand that there is room for.
 _STAGES = 2
 #: Tiles from which on a device is busy.
-_BUSY = 128
+BUSY = 128
 #: Multiply-adds below which a tile is not worth its barriers.
 _SMALL = 1 << 15
 
@@ -56,18 +56,32 @@ def choose_tile(problem: Problem, *, tf32: bool = False) -> Tiling:
     if min(rows, columns) < 2 * PART:
         return Tiling()
     warps = problem.small or (tf32 and problem.dtype == F32)
-    many = 1 if problem.shared else _count(problem.batch)
     size = 32
     for larger in (64, 128) if warps else (64,):
-        tiles = -(-rows // larger) * -(-columns // larger) * many
-        if tiles >= _BUSY and min(rows, columns) >= larger * 3 // 4:
+        if tiles(problem, larger) >= BUSY and min(rows, columns) >= larger * 3 // 4:
             size = larger
     return Tiling(form="warps" if warps else "tile", rows=size)
 
 
-def tiles(rows: int, columns: int) -> int:
-    """How many tiles a product has, of those that it has if it is small."""
-    return -(-rows // 32) * -(-columns // 32)
+def has_tiles(problem: Problem) -> bool:
+    """Whether a product is made by tiles."""
+    return choose_tile(problem).form in ("tile", "warps")
+
+
+def tiles(problem: Problem, size: int = 32) -> int:
+    """How many tiles a product has; they are small unless there are many."""
+    across, down = -(-_count((problem.columns,)) // size), -(-_rows(problem) // size)
+    return across * down * _count(_apart(problem))
+
+
+def _apart(problem: Problem) -> Shape:
+    """The axes of the batch of which each element is a product by itself."""
+    return problem.batch[: len(problem.batch) - problem.alike]
+
+
+def _merged(problem: Problem) -> Shape:
+    """The axes of the batch that are more rows."""
+    return problem.batch[len(problem.batch) - problem.alike :]
 
 
 def _count(shape: Sequence[DimLike]) -> int:
@@ -77,9 +91,9 @@ def _count(shape: Sequence[DimLike]) -> int:
 
 
 def _rows(problem: Problem) -> int:
-    """All rows, with those of a batch that shares the right operand."""
+    """All rows, with those of what shares the right operand."""
     assert isinstance(problem.rows, int)
-    return problem.rows * (_count(problem.batch) if problem.shared else 1)
+    return problem.rows * _count(_merged(problem))
 
 
 @dataclass(frozen=True)
@@ -124,13 +138,14 @@ class Tile(Form):
         self._height, self._width = _rows(self.problem), _count((self.columns,))
         self._depth = -(-_count(self.problem.depth) // self.packed)
         across, down = -(-self._width // size), -(-self._height // size)
-        turns = across * down * (1 if self.problem.shared else _count(self.problem.batch))
+        apart = _apart(self.problem)
+        turns = across * down * _count(apart)
         k.function.attrs |= {"threads": self.threads, "turns": turns, "spread": "blocks"}
         thread = k.thread(self.threads)
 
         def tile(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
-            if not self.problem.shared:
-                self._batch = self._unflat(turn // (across * down), self.problem.batch)
+            first = self._unflat(turn // (across * down), apart)
+            self._batch = (*first, *(0 for _ in _merged(self.problem)))
             row, column = turn // across % down * size, turn % across * size
             self._tile(row, column, thread)
             return ()
@@ -277,10 +292,12 @@ class Tile(Form):
 
     def _in_batch(self, at: DimLike, action: Callable[[DimLike], T]) -> T:
         """Do something with a row of an element of the batch, given its number among the rows of all."""
-        if not self.problem.shared or not self.problem.batch:
+        merged = _merged(self.problem)
+        if not merged:
             return action(at)
         outside = self._batch
-        self._batch = self._unflat(at // self.rows, self.problem.batch)
+        first = outside[: len(outside) - len(merged)]
+        self._batch = (*first, *self._unflat(at // self.rows, merged))
         result = action(at % self.rows)
         self._batch = outside
         return result
