@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextvars
 import gc
 import importlib.util
+import logging
 import queue
 import sys
 import timeit
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -29,6 +31,13 @@ SCRIPTS = (
     | class_scripts.SCRIPTS
     | library_scripts.SCRIPTS
 )
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """A script may silence all loggers; other tests hear them."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def started(script: Script) -> dict[str, Any]:
