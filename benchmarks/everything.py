@@ -8,9 +8,10 @@ a workload: JAX, with whose first call and memory tapec's are compared, and who 
 fastest peer in a run with all of them (``--survey`` is that run, and writes the file; ``--all-peers`` lets all take part).
 
 In turn: the machine's limits (needs gcc); each workload with each number of threads (`run.py`); steps for batches of any
-size (`open_sizes.py`); what the cost model says of each workload (`explain.py`). Each piece is a process of its own with a time limit. What fails is a line of the page and
-not the end; ``--resume`` does what a run that was broken off has left, and what failed. With ``--minutes`` no piece
-starts later, and what is left is named. Nothing else should run meanwhile: with five rounds it takes a quarter of an hour.
+size (`open_sizes.py`); what the cost model says of each workload (`explain.py`). Each piece is a process of its own with
+a time limit. What fails is a line of the page and not the end; ``--resume`` does what a run that was broken off has left,
+and what failed. With ``--minutes`` no piece starts later, and what is left is named. Nothing else should run meanwhile:
+with five rounds it takes a quarter of an hour.
 ``--quick`` is for trying the command itself; ``--write-only`` writes the page from the results that are there.
 """
 import argparse

@@ -94,7 +94,7 @@ class TargetError(TapecError):
 class InternalError(TapecError):
     """An invariant of the system is broken, or a device failed."""
 
-    error_code = 13
+    error_code = 13  # TensorFlow's INTERNAL
 
 
 class CheckError(TapecError):

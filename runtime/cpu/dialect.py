@@ -18,8 +18,8 @@ class Dialect:
         alignment: of arrays on the stack, in bytes.
         copies: of a mathematical function, from which on it stays one that is called: so many more would take LLVM
             longer than the calls will.
-        scales: whether an instruction multiplies 64 bytes of floats by powers of two (AVX-512). The bits are the same
-            without it.
+        scales: whether instructions of AVX-512 may be named: to multiply floats by powers of two, and for the larger
+            and the smaller of two. Numbers are the same without them.
         inlining: whether kernels, and what launches them, may become part of their callers.
     """
 

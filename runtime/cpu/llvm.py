@@ -36,9 +36,9 @@ from tapec.runtime.cpu import (
     spelling,
 )
 from tapec.runtime.cpu.dialect import HOST, Dialect
-from tapec.runtime.cpu.extrema import extremum
 from tapec.runtime.cpu.function import Affine, FunctionWriter
 from tapec.runtime.cpu.mathematics import conversion
+from tapec.runtime.cpu.mathematics.extrema import extremum
 from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
 from tapec.runtime.cpu.spelling import WORD
 from tapec.runtime.symbols import bind_symbols, symbols_of

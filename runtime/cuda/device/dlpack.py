@@ -20,6 +20,7 @@ from ctypes import (
     c_void_p,
 )
 from math import prod
+from threading import RLock
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -102,6 +103,8 @@ _given: dict[int, tuple[Any, ...]] = {}
 #: Capsules that nobody has taken yet, as far as is known. They have no destructor: that would run while an error of
 #: others is on its way, such as of a library that refuses a device, which no function of Python's may do.
 _offered: dict[int, Any] = {}
+#: Held while these are looked through; what goes away meanwhile may make others look.
+_looking = RLock()
 
 
 def given() -> int:
@@ -126,13 +129,16 @@ del _offered[0]
 
 def _look_through() -> None:
     """Forget capsules that went away: if nobody took what they hold, nobody will."""
-    for address in list(_offered):
-        is_alone = _references(address) == _ALONE
-        is_taken = not any(_is_valid(id(_offered[address]), name) for name in _NAMES.values())
-        if is_alone or is_taken:
-            del _offered[address]
-        if is_alone and not is_taken:
-            _forget(address)
+    with _looking:
+        for address in list(_offered):
+            if address not in _offered:  # whoever looked meanwhile has forgotten it
+                continue
+            is_alone = _references(address) == _ALONE
+            is_taken = not any(_is_valid(id(_offered[address]), name) for name in _NAMES.values())
+            if is_alone or is_taken:
+                del _offered[address]
+            if is_alone and not is_taken:
+                _forget(address)
 
 
 def _delete(managed: Any) -> None:
@@ -165,10 +171,11 @@ def capsule(array: Described, owner: Any, *, versioned: bool, copied: bool = Fal
     if versioned:
         managed.major, managed.minor = 1, 0
         managed.flags = _COPIED if copied else _READ_ONLY
-    _look_through()
-    address = ctypes.addressof(managed)
-    _given[address] = (managed, shape, strides, owner)
-    made = _offered[address] = _new(address, _NAMES[versioned], None)
+    with _looking:
+        _look_through()
+        address = ctypes.addressof(managed)
+        _given[address] = (managed, shape, strides, owner)
+        made = _offered[address] = _new(address, _NAMES[versioned], None)
     return made
 
 

@@ -57,9 +57,8 @@ class Allocation:
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the end of the process the driver may be gone, and gives everything back itself.
         if self._owner is None and hasattr(self, "address") and not at_end():
-            with contextlib.suppress(
-                InternalError
-            ):  # a device that failed says so at the next call
+            # A device that failed says so at the next call.
+            with contextlib.suppress(InternalError):
                 self.driver.free(self.address, self.stream)
 
 

@@ -1,4 +1,4 @@
-"""Whose code is it: the user's, ours, or that of installed packages, which is not followed."""
+"""Whose code is it: the user's, ours, or that of installed packages, which is followed in its own way (`library`)."""
 
 from __future__ import annotations
 
