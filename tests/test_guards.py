@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import contextvars
 import gc
 import importlib.util
+import inspect
 import logging
 import queue
 import sys
@@ -12,6 +14,7 @@ import timeit
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +27,8 @@ import state_scripts
 from state_scripts import Script
 
 import tapec
+from tapec.compiled.guards.library import Library
+from tapec.compiled.guards.trails import Run, Trail
 
 SCRIPTS = (
     state_scripts.SCRIPTS
@@ -416,3 +421,18 @@ def test_what_python_gives_is_no_change(name: str) -> None:
     for _ in range(3):
         call(space, space["f"])
     assert len(space["f"].programs) == 1
+
+
+@pytest.mark.parametrize("module", [argparse, inspect, logging])
+def test_a_walk_over_code_asks_for_nothing_that_is_not_known_to_lead_to_state(module: Any) -> None:
+    """What calls gave is kept for instructions that lead to state, and for no others."""
+    members = list(vars(module).values())
+    for kind in [member for member in members if isinstance(member, type)]:
+        members += vars(kind).values()
+    found = [member for member in members if isinstance(member, FunctionType)]
+    assert len(found) > 50
+    for function in found:
+        trail = Trail(function.__code__)
+        run = Run(trail, function.__globals__, {}, {}, Library())
+        run.look()
+        assert run._known.keys() <= trail.told | trail.leading

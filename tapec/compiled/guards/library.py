@@ -21,7 +21,7 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,15 +74,28 @@ class _Sort(Enum):
     OWN = 4
 
 
+class _Running(NamedTuple):
+    """A frame that is followed: what its code may load, arguments, and what calls gave, by instruction."""
+
+    trail: Trail
+    local: dict[str, Any]
+    results: dict[int, list[Any]]
+
+
 class Library(Hearing):
     """What code of installed packages read during one trace."""
 
     def __init__(self) -> None:
         """Nothing yet."""
+        #: By the ``id`` of code: how far it is followed, and what it may load.
         self._sorts: dict[int, _Sort] = {}
-        #: The frames that are followed: their arguments, and what calls gave, by instruction.
-        self._running: dict[int, tuple[Trail, dict[str, Any], dict[int, list[Any]]]] = {}
+        self._trails: dict[int, Trail] = {}
+        #: By the ``id`` of frames that are followed: what is known of them.
+        self._running: dict[int, _Running] = {}
+        #: What was looked at: code with what it was handed, code of methods with a class, what was read of what.
         self._looked: set[tuple[int, ...]] = set()
+        self._methods: set[tuple[int, int]] = set()
+        self._told: set[tuple[int, str]] = set()
         #: What has been seen, by ``id``, kept alive; and what the trace made.
         self._alive: dict[int, Any] = {}
         self._made: set[int] = set()
@@ -99,25 +112,31 @@ class Library(Hearing):
         sort = self._sort_of(frame)
         if sort in (_Sort.USER, _Sort.OURS) or not self._is_followed(sort, frame.f_back):
             return
-        trail = _trail_of(code)
-        held = frame.f_locals
-        local = {n: held[n] for n in (*trail.parameters, *code.co_freevars) if n in held}
-        self._hear_of_method(code, local)
-        if frame.f_globals.get("__name__", "").startswith("optree"):
-            self.items_read(sys.modules["optree.registry"]._NODETYPE_REGISTRY)
-        self._running[id(frame)] = trail, local, {}
-        self._look(frame, trail, local, {})
+        trail = self._trails.get(id(code))
+        if trail is None:
+            trail = self._trails[id(code)] = _trail_of(code)
+            if frame.f_globals.get("__name__", "").startswith("optree"):
+                self.items_read(sys.modules["optree.registry"]._NODETYPE_REGISTRY)
+        local: dict[str, Any] = {}
+        if trail.local:
+            held = frame.f_locals
+            local = {name: held[name] for name in trail.local if name in held}
+            self._hear_of_method(code, local)
+        running = self._running[id(frame)] = _Running(trail, local, {})
+        self._look(frame, running)
 
-    def left(self, frame: FrameType, result: Any) -> Any:
-        """Hear of the end of a call, and tell who called what it gave."""
+    def left(self, frame: FrameType, result: Any) -> None:
+        """Hear of the end of a call, and note for who called what it gave."""
         found = self._running.pop(id(frame), None)
-        if found is not None and found[2]:
-            self._look(frame, *found)
+        if found is not None and found.results:
+            self._look(frame, found)
         caller = frame.f_back
         waiting = None if caller is None else self._running.get(id(caller))
-        if caller is not None and waiting is not None and self._may_lead(result):
-            trail, _, results = waiting
-            given = results.setdefault(trail.flow.number(caller.f_lasti), [])
+        if caller is None or waiting is None:
+            return
+        number = waiting.trail.number(caller.f_lasti)
+        if number in waiting.trail.leading and self._may_lead(result):
+            given = waiting.results.setdefault(number, [])
             if not any(result is other for other in given):
                 given.append(result)
 
@@ -130,19 +149,13 @@ class Library(Hearing):
         self._alive[id(made)] = made
         self._made.add(id(made))
 
-    def _look(
-        self,
-        frame: FrameType,
-        trail: Trail,
-        local: Mapping[str, Any],
-        results: Mapping[int, Sequence[Any]],
-    ) -> None:
+    def _look(self, frame: FrameType, running: _Running) -> None:
         """Look at what the code loads, unless it ran with these very objects before."""
-        given = [*local.values(), *(r for found in results.values() for r in found)]
-        leading = []
-        for thing in given:
-            parts = _parts(thing)
-            leading += [part for part in parts if isinstance(part, str) or self._may_lead(part)]
+        trail, local, results = running
+        names = (*trail.parameters, *frame.f_code.co_freevars)
+        given = [local[name] for name in names if name in local]
+        given += [result for found in results.values() for result in found]
+        leading = [part for thing in given for part in _parts(thing) if self._tells(part)]
         key = (id(frame.f_code), *(hash(t) if type(t) is str else id(t) for t in leading))
         if key in self._looked:
             return
@@ -150,6 +163,10 @@ class Library(Hearing):
         for thing in leading:
             self._alive[id(thing)] = thing
         Run(trail, frame.f_globals, local, results, self).look()
+
+    def _tells(self, thing: Any) -> bool:
+        """Whether another thing may lead elsewhere; a text may name an attribute."""
+        return isinstance(thing, str) or self._may_lead(thing)
 
     def _may_lead(self, thing: Any) -> bool:
         """Whether state may be found through a thing: not through numbers and tensors, nor what the trace made."""
@@ -182,6 +199,10 @@ class Library(Hearing):
             return
         first = local.get(code.co_varnames[0], NOTHING)
         kind = first if isinstance(first, type) else type(first)
+        if (id(code), id(kind)) in self._methods:
+            return
+        self._methods.add((id(code), id(kind)))
+        self._alive[id(kind)] = kind
         for name in (code.co_name, "__new__"):
             function = function_behind(inherited(kind, name))
             if isinstance(function, FunctionType) and function.__code__ is code:
@@ -202,7 +223,7 @@ class Library(Hearing):
 
     def global_read(self, space: Mapping[str, Any], name: str) -> None:
         """A global."""
-        if name not in space or type(space) is not dict:
+        if name not in space or type(space) is not dict or not self._is_news(space, name):
             return
         value = space[name]
         path = f"{space.get('__name__', '')}.{name}"
@@ -216,6 +237,8 @@ class Library(Hearing):
     def attribute_read(self, thing: Any, name: str) -> None:
         """An attribute, or that there is none."""
         if name.startswith("__") or id(thing) in self._made or isinstance(thing, _LEAVES):
+            return
+        if not self._is_news(thing, name):
             return
         if isinstance(thing, ModuleType):
             if not is_ours(thing.__name__):
@@ -254,12 +277,23 @@ class Library(Hearing):
         if isinstance(own.get(name), ContextVar):
             self._put(places.Current(own[name], path))
 
+    def _is_news(self, thing: Any, name: str) -> bool:
+        """Whether it is heard for the first time that something is read of a thing."""
+        key = id(thing), name
+        if key in self._told:
+            return False
+        self._told.add(key)
+        self._alive[id(thing)] = thing
+        return True
+
     def _class_read(self, kind: type, name: str) -> None:
         if kind.__flags__ & (1 << 9) and not is_ours(
             kind.__module__
         ):  # made by Python code: it may change
             self._alive[id(kind)] = kind
-            self._kinds.setdefault(kind, {}).setdefault(name, inherited(kind, name))
+            known = self._kinds.setdefault(kind, {})
+            if name not in known:
+                known[name] = inherited(kind, name)
 
     def entry_read(self, thing: dict[Any, Any], key: Any) -> None:
         """An entry of a dict, or that there is none."""
@@ -302,6 +336,8 @@ class Library(Hearing):
         """What to look at before each call; ``taken``: arrays that the program takes as inputs."""
         inputs = {id(thing) for thing in taken}
         self._looked.clear()
+        self._methods.clear()
+        self._told.clear()
         self._running.clear()
         made, self._alive = self._made, {}
         for place in list(self._places.values()):

@@ -67,6 +67,11 @@ _INSTEAD: dict[tuple[str, str], tuple[Callable[[], Any], str]] = {
 _NAMES = {*_TELLING, *(name for _, name in _INSTEAD)}
 
 
+def is_told(function: BuiltinFunctionType) -> bool:
+    """Whether a function in C may be one that tells of state, by its name; most that are called are not."""
+    return function.__name__ in _NAMES
+
+
 class Settings:
     """What one trace asked."""
 
@@ -77,8 +82,6 @@ class Settings:
     def called(self, function: BuiltinFunctionType) -> None:
         """Hear of a call of a function in C."""
         name = function.__name__
-        if name not in _NAMES:
-            return
         owner = function.__self__
         named = owner.__name__ if isinstance(owner, ModuleType | type) else type(owner).__name__
         if named in _TELLING.get(name, ()):

@@ -8,11 +8,12 @@ objects it is, with no code run to find out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from tapec.compiled.guards.flow import Flow, flow_of, kind_of
+from tapec.compiled.guards.flow import flow_of, kind_of
 from tapec.compiled.guards.objects import NOTHING, own_attributes
 
 #: Of so many values of one load more are not looked at: a package that goes over its own tables.
@@ -20,6 +21,8 @@ _MOST = 64
 #: Functions of Python's that go over what they are given.
 _PASSING = set("enumerate filter iter list map next reversed set sorted tuple zip".split())
 _BY_NAME = {"getattr", "hasattr"}
+#: Methods of dicts that give what is in them.
+_GIVING = {"items", "values", "get", "copy"}
 #: What a comprehension gets in the place of a list.
 _ITERATORS: tuple[type, ...] = (type(iter([])), type(iter(())))
 #: Containers whose items may be loaded.
@@ -27,38 +30,125 @@ _SEQUENCES = (list, tuple, set, frozenset)
 
 
 class Trail:
-    """What a piece of code may load that leads to state.
+    """What a piece of code may load that leads to state; all that is known of it without running it.
 
     Attributes:
         flow: who takes what in it.
-        loads: the numbers of these instructions.
-        calls: whether some of them lead through what a call gave.
-        parameters: the names of its parameters.
+        loads: the numbers of these instructions, in order; not of those whose value is only changed in place.
+        told: the same, as a set.
+        leading: the numbers of all instructions whose values lead to what they load.
+        parameters: the names of its parameters that do.
+        local: the names of these, of the first one, which may have the code as its method, and of closure variables.
+        read: of which instructions the items of what they push may be read, if it is a container.
     """
 
     def __init__(self, code: CodeType) -> None:
-        self.flow = flow_of(code)
-        count = code.co_argcount + code.co_kwonlyargcount
-        count += bool(code.co_flags & 4) + bool(code.co_flags & 8)
-        self.parameters = code.co_varnames[:count]
-        self.loads = [
-            i
-            for i, instruction in enumerate(self.flow.instructions)
-            if kind_of(instruction) is not None
-            or _is_lookup(self.flow, i)
-            or instruction.opname == "BINARY_SUBSCR"
-        ]
-        names = {i.opname for i in self.flow.instructions}
-        self.calls = not names.isdisjoint(("CALL", "CALL_FUNCTION_EX", "LOAD_ATTR", "LOAD_METHOD"))
+        flow = self.flow = flow_of(code)
         self.stores: dict[str, list[int]] = {}
-        for i, instruction in enumerate(self.flow.instructions):
+        self._callees: dict[int, set[str]] = {}
+        for i, instruction in enumerate(flow.instructions):
             if instruction.opname == "STORE_FAST":
                 self.stores.setdefault(instruction.argval, []).append(i)
+            elif instruction.opname == "CALL":
+                self._callees[i] = flow.callees(i)
+        self.loads = [i for i in range(len(flow.instructions)) if self._loads(i)]
+        self.told = set(self.loads)
+        self.leading = self._behind(self.loads)
+        loaded = {
+            flow.instructions[i].argval
+            for i in self.told | self.leading
+            if self._is_local(i) or kind_of(flow.instructions[i]) == "cell"
+        }
+        count = code.co_argcount + code.co_kwonlyargcount
+        count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+        self.parameters = tuple(n for n in code.co_varnames[:count] if n in loaded)
+        first = code.co_varnames[: min(code.co_argcount, 1)]
+        self.local = tuple(dict.fromkeys((*self.parameters, *first, *code.co_freevars)))
+        self.read = {
+            i
+            for i in {*self.loads, *self.leading}
+            if any(self._reads_items(use.taker) for use in flow.uses[i])
+        }
+        self._numbers: dict[int, int] = {}
 
+    def number(self, at: int) -> int:
+        """Which instruction is at a place in the code; the places of calls are asked for often."""
+        found = self._numbers.get(at)
+        if found is None:
+            found = self._numbers[at] = self.flow.number(at)
+        return found
 
-def _is_lookup(flow: Flow, i: int) -> bool:
-    """Whether an instruction calls `getattr` or `hasattr`."""
-    return flow.instructions[i].opname == "CALL" and not _BY_NAME.isdisjoint(flow.callees(i))
+    def callees(self, i: int) -> set[str]:
+        """The names of what a call may call."""
+        return self._callees.get(i, set())
+
+    def sources(self, i: int) -> Iterator[int]:
+        """The instructions whose values tell what an instruction pushes: those that a `Run` asks for."""
+        flow, name = self.flow, self.flow.instructions[i].opname
+        operands = flow.operands.get(i, [])
+        if name == "CALL":
+            callees = self.callees(i)
+            if callees & (_BY_NAME | _PASSING):
+                yield from (source for pushed in operands[2:] for source in pushed)
+            if callees & _GIVING:
+                for owner in (source for pushed in operands[:2] for source in pushed):
+                    yield from self._first_operand(owner)
+        elif self._is_local(i):
+            for store in self.stores.get(flow.instructions[i].argval, ()):
+                yield from self._first_operand(store)
+        elif name in _WAYS:
+            yield from (source for pushed in operands for source in pushed)
+            yield from flow.looked_at.get(i, ())
+        for use in flow.uses[i]:  # the keys that are asked for
+            if flow.instructions[use.taker].opname in ("BINARY_SUBSCR", "CONTAINS_OP"):
+                yield from (
+                    source
+                    for pushed in flow.operands[use.taker]
+                    for source in pushed
+                    if source != i
+                )
+
+    def _first_operand(self, i: int) -> Iterable[int]:
+        operands = self.flow.operands.get(i)
+        return operands[0] if operands else ()
+
+    def _behind(self, loads: Iterable[int]) -> set[int]:
+        """The instructions whose values lead to what others load."""
+        found: set[int] = set()
+        waiting = [source for i in loads for source in self.sources(i)]
+        while waiting:
+            i = waiting.pop()
+            if i not in found:
+                found.add(i)
+                waiting += self.sources(i)
+        return found
+
+    def _is_local(self, i: int) -> bool:
+        return self.flow.instructions[i].opname.startswith("LOAD_FAST")
+
+    def _loads(self, i: int) -> bool:
+        """Whether an instruction loads what may be state: by its name, by a text, or as an item."""
+        instruction = self.flow.instructions[i]
+        if kind_of(instruction) is not None:
+            return not self.flow.only_changed(i)
+        return instruction.opname == "BINARY_SUBSCR" or not _BY_NAME.isdisjoint(self.callees(i))
+
+    def _reads_items(self, taker: int) -> bool:
+        """Whether who takes a container may read its items, rather than keep it or ask whether it is one."""
+        instruction = self.flow.instructions[taker]
+        if instruction.opname in ("IS_OP", "POP_TOP", "STORE_ATTR"):
+            return False
+        if instruction.opname == "CALL":
+            return not self.callees(taker) & {"isinstance", "id", "type", "callable"}
+        if instruction.opname == "STORE_FAST":
+            return any(
+                self._reads_items(use.taker)
+                for load in self.flow.loads_of(instruction)
+                if load != taker
+                for use in self.flow.uses[load]
+                if self.flow.instructions[use.taker].opname != "STORE_FAST"
+            )
+        return True
 
 
 class Run:
@@ -126,16 +216,16 @@ class Run:
         return [] if value is NOTHING else self._contents(i, [value])
 
     def _global(self, i: int, name: str) -> list[Any]:
-        if self._flow.only_changed(i):
+        if i not in self._trail.told:
             return []
         self._hear.global_read(self._space, name)
         value = self._space.get(name, NOTHING)
         return [] if value is NOTHING else self._contents(i, [value])
 
     def _attribute(self, i: int, name: str) -> list[Any]:
-        things = self._operand(i, 0)
-        if self._flow.only_changed(i):
+        if i not in self._trail.told:
             return []
+        things = self._operand(i, 0)
         for thing in things:
             self._hear.attribute_read(thing, name)
         found = [held_under(thing, name) for thing in things]
@@ -168,7 +258,7 @@ class Run:
         return found
 
     def _called(self, i: int, _: Any) -> list[Any]:
-        names = self._flow.callees(i)
+        names = self._trail.callees(i)
         given = range(2, len(self._flow.operands.get(i, ())))
         if names & _BY_NAME:
             found = []
@@ -180,7 +270,7 @@ class Run:
             return [value for value in found if value is not NOTHING]
         if names & _PASSING:
             return [value for position in given for value in self._operand(i, position)]
-        if names & {"items", "values", "get", "copy"}:
+        if names & _GIVING:
             sources = [s for pushed in self._flow.operands[i][:2] for s in pushed]
             owners = [thing for s in sources for thing in self._operand(s, 0)]
             return [list(dict.values(thing)) for thing in owners if isinstance(thing, dict)]
@@ -193,7 +283,7 @@ class Run:
                 continue
             keys = self._keys_asked(i) if isinstance(value, dict) else None
             if keys is None:
-                if any(self._reads_items(use.taker) for use in self._flow.uses[i]):
+                if i in self._trail.read:
                     self._hear.items_read(value)
                 continue
             for key in keys:
@@ -217,23 +307,6 @@ class Run:
                 return None
             found += keys
         return found
-
-    def _reads_items(self, taker: int) -> bool:
-        """Whether who takes a container may read its items, rather than keep it or ask whether it is one."""
-        instruction = self._flow.instructions[taker]
-        if instruction.opname in ("IS_OP", "POP_TOP", "STORE_ATTR"):
-            return False
-        if instruction.opname == "CALL":
-            return not self._flow.callees(taker) & {"isinstance", "id", "type", "callable"}
-        if instruction.opname == "STORE_FAST":
-            return any(
-                self._reads_items(use.taker)
-                for load in self._flow.loads_of(instruction)
-                if load != taker
-                for use in self._flow.uses[load]
-                if self._flow.instructions[use.taker].opname != "STORE_FAST"
-            )
-        return True
 
 
 class Hearing:

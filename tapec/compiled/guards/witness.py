@@ -48,7 +48,7 @@ from tapec.compiled.guards.objects import (
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of, words_in
-from tapec.compiled.guards.settings import Settings
+from tapec.compiled.guards.settings import Settings, is_told
 from tapec.compiled.guards.sources import Sources
 from tapec.compiled.retraces import Cause
 from tapec.frames import is_ours
@@ -137,7 +137,7 @@ class Witness:
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
             self._sources.called(frame, argument)
-            if self._library is not None and self._library.listens(frame):
+            if is_told(argument) and self._library is not None and self._library.listens(frame):
                 self._settings.called(argument)
         if event == "return" and self._library is not None:
             self._library.left(frame, argument)
