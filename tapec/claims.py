@@ -30,11 +30,11 @@ from itertools import count
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tapec.at_line import at_home
 from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.runtime import forking
 from tapec.runtime.interrupts import inside_native
-from tapec.runtime.residence import at_home
 
 if TYPE_CHECKING:
     from tapec.tensor import Array

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapec.errors import InternalError, ResourceExhaustedError, TargetError, TypeError, ValueError
+from tapec.at_line import AtLine
+from tapec.errors import ValueError
 from tapec.frames import here
-from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.types import TensorType
 from tapec.recording import current_trace
 from tapec.runtime.residence import Remote
@@ -18,33 +18,6 @@ from tapec.tensor import Array, EagerTensor, Tensor, departs, type_with
 
 #: The slot that every Tensor has; of these it holds a `Remote`.
 _SLOT: Any = Tensor.__dict__["_array"]
-
-
-class AtLine:
-    """A context that asks a device for something: errors name the user's line, and are those of `tapec.errors`.
-
-    It raises ResourceExhaustedError where there is no memory, ValueError where an array of another library's is not
-    contiguous, TypeError where there is no such dtype.
-    """
-
-    def __init__(self, no_memory: str = "no memory") -> None:
-        """``no_memory`` is what an error says first of memory that there is not."""
-        self._no_memory = no_memory
-
-    def __enter__(self) -> None:
-        """Nothing has failed yet."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        """Say it in the other words."""
-        if isinstance(error, MemoryError):
-            message = f"{self._no_memory}: {error}"
-            raise ResourceExhaustedError(message, location=here()) from None
-        if isinstance(error, ShapeError):
-            raise ValueError(error.message, location=here(), hint=error.hint) from None
-        if isinstance(error, DTypeError):
-            raise TypeError(error.message, location=here(), hint=error.hint) from None
-        if isinstance(error, (TargetError, InternalError)):
-            error.location = error.location or here()
 
 
 class DeviceTensor(EagerTensor):

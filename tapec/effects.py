@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tapec.at_line import on_host
 from tapec.callbacks import Callback, Host, replaying
 from tapec.callbacks import raised as raised_by_callback
 from tapec.compiled.scalars import settle_within
@@ -23,7 +24,6 @@ from tapec.ir.ops.host import ADDRESS, RAISED, Notify
 from tapec.ir.types import TensorType
 from tapec.passes.commit import calls_back, checks_of
 from tapec.recording import current_trace, tracing
-from tapec.runtime.residence import on_host
 from tapec.tensor import Array, EagerTensor, Tensor, apply
 
 

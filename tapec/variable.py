@@ -15,6 +15,7 @@ import numpy as np
 
 from tapec import arguments
 from tapec.alignment import aligned_copy, owns_place
+from tapec.at_line import at_home
 from tapec.claims import Access, refuse_in_the_middle, whole_array
 from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
@@ -23,7 +24,6 @@ from tapec.indexed_slices import IndexedSlices
 from tapec.initial_values import value_at_call
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
-from tapec.runtime.residence import at_home
 from tapec.scopes import current_name_scope, name_scope
 from tapec.tensor import (
     Array,

@@ -48,6 +48,21 @@ def run(
     Simulator(text, memory).launch(Launch(kernel, blocks, places, (), extents))
 
 
+def test_halves_of_words_are_of_different_threads() -> None:
+    """Each may write its own, and the word is whole behind a barrier."""
+    x = numbers()
+    body = """
+        halves = shared_u16(0)
+        halves[t] = u16(t)
+        barrier()
+        if t < u32(16):
+            x[t] = f32(shared_u32(0)[t])
+    """
+    run(body, x=x)
+    pairs = np.arange(0, 32, 2)
+    np.testing.assert_array_equal(x[:16], pairs + 65536 * (pairs + 1))
+
+
 def numbers(count: int = 64) -> Any:
     return np.arange(count, dtype=np.float32)
 
@@ -94,6 +109,69 @@ REFUSED: Mapping[str, tuple[str, str]] = {
         common[t] = y
         """,
         "data race: reads element 15, which block 0, thread 15 writes",
+    ),
+    "a read of an element of which another thread writes the second half": (
+        """
+        common[t] = f32(1)
+        barrier()
+        wide = shared_f64(0)
+        if t < u32(8):
+            common[u32(u32(2) * t + u32(1))] = f32(2)
+        elif t < u32(16):
+            y = wide[u32(t - u32(8))]
+        """,
+        "data race: reads element 0, which block 0, thread 0 writes",
+    ),
+    "a write of half of what another thread reads": (
+        """
+        common[t] = f32(1)
+        barrier()
+        wide = shared_f64(0)
+        if t < u32(8):
+            y = wide[t]
+        elif t < u32(16):
+            common[u32(u32(2) * u32(t - u32(8)) + u32(1))] = f32(2)
+        """,
+        "data race: writes element 1, which block 0, thread 0 reads",
+    ),
+    "a read of the second half, by a pointer that is made later": (
+        """
+        common[t] = f32(1)
+        if t == u32(31):
+            halves = shared_u16(0)
+            y = halves[u32(1)]
+        """,
+        "data race: reads element 1, which block 0, thread 0 writes",
+    ),
+    "a read of the second of four neighbours": (
+        """
+        if t == u32(0):
+            store4_f32(common, u32(0), f32(1), f32(1), f32(1), f32(1))
+        if t == u32(9):
+            y = common[u32(1)]
+        """,
+        "data race: reads element 1, which block 0, thread 0 writes",
+    ),
+    "a write of half of what is being copied": (
+        """
+        copy4_f32(common, u32(0), x, u32(0))
+        commit_copies()
+        halves = shared_u16(0)
+        halves[u32(3)] = u16(1)
+        """,
+        "writes element 3, a copy of which has not been waited for",
+    ),
+    "a read of which half was written": (
+        """
+        if t == u32(0):
+            common[u32(0)] = f32(1)
+            y = shared_f64(0)[u32(0)]
+        """,
+        "nothing was written to",
+    ),
+    "an element that begins in the middle of another": (
+        "y = part_f64(x, u32(4))",
+        "takes byte 4 for the first of an element of 8",
     ),
     "another dtype": ("x[t] = 1.0", "stores a float where float32 is"),
     "two copies into one place": (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tapec.alignment import aligned_copy
+from tapec.at_line import at_home
 from tapec.autograph import conversion
 from tapec.claims import Access
 from tapec.compiled.boxes import deal_in_tensors
@@ -34,7 +35,7 @@ from tapec.ir.errors import CheckError, InternalError, TargetError
 from tapec.ir.lazy import lazy
 from tapec.ir.substitution import substitute_symbols, unify
 from tapec.recording import active_tapes, inspectors, tracing
-from tapec.runtime.residence import AWAY, at_home
+from tapec.runtime.residence import AWAY
 from tapec.structure import flatten, sized, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array
 from tapec.tracing import Trace, TracedTensor

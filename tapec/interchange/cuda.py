@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from tapec.device_tensor import AtLine, DeviceTensor, held_or_array
+from tapec.at_line import AtLine
+from tapec.device_tensor import DeviceTensor, held_or_array
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.recording import current_trace

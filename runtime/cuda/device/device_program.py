@@ -13,6 +13,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from itertools import repeat
 from math import prod
 from threading import Lock
 from typing import Any
@@ -27,7 +28,7 @@ from tapec.runtime.cuda.device.residents import Resident, newest, resident
 from tapec.runtime.cuda.launches import Host, Launch, Memory, recorded
 from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.python_text.program import Arrays
-from tapec.runtime.residence import at_home
+from tapec.runtime.residence import AWAY, at_home
 
 #: Graphs that are kept for one set of sizes: each is for certain addresses.
 _GRAPHS = 4
@@ -131,8 +132,6 @@ class _Call:
         self._seen: set[tuple[int, ...]] = set()
         self._bases: dict[str, list[int]] = {}
         self._stream = 0
-        #: Whether each kernel was launched by itself before: then there is nothing wrong with any.
-        self._is_proved = False
 
     def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Copy what is not there, launch, and name the results."""
@@ -237,23 +236,25 @@ class _Call:
         return self._graphs[key]
 
     def _one_by_one(self, updated: Sequence[Resident]) -> None:
-        """Launch every kernel by itself.
+        """Launch every kernel by itself; where that ends in the middle, what was updated is what it was before.
 
-        The first time one of them may turn out to be none that the device launches, when those before it are under
-        way: then the host keeps the numbers that there were.
+        A kernel may turn out to be none that the device launches when those before it are under way, and Ctrl-C comes
+        between any two. So a copy is made first of numbers that are on the device alone.
         """
-        for one in updated:
-            if self._is_proved:
-                one.go_away()
-            elif one.is_newest:
-                one.fetch()
-        if self._launches is None:
-            Host(self._program.text, self, self._sizes).run()
-        else:
-            self._each(self._launches)
-        for one in updated:
-            one.go_away()
-        self._is_proved = True
+        news = {one.key: one.fetch for one in updated}
+        copies = {one: copy for one in updated if (copy := one.copied(self._stream)) is not None}
+        _written = [one.memory for one in copies]  # so that nothing is given back in between
+        # Either end is one call of C, in the middle of which no signal handler runs.
+        back = map(setattr, copies, repeat("memory"), copies.values())
+        try:
+            if self._launches is None:
+                Host(self._program.text, self, self._sizes).run()
+            else:
+                self._each(self._launches)
+        except BaseException:
+            list(back)
+            raise
+        AWAY.update(news)
 
     def _each(self, launches: Sequence[Launch]) -> None:
         for one in launches:

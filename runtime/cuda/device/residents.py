@@ -14,7 +14,12 @@ from tapec.runtime.residence import AWAY, at_home
 
 
 class Resident:
-    """The copy on a device of an array of the host's."""
+    """The copy on a device of an array of the host's.
+
+    Attributes:
+        key: in `AWAY`, of the array.
+        memory: where it is.
+    """
 
     def __init__(self, driver: Driver, array: Any, stream: int) -> None:
         """Make room for it.
@@ -24,17 +29,17 @@ class Resident:
         """
         self.memory = Allocation(driver, array.nbytes, stream)
         self._array = weakref.ref(array, lambda _: self._leave())
-        self._key = id(array)
+        self.key = id(array)
 
     def _leave(self) -> None:
         if self.is_newest:
-            del AWAY[self._key]
-        _RESIDENTS.pop((id(self.memory.driver), self._key), None)
+            del AWAY[self.key]
+        _RESIDENTS.pop((id(self.memory.driver), self.key), None)
 
     @property
     def is_newest(self) -> bool:
         """Whether this device has newer numbers than the host, and than other devices."""
-        fetch = AWAY.get(self._key)
+        fetch = AWAY.get(self.key)
         return fetch is not None and getattr(fetch, "__self__", None) is self
 
     def take(self, array: Any, stream: int) -> int:
@@ -44,9 +49,26 @@ class Resident:
             self.memory.driver.upload(address, at_home(array), stream)
         return address
 
+    def copied(self, stream: int) -> Allocation | None:
+        """A copy on the device of what only the device has; None where the host has it, as it is given without room.
+
+        Raises:
+            InternalError: the device failed.
+        """
+        if not self.is_newest:
+            return None
+        own = self.memory
+        try:
+            copy = Allocation(own.driver, own.size, stream)
+        except MemoryError:
+            self.fetch()
+            return None
+        own.driver.copy(copy.address, own.at(stream), own.size, stream)
+        return copy
+
     def go_away(self) -> None:
         """The device has changed the numbers."""
-        AWAY[self._key] = self.fetch
+        AWAY[self.key] = self.fetch
 
     def fetch(self) -> None:
         """Give the host the newest numbers."""
@@ -54,7 +76,7 @@ class Resident:
         memory = self.memory
         if array is not None:
             memory.driver.download(array, memory.address, memory.stream)
-        AWAY.pop(self._key, None)
+        AWAY.pop(self.key, None)
 
 
 _RESIDENTS: dict[tuple[int, int], Resident] = {}

@@ -7,6 +7,7 @@ comes in is in the order of the stream that its owner names: the stream of ours 
 from __future__ import annotations
 
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,42 @@ def of_interface(value: Any) -> DeviceArray:
     Raises:
         TargetError: there is no device.
         ShapeError: it is not contiguous.
-        DTypeError: tapec has no such dtype.
+        DTypeError: tapec has no such dtype; what it says of itself makes no array.
+    """
+    shape, dtype, address, stream = _told(value)
+    driver = device(device_of(address) if prod(shape) else 0)
+    memory = _foreign(driver, address, prod(shape) * dtype.itemsize, value)
+    if stream is not None:
+        driver.order(stream, memory.stream)
+    return DeviceArray(memory, dtype, shape)
+
+
+def _told(value: Any) -> tuple[tuple[int, ...], Any, int, int | None]:
+    """The sizes of an object's array, its dtype, where it is and in which stream.
+
+    Raises:
+        ShapeError, DTypeError: as `of_interface`.
     """
     told = value.__cuda_array_interface__
-    shape, dtype = tuple(told["shape"]), _dtype(np.dtype(told["typestr"]))
-    strides = told.get("strides")
+    try:
+        shape = tuple(map(index, told["shape"]))
+        named = np.dtype(told["typestr"])
+        address = index(told["data"][0] or 0)
+        strides = told.get("strides")
+        strides = None if strides is None else tuple(map(index, strides))
+        stream = told.get("stream")
+        stream = None if stream is None else index(stream)
+        if min(shape, default=0) < 0 or len(shape if strides is None else strides) != len(shape):
+            raise ValueError(f"a shape of {list(shape)} with strides {strides}")
+        if address < 0 or stream == 0:
+            raise ValueError(f"data at {address}, in stream {stream}")
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DTypeError(
+            f"{type(value).__name__} has a __cuda_array_interface__ that makes no array: "
+            f"{type(error).__name__}: {error}",
+            hint="it takes shape, typestr and data: (address, read only)",
+        ) from None
+    dtype = _dtype(named)
     if strides is not None:
         counted = tuple(n // dtype.itemsize for n in strides)
         exact = all(n % dtype.itemsize == 0 for n in strides)
@@ -40,13 +72,7 @@ def of_interface(value: Any) -> DeviceArray:
             )
     if told.get("mask") is not None:
         raise DTypeError("a masked array is none of tapec's", hint="fill what is masked")
-    address = int(told["data"][0] or 0)
-    driver = device(device_of(address) if prod(shape) else 0)
-    memory = _foreign(driver, address, prod(shape) * dtype.itemsize, value)
-    stream = told.get("stream")
-    if stream is not None:
-        driver.order(int(stream), memory.stream)
-    return DeviceArray(memory, dtype, shape)
+    return shape, dtype, address, stream
 
 
 def of_dlpack(value: Any) -> DeviceArray:

@@ -10,6 +10,8 @@ from tapec.ir.errors import TapecError
 from tapec.runtime.python_text.primitives import DTYPES
 
 _MANY = -1
+#: Bytes of the largest elements.
+_LARGEST = 16
 #: A block, a thread, and how many barriers the block had come by.
 Who = tuple[int, int, int]
 
@@ -19,17 +21,33 @@ class SimulationError(TapecError):
 
 
 class Cells:
-    """Memory of the device, with who read and wrote each element since the launch began."""
+    """Memory of the device, with who read and wrote each element since the launch began.
+
+    Attributes:
+        grain: bytes of the smallest elements that pointers to it have: who read and wrote is known by the first byte of
+            each so many. So what is known of a larger element is known of all its parts.
+    """
 
     def __init__(self, data: Any, *, written: bool, constant: bool = False) -> None:
         """``data`` is an array of bytes; ``written``: it may be read already; ``constant``: it may not be written."""
         self.data = data
         self.constant = constant
         self.known = None if written else np.zeros(data.size, np.bool_)
+        self.grain = _LARGEST
         self.readers: dict[int, Who] = {}
         self.writers: dict[int, Who] = {}
-        #: Bytes that a copy will write.
+        #: What a copy will write.
         self.awaited: set[int] = set()
+
+    def divide(self, size: int) -> None:
+        """Keep apart who reads and writes elements of so many bytes."""
+        if size >= self.grain:
+            return
+        parts = range(0, self.grain, size)
+        for log in (self.readers, self.writers):
+            log |= {at + part: who for at, who in log.items() for part in parts}
+        self.awaited |= {at + part for at in self.awaited for part in parts}
+        self.grain = size
 
     def hold_to_written(self, name: str) -> None:
         """Refuse that nothing was written to some of it.
@@ -42,6 +60,7 @@ class Cells:
 
     def forget(self) -> None:
         """A new launch, which everything before it happened before."""
+        self.grain = _LARGEST
         self.readers.clear()
         self.writers.clear()
 
@@ -71,7 +90,14 @@ class Pointer:
         self._count = extent // self._size
         self._offset = offset
         end = offset + self._count * self._size
+        if offset % self._size:
+            watch.fail(f"takes byte {offset} for the first of an element of {self._size}")
+        cells.divide(self._size)
         self._items = cells.data[offset:end].view(DTYPES[code])
+
+    def _parts(self, at: int) -> range:
+        """By what it is known who reads and writes the element that begins at a byte."""
+        return range(at, at + self._size, self._cells.grain)
 
     def __getitem__(self, index: Any) -> Any:
         i = int(index)
@@ -79,19 +105,22 @@ class Pointer:
             self._watch.fail(f"reads element {i} of {self._count}")
         at = self._offset + i * self._size
         cells, me = self._cells, self._watch.me
-        if at in cells.awaited:
+        known, alike = cells.known, self._size == cells.grain
+        parts = (at,) if alike else self._parts(at)
+        if cells.awaited and not cells.awaited.isdisjoint(parts):
             self._watch.fail(f"reads element {i}, a copy of which has not been waited for")
-        if cells.known is not None and not cells.known[at]:
+        if known is not None and not (known[at] and (alike or known[at : at + self._size].all())):
             self._watch.fail(f"reads element {i}, which nothing was written to")
-        last = cells.writers.get(at)
-        if last is not None and last[:2] != me[:2] and (last[0] != me[0] or last[2] == me[2]):
-            self._watch.race(f"reads element {i}, which {_name(last)} writes", self._cells)
-        seen = cells.readers.get(at)
-        if seen is None or (seen[0] == me[0] and seen[2] < me[2]):
-            cells.readers[at] = me
-        elif seen[:2] != me[:2]:
-            block = me[0] if seen[0] == me[0] else _MANY
-            cells.readers[at] = (block, _MANY, me[2])
+        for part in parts:
+            last = cells.writers.get(part)
+            if last is not None and _is_race(last, me):
+                self._watch.race(f"reads element {i}, which {_name(last)} writes", cells)
+            seen = cells.readers.get(part)
+            if seen is None or (seen[0] == me[0] and seen[2] < me[2]):
+                cells.readers[part] = me
+            elif seen[1] != me[1] or seen[0] != me[0]:
+                block = me[0] if seen[0] == me[0] else _MANY
+                cells.readers[part] = (block, _MANY, me[2])
         return self._items[i]
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -112,23 +141,28 @@ class Pointer:
         cells, me = self._cells, self._watch.me
         if cells.constant:
             self._watch.fail(f"writes element {i} of what is only read")
-        if at in cells.awaited:
+        parts = (at,) if self._size == cells.grain else self._parts(at)
+        if cells.awaited and not cells.awaited.isdisjoint(parts):
             self._watch.fail(f"writes element {i}, a copy of which has not been waited for")
-        for kind, last in (("writes", cells.writers.get(at)), ("reads", cells.readers.get(at))):
-            if last is not None and last[:2] != me[:2] and (last[0] != me[0] or last[2] == me[2]):
-                self._watch.race(f"writes element {i}, which {_name(last)} {kind}", cells)
-        cells.writers[at] = me
+        for part in parts:
+            last = cells.writers.get(part)
+            if last is not None and _is_race(last, me):
+                self._watch.race(f"writes element {i}, which {_name(last)} writes", cells)
+            last = cells.readers.get(part)
+            if last is not None and _is_race(last, me):
+                self._watch.race(f"writes element {i}, which {_name(last)} reads", cells)
+            cells.writers[part] = me
         return at
 
     def promise(self, i: int) -> int:
         """The place of an element that a copy will write from now on."""
         at = self._written(i)
-        self._cells.awaited.add(at)
+        self._cells.awaited.update(self._parts(at))
         return at
 
     def arrive(self, i: int, at: int, value: Any) -> None:
         """The copy has come."""
-        self._cells.awaited.discard(at)
+        self._cells.awaited.difference_update(self._parts(at))
         self[i] = value
 
     def four(self, what: str, first: int) -> range:
@@ -184,6 +218,12 @@ class Copy:
     def arrive(self) -> None:
         """It is there."""
         self._to.arrive(self._i, self._at, self._from[self._j])
+
+
+def _is_race(last: Who, me: Who) -> bool:
+    """Whether an access happened neither before nor behind the one that is made now."""
+    block, thread, epoch = me
+    return last[0] != block or (last[1] != thread and last[2] == epoch)
 
 
 def _name(who: Who) -> str:
