@@ -290,6 +290,8 @@ class _Fusion:
         ``home`` computes the value, ``others`` read it. What they compute from it, element by element and with nothing
         else than arguments and constants, can as well be computed at home.
         """
+        if any(group.narrowest >= value.tensor.dtype.bytes for group in others):
+            return False
         moves: dict[Operation, None] = {}
         kept: dict[Value, None] = {}
         for group in others:

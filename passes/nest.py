@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
-from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -15,24 +15,22 @@ from tapec.ir.dims import DimLike, Symbol, bounds, symbols
 from tapec.ir.errors import PassError, TargetError
 from tapec.ir.history import Relation, tell
 from tapec.ir.loop_builder import LoopBuilder
-from tapec.ir.op import OPS, RUNS, Elementwise, Index
+from tapec.ir.op import OPS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BOOL, BufferType, Shape, TensorType
 from tapec.passes.contractions.contraction import lower_contraction
-from tapec.passes.contractions.problem import size
 from tapec.passes.contractions.products import each
 from tapec.passes.contractions.tiling import Tiling
-from tapec.passes.fusion.access import block_accesses, is_by_rows, loops_of
+from tapec.passes.fusion.access import loops_of
+from tapec.passes.fusion.depth import DEEP, below, depths
+from tapec.passes.fusion.rows import values_by_rows
 from tapec.passes.fusion.totals import reduce_in_parts, total_of
 from tapec.passes.loop_choice import order_for_gathers, shared_axis, vector_axis, written_out
 from tapec.passes.schedule import core_of
 
 #: Places where a loop is split, at most.
 _MOST_BREAKS = 6
-#: Bytes of a row that waits in scratch: it should stay in the first cache.
-_LONGEST_ROW = 1 << 14
-
 
 #: An element, a buffer, and the index in it.
 _Store = tuple[Value, Value, Index]
@@ -84,7 +82,9 @@ class KernelWriter:
         self._turns: list[Symbol | None] = []
         self._sum: Value | None = None
         #: Values that wait in memory row by row, with how many loops are around a row.
-        self._rows = self._values_by_rows()
+        plain = self.core is None and not self.flat and self._total is None
+        self._rows = values_by_rows(op, self.space) if plain else {}
+        self._depths = depths(ops)
 
     def write(self) -> Function:
         """Write the loops."""
@@ -189,31 +189,6 @@ class KernelWriter:
         if self.core is None or self.core.defn.form != "contraction" or shape != self.space:
             return shape
         return self.core.results[0].tensor.shape
-
-    def _values_by_rows(self) -> dict[Value, int]:
-        """Costly values that loops inside read as well: computed once for a row, if that is not too long."""
-        if self.core is not None or self.flat or self._total is not None:
-            return {}
-        found = {}
-        accesses = block_accesses(self.block)
-        for op in self.block.ops[:-1]:
-            if not op.defn.costly or op.defn.cheap or op.defn.loops:
-                continue
-            (value,) = op.results
-            shape, read = value.tensor.shape, accesses.get(value, [])
-            if len(read) < 2 or not all(is_by_rows(a, shape, self.space) for a in read):
-                continue
-            loops = min(sum(axis != RUNS for axis in a or ()) for a in read)
-            row = prod(size(n) for n in shape[loops:])
-            known = all(bounds(n)[1] is not None for n in shape[loops:])
-            short = known and row * value.tensor.dtype.bytes <= _LONGEST_ROW
-            # A row that one vector holds stays in a register.
-            in_register = row <= self.op.attrs["lanes"] and self.op.attrs.get("masked", True)
-            # The loop that is vectorised, and the one that threads share, have to be inside and outside of a row.
-            apart = loops <= vector_axis(self.space) and (loops or not self.op.attrs["parallel"])
-            if short and not in_register and apart:
-                found[value] = loops
-        return found
 
     # ---- loops
 
@@ -398,7 +373,6 @@ class KernelWriter:
 
     def element(self, k: LoopBuilder, value: Value, index: Index) -> Value:
         """An element of a value: loaded, or computed from elements of others."""
-        product = self._product
         if self._total is not None and value.op is self._total:
             assert self._sum is not None
             return self._sum
@@ -406,18 +380,26 @@ class KernelWriter:
             row = self._row(k, value, index)
             inner = index if row in self.outputs else index[self._rows[value] :]
             return k.once(value, index, lambda: k.load(row, inner))
-        if product is None:
-            return k.once(value, index, lambda: self._element(k, value, index))
-        if value.op is self.core:
+        product = self._product
+        if product is not None and value.op is self.core:
             if index != product.index:
                 raise PassError(
                     f"the result of {self.core} is read elsewhere than where it is made"
                 )
             return product.value
+        return self._once(k, value, index, partial(self._element, k, value, index))
+
+    def _once(
+        self, k: LoopBuilder, value: Value, index: Index, compute: Callable[[], Value]
+    ) -> Value:
+        """``compute()`` for an element, once for all that read it where the builder can tell that it is the same."""
+        product = self._product
+        if product is None:
+            return k.once(value, index, compute)
         if index != product.place:
-            return self._element(k, value, index)
+            return compute()
         if value not in product.elements:
-            product.elements[value] = self._element(k, value, index)
+            product.elements[value] = compute()
         return product.elements[value]
 
     def _row(self, k: LoopBuilder, value: Value, index: Index) -> Value:
@@ -453,9 +435,22 @@ class KernelWriter:
             return k.load(self.inputs[value], self.address(value, index))
         if isinstance(op.defn, Constant) and isinstance(op.attrs["value"], np.ndarray):
             return k.load(self._array(k, op), self.address(value, index))
-        operands = [_Operand(self, k, v) for v in op.operands]
+        if self._depths[value] < DEEP:
+            return self._lowered(k, value, index, {})
+        made: dict[Value, Value] = {}
+        for inner in below(value, self._depths, self._rows):
+            made[inner] = self._once(k, inner, index, partial(self._lowered, k, inner, index, made))
+        return self._lowered(k, value, index, made)
+
+    def _lowered(
+        self, k: LoopBuilder, value: Value, index: Index, made: Mapping[Value, Value]
+    ) -> Value:
+        """An element that an operation in index form makes; those of its operands may be ``made`` already."""
+        op = value.op
+        assert op is not None
+        operands = [_Operand(self, k, v, made.get(v)) for v in op.operands]
         saved, k.location = k.location, op.location or k.location
-        element = op.defn.lower(k, index, *operands, **op.parameters)
+        element: Value = op.defn.lower(k, index, *operands, **op.parameters)
         tell(Relation.ELEMENT, value, element)
         k.location = saved
         return element
@@ -478,10 +473,14 @@ def _indices(turn: _Turn) -> list[DimLike]:
 class _Operand:
     """An operand during lowering; see `tapec.ir.op.Operand`."""
 
-    def __init__(self, writer: KernelWriter, k: LoopBuilder, value: Value) -> None:
+    def __init__(
+        self, writer: KernelWriter, k: LoopBuilder, value: Value, made: Value | None = None
+    ) -> None:
         self._writer = writer
         self._k = k
         self._value = value
+        #: The one element that is read, if it is computed already.
+        self._made = made
 
     @property
     def type(self) -> TensorType:
@@ -492,7 +491,7 @@ class _Operand:
         return self._writer.memory(self._k, self._value)
 
     def __getitem__(self, index: Index) -> Value:
-        return self._writer.element(self._k, self._value, index)
+        return self._made or self._writer.element(self._k, self._value, index)
 
     def prefetch(self, index: Index) -> None:
         if self._value in self._writer.inputs:

@@ -16,6 +16,7 @@ from tapec.passes.fusion.access import (
     is_own,
     operand_accesses,
 )
+from tapec.passes.fusion.depth import DEEPEST, weight
 
 #: How many times as long a kernel of single numbers may be: it computes nothing twice, and a number that waits in
 #: memory for another kernel costs more than most that are computed.
@@ -37,6 +38,10 @@ class Group:
     accesses: dict[Value, list[Access]] = field(default_factory=dict)
     core: Operation | None = None
     readers: set[Group] = field(default_factory=set)
+    #: How deep inside values are read, in the units of `tapec.passes.fusion.depth.weight`.
+    levels: dict[Value, int] = field(default_factory=dict)
+    #: The bytes of the smallest element that it computes.
+    narrowest: int = 1 << 30
 
     def write(self, value: Value) -> None:
         """Make a value one of the outputs."""
@@ -54,13 +59,26 @@ class Group:
     def compute(self, op: Operation) -> None:
         """Compute an operation where its results are read."""
         self.ops[op] = None
+        self.narrowest = min(self.narrowest, *(r.tensor.dtype.bytes for r in op.results))
+        level = self.level_below(op)
+        for operand in op.operands:
+            self.levels[operand] = max(level, self.levels.get(operand, 0))
         if op.defn.form == "index":
             for operand, access in operand_accesses(op, self.accesses[op.result]):
                 self.read(operand, access)
 
+    def level_below(self, op: Operation) -> int:
+        """How deep inside an operation's operands are read, if the group computes it."""
+        return weight(op) + max(self.levels.get(r, 0) for r in op.results)
+
+    @property
+    def depth(self) -> int:
+        """How deep inside anything is read."""
+        return max(self.levels.values(), default=0)
+
     def recompute(self, ops: Iterable[Operation]) -> None:
         """Start again from the outputs with these operations, given from last to first."""
-        self.ops, self.accesses = {}, {}
+        self.ops, self.accesses, self.levels, self.narrowest = {}, {}, {}, 1 << 30
         for value in self.outputs:
             self.read(value, identity(value.tensor.rank))
         for op in ops:
@@ -112,6 +130,8 @@ class Group:
         if self.core is not None and self.core.defn.form != "contraction":
             return False
         if len(self.ops) >= (limit if self.space else _SINGLE * limit):
+            return False
+        if self.level_below(op) > DEEPEST:
             return False
         accesses = self.accesses[op.result]
         if has_loops(op):

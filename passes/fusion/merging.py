@@ -19,6 +19,7 @@ from tapec.ir.op import RUNS
 from tapec.ir.ops.control import Return
 from tapec.ir.ops.loop import Yield
 from tapec.passes.fusion.access import identity
+from tapec.passes.fusion.depth import DEEPEST
 from tapec.passes.fusion.grouping import Group, repeats
 from tapec.passes.fusion.totals import total_of
 
@@ -94,7 +95,7 @@ def _replaces(
         <= sum(v.tensor.dtype.bytes for v in saved)
         and all(follower.accesses[value] == own for value in read)
         and not _reads_through(outside, [follower], home.outputs)
-        and len({*follower.ops, *home.ops}) <= most_ops
+        and _is_small([follower, home], most_ops)
         and _is_closed([follower, home])
     )
 
@@ -116,7 +117,7 @@ def _fit(members: list[Group], outside: set[Operation], most_ops: int) -> bool:
     runs, own = (RUNS,) * len(space), identity(len(space))
     written = [value for group in others for value in group.outputs]
     return (
-        len({op for member in members for op in member.ops}) <= most_ops
+        _is_small(members, most_ops)
         and all(value.tensor.shape == space for value in written)
         and all(
             access == (runs if reader is total else own)
@@ -126,6 +127,14 @@ def _fit(members: list[Group], outside: set[Operation], most_ops: int) -> bool:
         )
         and not _reads_through(outside, members, written)
         and _is_closed(members)
+    )
+
+
+def _is_small(members: list[Group], most_ops: int) -> bool:
+    """Whether groups as one have few enough operations, and not too many of them on top of each other."""
+    return (
+        len({op for member in members for op in member.ops}) <= most_ops
+        and sum(member.depth for member in members) <= DEEPEST
     )
 
 
