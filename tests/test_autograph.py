@@ -248,6 +248,31 @@ def test_loops(loop: Any, value: float) -> None:
     both(loop, scalar(value))
 
 
+def in_steps(x: Any, step: Any) -> Any:
+    for _ in range(0, 4, step):
+        x = x + 1.0
+    return x
+
+
+def in_tensor_steps(x: Any, step: Any) -> Any:
+    for _ in tapec.range(0, 4, step):
+        x = x + 1.0
+    return x
+
+
+@pytest.mark.parametrize("step", [0, 0.0])
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [
+        (in_steps, r"range\(\) arg 3 must not be zero"),
+        (in_tensor_steps, "Requires delta != 0: {}"),
+    ],
+)
+def test_steps_of_nothing(loop: Any, message: str, step: float) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=message.format(step)):
+        tapec.compile(loop)(scalar(1.0), tapec.constant(step))
+
+
 @pytest.mark.parametrize("turns", [0, 1, 2])
 def test_a_loop_that_forgets_where_it_began_has_no_gradient_by_that(turns: int) -> None:
     def f(x: Any, n: Any) -> Any:

@@ -9,13 +9,12 @@ from typing import Any
 from tapec.autograph.expressions import is_traced
 from tapec.control.growth import set_range
 from tapec.control.tensor_array import TensorArray
-from tapec.errors import TypeError
+from tapec.errors import InvalidArgumentError, TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     cast,
     ceil,
-    floordiv,
     maximum,
     multiply,
     negative,
@@ -23,6 +22,8 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.arrays import constant, range_dtype
 from tapec.functions.arrays import range as tensor_range
+from tapec.functions.broadcasting import binary
+from tapec.functions.divisors import refuse_zero
 from tapec.functions.known import known_elements
 from tapec.functions.rearrangement import part, reshape
 from tapec.ir.dims import Dim, DimLike
@@ -85,7 +86,9 @@ class Rows(Turning):
 class Range(Turning):
     """From a start to a limit in steps, of which some are known to the run alone."""
 
-    def __init__(self, start: Tensor, limit: Tensor, delta: Tensor, dtype: DType) -> None:
+    def __init__(
+        self, start: Tensor, limit: Tensor, delta: Tensor, dtype: DType, refusal: TapecError
+    ) -> None:
         self._start, self._delta = start, delta
         self._dtype = dtype
         #: Whether the numbers are those of the turns, and the first and last of them if these are known.
@@ -105,11 +108,12 @@ class Range(Turning):
             if dtype.is_integer and isinstance(self.length, int) and self.length:
                 self._ends = (first, first + (self.length - 1) * step)
             return
+        refuse_zero(delta, refusal)
         way = subtract(limit, start)
         if dtype.is_integer:
-            turns = negative(floordiv(negative(way), self._delta))  # rounded up
+            turns = negative(binary("floordiv", negative(way), delta))  # rounded up
         else:
-            turns = ceil(way / self._delta)
+            turns = ceil(way / delta)
         self.count = maximum(cast(reshape(turns, []), I32), constant(0, I32))
 
     def value(self, turn: Tensor | None, rows: Sequence[Tensor], all: bool) -> Any:
@@ -131,19 +135,28 @@ def range_of(
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = None
 ) -> Any:
     """`tapec.range` in the head of a loop, which counts instead of making all numbers."""
-    if limit is None:
-        start, limit = 0, start
-    ends = [as_tensor(v) for v in (start, limit, delta)]
+    ends = [as_tensor(v) for v in ((0, start) if limit is None else (start, limit))]
+    ends.append(as_tensor(delta))
     wanted = as_dtype(dtype) if dtype is not None else range_dtype(*ends)
-    first, last, step = [cast(end, wanted) for end in ends]
-    return Range(first, last, step, wanted)
+    zero = 0 if wanted.is_integer else 0.0
+    refusal = InvalidArgumentError(f"Requires delta != 0: {zero}", location=here())
+    return _range(ends, wanted, refusal)
+
+
+def _range(ends: Sequence[Tensor], dtype: DType, refusal: TapecError) -> Range:
+    """From start to limit by delta, all of one dtype; ``refusal`` is what a delta of 0 raises."""
+    first, last, step = [cast(end, dtype) for end in ends]
+    return Range(first, last, step, dtype, refusal)
 
 
 def python_range(*bounds: Any) -> Any:
     """`range` in the head of a loop: the program's, if a bound is a tensor."""
-    if not builtins.any(is_traced(b) for b in bounds):
+    if len(bounds) > 3 or not builtins.any(is_traced(b) for b in bounds):
         return builtins.range(*bounds)
-    return range_of(*bounds)
+    whole = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
+    ends = [as_tensor(v) for v in whole]
+    refusal = ValueError("range() arg 3 must not be zero", location=here())
+    return _range(ends, range_dtype(*ends), refusal)
 
 
 def python_zip(*parts: Any, strict: bool = False) -> Any:

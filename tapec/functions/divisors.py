@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tapec.errors import InvalidArgumentError
+from tapec.errors import InvalidArgumentError, TapecError
 from tapec.frames import here
 from tapec.functions.broadcasting import binary
 from tapec.functions.known import is_never_zero
@@ -25,9 +25,18 @@ def refuse_integer_zero(given: TensorLike, y: Tensor, op: str) -> None:
         return
     if isinstance(given, Tensor) and given.type.dtype == y.type.dtype:
         y = given
-    message, well, trace = f"Integer division by zero [{op}]", is_never_zero(y), current_trace()
+    refuse_zero(y, InvalidArgumentError(f"Integer division by zero [{op}]", location=here()))
+
+
+def refuse_zero(y: Tensor, error: TapecError) -> None:
+    """Raise an error if an element is known to be 0; in a trace, let the program raise what it says.
+
+    Raises:
+        TapecError: ``error``.
+    """
+    well, trace = is_never_zero(y), current_trace()
     if well is False:
-        raise InvalidArgumentError(message, location=here())
+        raise error
     if well is None and trace is not None:
         with tracing(trace):  # no derivative goes through what is only looked at
-            apply("assert", binary("ne", y, 0), message=message)
+            apply("assert", binary("ne", y, 0), message=error.message)
