@@ -44,7 +44,7 @@ from tapec.passes.fusion.access import Access, identity, is_by_rows, operand_acc
 from tapec.passes.fusion.collapse import collapse
 from tapec.passes.fusion.contractions import contraction_of, ends_contraction
 from tapec.passes.fusion.copying import join_copies
-from tapec.passes.fusion.grouping import Group, has_loops, repeats, sources
+from tapec.passes.fusion.grouping import SUMS_APART, Group, has_loops, repeats, sources
 from tapec.passes.fusion.merging import merge
 from tapec.passes.memory.order import ordered
 from tapec.passes.memory.ownership import copy_aliases, give_own_memory
@@ -99,6 +99,7 @@ class _Fusion:
         self.outside: dict[Operation, None] = {}
         self.position = {op: i for i, op in enumerate(function.block.ops)}
         self.dense = _dense_values(function.block)
+        self.sums_apart = isinstance(function, Function) and SUMS_APART in function.attrs
 
     def rewrite(self) -> None:
         """Group, then write the function anew."""
@@ -175,8 +176,9 @@ class _Fusion:
         if isinstance(op.defn, Constant | Extent | Iota):
             self._compute_in(readers, op)
         elif not in_memory:
+            most = self.options.max_ops
             repeats = len(readers) == 1 or self._is_free(op)
-            if repeats and all(g.fits(op, self.options.max_ops) for g in readers):
+            if repeats and all(g.fits(op, most, self.sums_apart) for g in readers):
                 self._compute_in(readers, op)
                 return
             in_memory = True
@@ -233,7 +235,8 @@ class _Fusion:
         if core is None:
             # A second contraction would have to leave what it makes in memory.
             single = group.core is None or not ends_contraction(op)
-            return single and group.can_write(op.result) and group.fits(op, self.options.max_ops)
+            fits = group.fits(op, self.options.max_ops, self.sums_apart)
+            return single and fits and group.can_write(op.result)
         shape = op.result.tensor.shape
         free = group.core is None and not group.has_loops and len(shape) >= 2
         return (
@@ -258,7 +261,8 @@ class _Fusion:
                 continue
             if read is None:
                 read = _stored(value, _reads(value))
-            if shape and group not in readers and not _share(read, group):
+            near = group in readers if shape else not self.sums_apart
+            if not near and not _share(read, group):
                 continue
             space = max(shape, group.space, key=len)
             if not all(is_by_rows(a, shape, space) for a in group.accesses.get(value, ())):

@@ -1,10 +1,11 @@
 """Hold a function to a budget of memory: what does not fit is computed again.
 
 The budget is the attribute ``memory_budget`` of the function: bytes of its arena, or a part of those that it takes
-without (what these were, `tapec.passes.checkpoint` tells if it cut loops). Ways to save are tried in the order of what
-they cost, and the first that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and
-fewer states kept (`tapec.passes.memory.recomputation`). What each takes is not guessed: a copy is fused and planned. If
-none fits, all are tried again on what came out smallest, as long as that helps.
+without (what these were, `tapec.passes.checkpoint` tells if it cut loops). Sums of everything get kernels of their own
+first: what one adds up then waits for no other. Ways to save are tried in the order of what they cost, and the first
+that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and fewer states kept
+(`tapec.passes.memory.recomputation`). What each takes is not guessed: a copy is fused and planned. If none fits, all
+are tried again on what came out smallest, as long as that helps.
 
 After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
 """
@@ -14,11 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from tapec.ir.core import Function, Module, Value, clone_function
+from tapec.ir.core import Function, Module, Operation, Value, clone_function
 from tapec.ir.dims import typical
 from tapec.ir.errors import BudgetError
 from tapec.passes import dce
+from tapec.passes.fusion.grouping import SUMS_APART
 from tapec.passes.memory.footprint import Footprint, footprint
 from tapec.passes.memory.least import least_bytes
 from tapec.passes.memory.recomputation import (
@@ -34,9 +37,6 @@ from tapec.passes.memory.recomputation import (
 _NAMED = 6
 #: Steps below which none of their states need be kept.
 _FEW = 24
-
-#: Changes a function whose plan is this, and gives that it has then.
-Way = Callable[[Function, Footprint], Footprint]
 
 
 def run(module: Module, options: object = None) -> bool:
@@ -75,7 +75,9 @@ def _within(function: Function, budget: float) -> Function:
     most = function.attrs.get("budget_bytes", limit(budget, plain))
     if plain.arena <= most:
         return function
-    best, last = _Attempt(function, plain), None
+    best, last = _with_sums_apart(function), None
+    if best.footprint.arena <= most:
+        return best.function
     while best is not last:
         # What needs least so far may have another peak, around which the same ways save more.
         last = best
@@ -86,6 +88,13 @@ def _within(function: Function, budget: float) -> Function:
                 return found
             best = tried.best
     raise _too_small(function, budget, most, best.footprint)
+
+
+def _with_sums_apart(function: Function) -> _Attempt:
+    """A copy in which what one sum adds up needs not wait for another sum."""
+    copy = clone_function(function)
+    copy.attrs[SUMS_APART] = True
+    return _Attempt(copy, footprint(copy))
 
 
 def _in_order(attempt: _Attempt) -> _Attempt:
@@ -99,11 +108,10 @@ def _in_order(attempt: _Attempt) -> _Attempt:
 
 def _saved(tried: _Tries) -> Function | None:
     """What the first of all ways makes that fits."""
-    steps = steps_of(Parts(tried.start.function, tried.start.footprint))
     return (
-        tried.first([lambda f, peak: _cheaply(f, peak, is_cheap)])
-        or tried.first([lambda f, peak: _cheaply(f, peak, is_no_product)])
-        or _by_states(tried, len(steps) - 1)
+        tried.first([_Way(may=is_cheap)])
+        or tried.first([_Way(may=is_no_product)])
+        or _by_states(tried, tried.steps - 1)
     )
 
 
@@ -114,72 +122,74 @@ def _by_states(tried: _Tries, states: int) -> Function | None:
         numbers.append(0)
     low, high = -1, states + 1
     for number in numbers:
-        if tried.first([_steps(number)]) is not None:
+        if tried.first([_Way(number)]) is not None:
             low = number
             break
         high = number
     if low < 0:
-        return tried.first([_steps(number, cheap=True) for number in numbers])
+        return tried.first([_Way(number, is_cheap) for number in numbers])
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if tried.first([_steps(middle)]) else (low, middle)
-    return tried.first([_steps(low)])
+        low, high = (middle, high) if tried.first([_Way(middle)]) else (low, middle)
+    return tried.first([_Way(low)])
+
+
+class _Way(NamedTuple):
+    """A way to save memory.
+
+    Attributes:
+        slots: the states between steps to keep; None if no steps are to run again.
+        may: which operations run again after that, if any.
+    """
+
+    slots: int | None = None
+    may: Callable[[Operation], bool] | None = None
 
 
 class _Tries:
     """Tries ways to save memory on copies of a function.
 
     Attributes:
-        start: what is copied.
         best: what takes least of all that was tried.
+        steps: the number of steps of the function.
     """
 
     def __init__(self, start: _Attempt, best: _Attempt, most: int) -> None:
-        """``most`` bytes may be taken; ``best`` takes least so far."""
-        self.start, self.best, self._most = start, best, most
+        """Copy ``start``; ``most`` bytes may be taken; ``best`` takes least so far."""
+        self.best, self._most = best, most
+        self.steps = len(steps_of(Parts(start.function, start.footprint)))
+        start = _Attempt(start.function, footprint(start.function))
+        #: What came of each way; plans take most of the time, so none is made twice.
+        self._made = {_Way(): start}
 
-    def first(self, ways: Sequence[Way]) -> Function | None:
+    def first(self, ways: Sequence[_Way]) -> Function | None:
         """What the first way makes that fits; None if none does."""
         for way in ways:
-            copy = clone_function(self.start.function)
-            attempt = _Attempt(copy, way(copy, footprint(copy)))
+            attempt = self._attempt(way)
             if attempt.footprint.arena < self.best.footprint.arena:
                 self.best = attempt
             if attempt.footprint.arena <= self._most:
                 return attempt.function
         return None
 
+    def _attempt(self, way: _Way) -> _Attempt:
+        """What comes of a way: that which comes of its first part, with its last part done as well."""
+        if way not in self._made:
+            before = self._attempt(_Way() if way.may is None else way._replace(may=None))
+            copy = clone_function(before.function)
+            parts = Parts(copy, before.footprint.of_copy(before.function, copy))
+            if way.may is not None:
+                repeat_cheap(parts, way.may)
+            elif way.slots is not None:
+                repeat_steps(parts, steps_of(parts), way.slots)
+            dce.sweep(copy.block)
+            self._made[way] = _Attempt(copy, footprint(copy))
+        return self._made[way]
+
 
 def limit(budget: float, plain: Footprint) -> int:
     """A budget in bytes; a float is a part of what a program takes without."""
     return budget if isinstance(budget, int) else int(budget * plain.arena)
-
-
-def _steps(slots: int, *, cheap: bool = False) -> Way:
-    """Keep so many states; then compute cheap values again as well."""
-
-    def way(function: Function, peak: Footprint) -> Footprint:
-        found = _by_steps(function, peak, slots)
-        return _cheaply(function, found, is_cheap) if cheap else found
-
-    return way
-
-
-def _cheaply(function: Function, peak: Footprint, may: Callable[..., bool]) -> Footprint:
-    repeat_cheap(Parts(function, peak), may)
-    return _simplified(function)
-
-
-def _by_steps(function: Function, peak: Footprint, slots: int) -> Footprint:
-    parts = Parts(function, peak)
-    repeat_steps(parts, steps_of(parts), slots)
-    return _simplified(function)
-
-
-def _simplified(function: Function) -> Footprint:
-    """What a function takes without what nobody reads any more."""
-    dce.sweep(function.block)
-    return footprint(function)
 
 
 def _too_small(function: Function, budget: float, most: int, best: Footprint) -> BudgetError:

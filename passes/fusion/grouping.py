@@ -21,6 +21,8 @@ from tapec.passes.fusion.depth import DEEPEST, weight
 #: How many times as long a kernel of single numbers may be: it computes nothing twice, and a number that waits in
 #: memory for another kernel costs more than most that are computed.
 _SINGLE = 4
+#: The attribute of functions whose sums of everything share no kernels: what one adds up waits for no other.
+SUMS_APART = "sums_apart"
 
 
 @dataclass(eq=False)
@@ -125,8 +127,8 @@ class Group:
             and all(is_by_rows(a, shape, self.space) for a in accesses)
         )
 
-    def fits(self, op: Operation, limit: int) -> bool:
-        """Whether it can compute an operation without computing too much twice."""
+    def fits(self, op: Operation, limit: int, sums_apart: bool = False) -> bool:
+        """Whether it can compute an operation without computing too much twice; ``sums_apart`` as `SUMS_APART` says."""
         if self.core is not None and self.core.defn.form != "contraction":
             return False
         if len(self.ops) >= (limit if self.space else _SINGLE * limit):
@@ -139,6 +141,8 @@ class Group:
             (first, *others) = accesses
             alone = not others and first is not None and RUNS not in first
             if self.core is not None or not alone or not is_once(first, self.space):
+                return False
+            if sums_apart and not self.space and self.has_loops:
                 return False
             # A sum over everything keeps threads from sharing the loops behind it.
             return op.result.tensor.rank > 0 or not self.space

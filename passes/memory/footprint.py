@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
 from tapec.ir.dims import bounds, typical
@@ -29,6 +29,13 @@ class Footprint:
     before: tuple[Value, ...]
     alive: tuple[Value, ...]
     turns: tuple[int, ...]
+
+    def of_copy(self, function: Function, copy: Function) -> Footprint:
+        """The same, told in terms of a copy of the function that was planned, whose plan is the same."""
+        pairs = zip(function.block.ops, copy.block.ops, strict=True)
+        twins = {v: w for op, twin in pairs for v, w in zip(op.results, twin.results, strict=True)}
+        before, alive = (tuple(twins[v] for v in values) for values in (self.before, self.alive))
+        return replace(self, before=before, alive=alive)
 
 
 def footprint(function: Function) -> Footprint:

@@ -31,8 +31,8 @@ from tapec.ir.ops.regions import RegionOp
 from tapec.passes.memory.cut import least_between
 from tapec.passes.memory.ownership import stored
 
-#: Cuts that are looked for behind one operation, and behind all of them.
-_CUTS, _MOST_CUTS = 400, 20_000
+#: Cuts that are looked for behind one operation, and the values that are looked at in all of them.
+_CUTS, _MOST_VALUES = 400, 2_000_000
 
 
 class Least(NamedTuple):
@@ -53,13 +53,17 @@ class _Search:
     def __init__(self, body: Function | Body) -> None:
         #: What has memory of its own.
         self.kept = {stored(v) for v in body.block.terminator.operands}
+        self.position = {op: i for i, op in enumerate(body.block.ops)}
+        self.bytes: dict[Value, int] = {}
         self.ops = [op for op in body.block.ops[:-1] if op.defn.form != "index"]
         self.alone = {op: self._during(op) for op in self.ops}
-        self.left = _MOST_CUTS
+        self.left = _MOST_VALUES
+        self.cuts = 0
 
     def least(self) -> Least:
-        """The most that any operation needs."""
-        found = [self._with_makers(op) for op in self.ops]
+        """The most that any operation needs; what is looked at first is what needs most alone."""
+        first = sorted(self.ops, key=lambda op: -self.alone[op].bytes)
+        found = [self._with_makers(op) for op in first]
         return max(found, key=lambda one: one.bytes, default=Least(0, None))
 
     def _during(self, op: Operation) -> Least:
@@ -79,15 +83,15 @@ class _Search:
         start = (frozenset(_made(op.operands)), frozenset[Operation]())
         queue = [(best.bytes, next(number), *start)]
         seen = {start}
-        end = max(0, self.left - _CUTS)
-        while queue and self.left > end:
+        self.cuts = _CUTS
+        while queue and self.cuts > 0 and self.left > 0:
             bytes, _, wanted, over = heapq.heappop(queue)
             best = max(best, Least(bytes, op), key=lambda one: one.bytes)
-            makers = _makers(wanted, over)
+            makers = sorted(_makers(wanted, over), key=self.position.__getitem__)
             if not makers:  # nothing has to be made
                 break
             for maker in makers:
-                self.left -= 1
+                self.cuts -= 1
                 before = (wanted | _made(maker.operands), over | {maker})
                 if before not in seen:
                     seen.add(before)
@@ -102,6 +106,7 @@ class _Search:
         """What is in memory while an operation runs, with all for what is wanted that those in ``over`` do not make."""
 
         def following(value: Value) -> Collection[Value] | None:
+            self.left -= 1
             return () if value.op in over else _sources(value)
 
         read = _places(_read(op))
@@ -115,9 +120,12 @@ class _Search:
 
     def _bytes(self, value: Value) -> int:
         """What a value takes of the arena."""
-        made = stored(value)
-        free = made.op is None or not made.op.operands or made in self.kept
-        return 0 if free else typical(reserved(value.tensor.bytes))
+        found = self.bytes.get(value)
+        if found is None:
+            made = stored(value)
+            free = made.op is None or not made.op.operands or made in self.kept
+            found = self.bytes[value] = 0 if free else typical(reserved(value.tensor.bytes))
+        return found
 
 
 def _places(values: Iterable[Value]) -> set[Value]:
