@@ -121,6 +121,12 @@ SCRIPTS: dict[str, Script] = {
         "signal.signal(signal.SIGUSR2, signal.SIG_DFL)",
         "getsignal",
     ),
+    "threshold of the collector": Script(
+        "before = gc.get_threshold()",
+        "x * gc.get_threshold()[2]",
+        "gc.set_threshold(*before[:2], before[2] + 1)",
+        "gc.get_threshold()",
+    ),
     "lock": Script(
         "import threading\nl = threading.Lock()",
         "x * 2 if l.locked() else x",

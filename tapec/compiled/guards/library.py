@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from enum import Enum
+from enum import Enum, auto
 from functools import lru_cache
 from types import (
     CodeType,
@@ -67,11 +67,15 @@ _LARGEST = 4096
 class _Sort(Enum):
     """How far code is followed."""
 
-    USER = 0
-    OURS = 1
-    PACKAGE = 2
-    MACHINERY = 3
-    OWN = 4
+    #: Tapec's, and what it has for packages that run on it: not at all, but for objects that the latter makes.
+    CORE = auto()
+    ENGINE = auto()
+    #: The user's: in another way.
+    USER = auto()
+    #: A package's, whoever calls it; Python's and what tapec is made with, where code that is followed does.
+    PACKAGE = auto()
+    MACHINERY = auto()
+    OWN = auto()
 
 
 class _Running(NamedTuple):
@@ -83,15 +87,20 @@ class _Running(NamedTuple):
 
 
 class Library(Hearing):
-    """What code of installed packages read during one trace."""
+    """What code of installed packages read during one trace.
+
+    Attributes:
+        running: by the ``id`` of frames that are followed, what is known of them.
+        passed: the ``id`` of code of which nobody has to tell that it is entered: most that runs is tapec's.
+    """
 
     def __init__(self) -> None:
         """Nothing yet."""
         #: By the ``id`` of code: how far it is followed, and what it may load.
         self._sorts: dict[int, _Sort] = {}
         self._trails: dict[int, Trail] = {}
-        #: By the ``id`` of frames that are followed: what is known of them.
-        self._running: dict[int, _Running] = {}
+        self.running: dict[int, _Running] = {}
+        self.passed: set[int] = set()
         #: What was looked at: code with what it was handed, code of methods with a class, what was read of what.
         self._looked: set[tuple[int, ...]] = set()
         self._methods: set[tuple[int, int]] = set()
@@ -106,11 +115,13 @@ class Library(Hearing):
 
     def entered(self, frame: FrameType) -> None:
         """Hear of a call."""
-        code = frame.f_code
+        code, sort = frame.f_code, self._sort_of(frame)
+        if sort is _Sort.CORE:
+            self.passed.add(id(code))
+            return
         if code.co_name == "__init__" and code.co_argcount:
             self._hear_of_new(frame)
-        sort = self._sort_of(frame)
-        if sort in (_Sort.USER, _Sort.OURS) or not self._is_followed(sort, frame.f_back):
+        if sort in (_Sort.USER, _Sort.ENGINE) or not self._is_followed(sort, frame.f_back):
             return
         trail = self._trails.get(id(code))
         if trail is None:
@@ -122,16 +133,16 @@ class Library(Hearing):
             held = frame.f_locals
             local = {name: held[name] for name in trail.local if name in held}
             self._hear_of_method(code, local)
-        running = self._running[id(frame)] = _Running(trail, local, {})
+        running = self.running[id(frame)] = _Running(trail, local, {})
         self._look(frame, running)
 
     def left(self, frame: FrameType, result: Any) -> None:
         """Hear of the end of a call, and note for who called what it gave."""
-        found = self._running.pop(id(frame), None)
+        found = self.running.pop(id(frame), None)
         if found is not None and found.results:
             self._look(frame, found)
         caller = frame.f_back
-        waiting = None if caller is None else self._running.get(id(caller))
+        waiting = None if caller is None else self.running.get(id(caller))
         if caller is None or waiting is None:
             return
         number = waiting.trail.number(caller.f_lasti)
@@ -142,7 +153,7 @@ class Library(Hearing):
 
     def listens(self, frame: FrameType) -> bool:
         """Whether what a frame asks matters: the user's does, and what is followed."""
-        return id(frame) in self._running or self._sort_of(frame) is _Sort.USER
+        return id(frame) in self.running or self._sort_of(frame) is _Sort.USER
 
     def _hear_of_new(self, frame: FrameType) -> None:
         made = frame.f_locals.get(frame.f_code.co_varnames[0])
@@ -186,9 +197,9 @@ class Library(Hearing):
         above = self._sort_of(caller)
         if above is _Sort.USER:
             return True
-        if above is _Sort.OURS:
-            return sort is _Sort.PACKAGE and not is_stdlib(caller)
-        followed = id(caller) in self._running
+        if above in (_Sort.CORE, _Sort.ENGINE):
+            return sort is _Sort.PACKAGE
+        followed = id(caller) in self.running
         if sort is _Sort.MACHINERY:
             return followed and above is _Sort.MACHINERY
         return followed or (above is _Sort.MACHINERY and sort is _Sort.PACKAGE)
@@ -338,7 +349,7 @@ class Library(Hearing):
         self._looked.clear()
         self._methods.clear()
         self._told.clear()
-        self._running.clear()
+        self.running.clear()
         made, self._alive = self._made, {}
         for place in list(self._places.values()):
             owner = place.owner
@@ -418,7 +429,7 @@ def _sort(code: CodeType, space: dict[str, Any]) -> _Sort:
     module = space.get("__name__") or ""
     root = module.partition(".")[0]
     if root == "tapec":
-        return _Sort.OURS
+        return _Sort.ENGINE if module.startswith("tapec.keras") else _Sort.CORE
     if is_users_code(original_code(code), space):
         return _Sort.USER
     if root in _MACHINERY or code.co_filename.startswith("<frozen") or not root:
@@ -433,11 +444,6 @@ def _parts(thing: Any) -> Sequence[Any]:
     if type(thing) is dict and len(thing) <= _FEW:
         return tuple(thing.values())
     return (thing,)
-
-
-def is_stdlib(frame: FrameType) -> bool:
-    """Whether code is of a module of Python's own."""
-    return (frame.f_globals.get("__name__") or "").partition(".")[0] in sys.stdlib_module_names
 
 
 def _called(thing: Any) -> str:

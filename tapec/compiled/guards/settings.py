@@ -21,10 +21,16 @@ _TELLING = {
     "_ncallbacks": ("atexit",),
     "empty": ("SimpleQueue",),
     "get_debug": ("gc",),
+    "get_freeze_count": ("gc",),
+    "get_int_max_str_digits": ("sys",),
+    "get_threshold": ("gc",),
+    "get_traceback_limit": ("_tracemalloc",),
     "getrecursionlimit": ("sys",),
     "getswitchinterval": ("sys",),
     "getvalue": ("BytesIO", "StringIO"),
-    "isenabled": ("gc", "faulthandler"),
+    "is_enabled": ("faulthandler",),
+    "is_tracing": ("_tracemalloc",),
+    "isenabled": ("gc",),
     "localeconv": ("_locale",),
     "locked": ("lock", "RLock"),
     "qsize": ("SimpleQueue",),
@@ -64,12 +70,8 @@ _INSTEAD: dict[tuple[str, str], tuple[Callable[[], Any], str]] = {
     ("_locale", "strxfrm"): (_locale, "locale.setlocale(locale.LC_ALL)"),
     ("_signal", "getsignal"): (_handlers, "signal.getsignal"),
 }
-_NAMES = {*_TELLING, *(name for _, name in _INSTEAD)}
-
-
-def is_told(function: BuiltinFunctionType) -> bool:
-    """Whether a function in C may be one that tells of state, by its name; most that are called are not."""
-    return function.__name__ in _NAMES
+#: The names of all of them.
+NAMES = frozenset([*_TELLING, *(name for _, name in _INSTEAD)])
 
 
 class Settings:

@@ -32,6 +32,8 @@ _ASKED = {
     **dict.fromkeys(("urandom", "stat", "listdir", "scandir", "getcwd"), ("posix", "nt")),
     "open": ("io", "_io"),
 }
+#: The names of all of them.
+NAMES = frozenset(_ASKED)
 #: Modules of Python's through which code of the user's gets at them.
 _BETWEEN = {"datetime", "genericpath", "os", "pathlib", "posixpath", "random", "secrets", "uuid"}
 #: Who takes a value and lets nothing of it into the program.
@@ -85,11 +87,11 @@ class Sources:
 
     def called(self, frame: FrameType, function: BuiltinFunctionType) -> None:
         """Hear of a call of a function in C."""
-        if function.__name__ not in _ASKED or self._asked is not None:
+        if self._asked is not None:
             return
         owner = function.__self__
         named = owner if isinstance(owner, ModuleType | type) else type(owner)
-        if named.__name__ not in _ASKED[function.__name__]:
+        if named.__name__ not in _ASKED.get(function.__name__, ()):
             return
         caller: FrameType | None = frame
         while caller is not None and caller.f_globals.get("__name__") in _BETWEEN:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tapec import config
 from tapec.autograph.conversion import original_code
-from tapec.compiled.guards import equality, places
+from tapec.compiled.guards import equality, places, settings, sources
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.classes import Classes
@@ -48,7 +48,7 @@ from tapec.compiled.guards.objects import (
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of, words_in
-from tapec.compiled.guards.settings import Settings, is_told
+from tapec.compiled.guards.settings import Settings
 from tapec.compiled.guards.sources import Sources
 from tapec.compiled.retraces import Cause
 from tapec.frames import is_ours
@@ -67,6 +67,8 @@ _SETTINGS = (bool, int, float, complex, str, list, tuple, dict, set)
 _NUMBERS = {bool, int, float, complex, type(None)}
 #: What code names that asks an array whether it may be written to, and how it lies in memory.
 _FLAGS = {"flags", "setflags", "strides"}
+#: The names of the functions in C that matter; most that are called do not.
+_HEARD = settings.NAMES | sources.NAMES
 #: Entered when a user's kernel is called.
 _KERNEL_CALL = "CustomOp.__call__"
 
@@ -135,16 +137,21 @@ class Witness:
                 before.enable()  # a profiler in C, which sets itself
 
     def _hear(self, frame: FrameType, event: str, argument: Any) -> None:
+        library = self._library
         if event == "c_call":
-            self._sources.called(frame, argument)
-            if is_told(argument) and self._library is not None and self._library.listens(frame):
-                self._settings.called(argument)
-        if event == "return" and self._library is not None:
-            self._library.left(frame, argument)
-        if event != "call":
-            return
-        if self._library is not None:
-            self._library.entered(frame)
+            if argument.__name__ in _HEARD:
+                self._sources.called(frame, argument)
+                if library is not None and library.listens(frame):
+                    self._settings.called(argument)
+        elif event == "return":
+            if library is not None and library.running:
+                library.left(frame, argument)
+        elif event == "call":
+            if library is not None and id(frame.f_code) not in library.passed:
+                library.entered(frame)
+            self._called(frame)
+
+    def _called(self, frame: FrameType) -> None:
         running = frame.f_code
         if running.co_flags & inspect.CO_GENERATOR:
             self._sources.entered(frame)
