@@ -121,11 +121,11 @@ SCRIPTS: dict[str, Script] = {
         "signal.signal(signal.SIGUSR2, signal.SIG_DFL)",
         "getsignal",
     ),
-    "threshold of the collector": Script(
-        "before = gc.get_threshold()",
-        "x * gc.get_threshold()[2]",
-        "gc.set_threshold(*before[:2], before[2] + 1)",
-        "gc.get_threshold()",
+    "digits of integers as texts": Script(
+        "import sys\nsys.set_int_max_str_digits(4300)",
+        "x * sys.get_int_max_str_digits()",
+        "sys.set_int_max_str_digits(5000)",
+        "sys.get_int_max_str_digits()",
     ),
     "lock": Script(
         "import threading\nl = threading.Lock()",

@@ -3,23 +3,19 @@
 A guard looks at its places before every call; Python needs some 25 ns for each of them, this code 5 to 15. It compares
 identities only: what is another object now may be equal all the same, which is for the caller to find out.
 
-What is looked at is a table of four words a place, in a ``bytes`` object that the C function has for its ``self``: the
-kind of the place, its owner, its key, and what was there. The function keeps all of them alive by it, so it may be
-called by one thread while another one replaces it.
+What is looked at is a table of `Look`, in a ``bytes`` object that the C function has for its ``self``. The function
+keeps all of them alive by it, so it may be called by one thread while another one replaces it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import Any, NamedTuple
 
 from tapec.runtime.cache import Cache
 from tapec.runtime.cpu.host import NO_ARGUMENTS, Builtin
+from tapec.runtime.cpu.looks import Kind, Look
 from tapec.runtime.cpu.parts import load_part
-from tapec.runtime.cpu.versions import OF_CLASSES, OF_DICTS, dict_version
+from tapec.runtime.cpu.versions import OF_CLASSES, OF_DICTS
 
 #: Functions of Python's C interface that are called: what they give and take.
 _CALLED: dict[str, tuple[str, ...]] = {
@@ -38,89 +34,13 @@ _CALLED: dict[str, tuple[str, ...]] = {
     "PyIter_Next": ("ptr", "ptr"),
     "PyCell_Get": ("ptr", "ptr"),
     "PyMethod_Function": ("ptr", "ptr"),
+    "PyFunction_GetDefaults": ("ptr", "ptr"),
+    "PyFunction_GetKwDefaults": ("ptr", "ptr"),
     "PyErr_Clear": ("void",),
     "Py_IncRef": ("void", "ptr"),
     "Py_DecRef": ("void", "ptr"),
 }
 _HOST = (*(f"python:{name}" for name in _CALLED), "python:PyMethod_Type", "bool:True", "bool:False")
-#: The greatest number of 64 bits.
-_MOST = 2**64 - 1
-
-
-class Kind(IntEnum):
-    """What a place is, and so what its owner, its key and the word for what it held are."""
-
-    #: An object, a name, a value.
-    ATTRIBUTE = 0
-    #: The same, for the function of a method.
-    METHOD = 1
-    #: A dict, a key, a value; no value where there is no such key.
-    ENTRY = 2
-    #: A cell, nothing, its contents.
-    CELL = 3
-    #: An object, nothing, its class.
-    CLASS = 4
-    #: A list, nothing, a list of the same items.
-    ITEMS = 5
-    #: A dict, nothing, a dict of the same entries in the same order.
-    ENTRIES = 6
-    #: An object, its ``__dict__``, a dict with the same keys in the same order.
-    NAMES = 7
-    #: A class, nothing, its version; see `tapec.runtime.cpu.versions`.
-    VERSION = 8
-    #: A set, nothing, a list of its members in the order in which it gives them.
-    MEMBERS = 9
-    #: An object, its ``__dict__``, a `Snapshot` of that: if nothing changed, what follows needs no look.
-    OBJECT = 10
-    #: A dict, nothing, a `Snapshot` of it: the same, for a dict that is no object's.
-    DICT = 11
-    #: A dict, nothing, the `Snapshot` in front: all in between was looked at, and holds for the dict as it is now.
-    SEAL = 12
-
-
-class Look(NamedTuple):
-    """One place to look at; ``of``: the object whose ``__dict__`` its owner is, if that is so."""
-
-    kind: Kind
-    owner: Any
-    key: Any
-    held: Any
-    of: Any = None
-
-    def words(self) -> bytes:
-        """Its part of the table."""
-        if self.kind in _NUMBERED:
-            held = self.held
-        else:
-            held = self.held.address if isinstance(self.held, Snapshot) else _word(self.held)
-        return struct.pack("<4Q", self.kind, id(self.owner), _word(self.key), held)
-
-
-#: What there is where there is nothing.
-NOTHING = object()
-#: Places for which the word is a number.
-_NUMBERED = (Kind.VERSION,)
-
-
-class Snapshot:
-    """Which objects a dict held, keeping none of them alive: identities to compare with.
-
-    Attributes:
-        address: how many rows of the table to leave out if all is as it was, the version of the dict for which that is
-            known, how many entries, then keys and values; no entries but -1 where the version is all that is compared.
-    """
-
-    def __init__(self, held: dict[Any, Any], rows: int, entries: bool = True) -> None:
-        """``entries``: whether entries are compared where the version is another one."""
-        words = [rows, dict_version(held), len(held) if entries else -1 & _MOST]
-        for key, value in held.items() if entries else ():
-            words += (id(key), id(value))
-        self._words = (ctypes.c_uint64 * len(words))(*words)
-        self.address = ctypes.addressof(self._words)
-
-
-def _word(thing: Any) -> int:
-    return 0 if thing is NOTHING else id(thing)
 
 
 class _Table(bytes):
@@ -424,6 +344,9 @@ look:
     i64 {Kind.OBJECT:d}, label %object
     i64 {Kind.DICT:d}, label %dict
     i64 {Kind.SEAL:d}, label %sealed
+    i64 {Kind.DEFAULTS:d}, label %defaults
+    i64 {Kind.SLOT:d}, label %slot
+    i64 {Kind.KEYWORDS:d}, label %keywords
   ]
 attribute:
   %attribute.now = call ptr @PyObject_GetAttr(ptr %owner, ptr %key)
@@ -463,15 +386,31 @@ version:
 members:
   %members.are = call i1 @members(ptr %owner, ptr %held)
   br label %decide
+defaults:
+  %defaults.now = call ptr @PyFunction_GetDefaults(ptr %owner)
+  %defaults.are = icmp eq ptr %defaults.now, %held
+  br label %decide
+keywords:
+  %keywords.now = call ptr @PyFunction_GetKwDefaults(ptr %owner)
+  %keywords.are = icmp eq ptr %keywords.now, %held
+  br label %decide
 decide:
   %holds = phi i1 [ %attribute.is, %attribute ], [ %method.is, %method ], [ %entry.is, %entry.of ],
     [ %cell.is, %cell ], [ %class.is, %class ], [ %items.are, %items ], [ %entries.are, %entries ],
-    [ %names.are, %names ], [ %version.is, %version ], [ %members.are, %members ]
+    [ %names.are, %names ], [ %version.is, %version ], [ %members.are, %members ],
+    [ %defaults.are, %defaults ], [ %keywords.are, %keywords ]
   br i1 %holds, label %each, label %bad
 object:
   %of.object = call i64 @unchanged(ptr %owner, ptr %key, ptr %held)
   %is.other = icmp eq i64 %of.object, -1
   br i1 %is.other, label %bad, label %skip
+slot:
+  %in.slot = load ptr, ptr %owner
+  %in.slot.is = icmp eq ptr %in.slot, %key
+  br i1 %in.slot.is, label %in.its.slot, label %bad
+in.its.slot:
+  %of.slot = call i64 @untouched(ptr %key, ptr %held)
+  br label %skip
 dict:
   %of.dict = call i64 @untouched(ptr %owner, ptr %held)
   br label %skip
@@ -479,7 +418,7 @@ sealed:
   call void @seal(ptr %owner, ptr %held)
   br label %each
 skip:
-  %rows = phi i64 [ %of.object, %object ], [ %of.dict, %dict ]
+  %rows = phi i64 [ %of.object, %object ], [ %of.dict, %dict ], [ %of.slot, %in.its.slot ]
   %skipped = mul i64 %rows, 32
   %after = getelementptr i8, ptr %next, i64 %skipped
   br label %each

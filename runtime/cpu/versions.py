@@ -14,6 +14,10 @@ OF_DICTS = 24
 #: does.
 OF_CLASSES = 384
 
+#: The flag of classes whose objects have their dict in front of them, and where (Python 3.11 and 3.12).
+_MANAGED = 1 << 4
+_OF_MANAGED = -24
+
 
 def version_of(kind: type) -> int:
     """The version of a class; 0 if it has none, so that nothing can be said of it."""
@@ -73,6 +77,19 @@ def dicts_have_versions() -> bool:
 
 def _version_at(held: dict[Any, Any]) -> int:
     return ctypes.c_uint64.from_address(id(held) + OF_DICTS).value
+
+
+def slot_of(thing: Any, held: dict[Any, Any]) -> int:
+    """The address where an object has the reference to its ``__dict__``; 0 if it is not known."""
+    offset = type(thing).__dictoffset__
+    if not dicts_have_versions():
+        return 0
+    if type(thing).__flags__ & _MANAGED:
+        offset = _OF_MANAGED
+    if offset in (0, -1):
+        return 0
+    address = id(thing) + offset
+    return address if ctypes.c_uint64.from_address(address).value == id(held) else 0
 
 
 def dict_version(held: dict[Any, Any]) -> int:

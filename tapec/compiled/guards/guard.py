@@ -21,7 +21,8 @@ from tapec.compiled.retraces import Change, RetraceWarning
 from tapec.compiler import cache
 from tapec.frames import depth
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.lookout import Kind, Look, Snapshot, lookout
+from tapec.runtime.cpu.lookout import lookout
+from tapec.runtime.cpu.looks import Kind, Look, Snapshot
 from tapec.runtime.cpu.versions import dicts_have_versions, version_of
 from tapec.tensor import EagerTensor
 
@@ -151,10 +152,6 @@ def _follow(place: Place) -> bool:
 _OTHERS = (type, ModuleType, FunctionType, threading.local)
 
 
-#: From so many places in a dict on, it is asked first whether the dict is as it was.
-_MANY = 3
-
-
 class _Groups:
     """What is told by one dict each: if that is as it was, nothing of it needs a look."""
 
@@ -195,10 +192,6 @@ class _Groups:
             yield Look(Kind.VERSION, kind, None, version_of(kind))
         for identity, looks in self._looks.items():
             own, thing = self._spaces[identity], self._objects.get(identity)
-            whole = any(look.kind is Kind.ENTRIES for look in looks) and len(own) >= _MANY
-            if thing is None and len(looks) < _MANY and not whole:
-                yield from looks
-                continue
             rows = len(looks) + 1
             if thing is None:
                 snapshot = Snapshot(own, rows, entries=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tapec.compiled.guards.places import Attribute, Place, spaces_of
 from tapec.compiled.retraces import Cause
-from tapec.runtime.cpu.lookout import NOTHING, Kind, Look
+from tapec.runtime.cpu.looks import NOTHING, Kind, Look
 from tapec.runtime.cpu.versions import version_of
 
 
@@ -28,7 +28,9 @@ class Held(Attribute):
         return f"spaces_of({owner})[{self.key!r}]"
 
     def native(self) -> Look | None:
-        """The entry of the dict."""
+        """The entry of the dict; of a plain object with state of each thread's own, the attribute."""
+        if type(self.owner) is local:
+            return Look(Kind.ATTRIBUTE, self.owner, self.key, self.value)
         return _entry_of(self.owner, self.key, self.value)
 
 

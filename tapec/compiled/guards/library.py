@@ -36,7 +36,7 @@ from tapec.compiled.guards.reads import reads_of
 from tapec.compiled.guards.trails import Hearing, Run, Trail, held_under, inherited
 from tapec.compiled.retraces import Cause, Change
 from tapec.frames import is_ours
-from tapec.runtime.cpu.lookout import Kind, Look
+from tapec.runtime.cpu.looks import Kind, Look
 from tapec.runtime.cpu.versions import version_of
 from tapec.tensor import Tensor
 from tapec.tracing import TracedTensor

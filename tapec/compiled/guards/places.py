@@ -36,7 +36,7 @@ from tapec.compiled.guards.equality import (
     same_members,
 )
 from tapec.compiled.retraces import Cause, Change
-from tapec.runtime.cpu.lookout import NOTHING, Kind, Look
+from tapec.runtime.cpu.looks import NOTHING, Kind, Look
 from tapec.tensor import Tensor
 
 _MOST_TEXT = 60
@@ -170,7 +170,13 @@ class Attribute(Place):
         if self.key == "__class__":
             is_type = type(self.owner) is self.value
             return Look(Kind.CLASS, self.owner, None, self.value) if is_type else None
+        if isinstance(self.owner, FunctionType) and self.key in _OF_FUNCTIONS and self.value:
+            return Look(_OF_FUNCTIONS[self.key], self.owner, None, self.value)
         return Look(Kind.ATTRIBUTE, self.owner, self.key, self.value)
+
+
+#: What native code finds in a function itself, if there is any.
+_OF_FUNCTIONS = {"__defaults__": Kind.DEFAULTS, "__kwdefaults__": Kind.KEYWORDS}
 
 
 class Missing(Attribute):
