@@ -26,6 +26,7 @@ _TABLE = (
     Pass("batch", "tensor", "tensor", "Map functions over a new leading axis."),
     Pass("pairs", "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
     Pass("hoist", "tensor", "tensor", "Take out of loops what need not be done turn by turn."),
+    Pass("factor", "tensor", "tensor", "Add rows up before a product, not behind it."),
     Pass("revolve", "tensor", "tensor", "Let loops back have few states, and make others again."),
     Pass(
         "rematerialize",
@@ -78,6 +79,12 @@ ORDER = (
     Constraint("prune", "hoist", "marks in a body would hold back what they mark"),
     Constraint("commit", "hoist", "a check tells which of its turns failed"),
     Constraint("pairs", "hoist", "products of complex numbers are several of real ones"),
+    Constraint("adjoint", "factor", "what a gradient reads of a product is known then"),
+    Constraint("prune", "factor", "a mark reads what it marks"),
+    Constraint("pairs", "factor", "products of complex numbers are several of real ones"),
+    Constraint("hoist", "factor", "sums of all turns' products leave a loop as they are"),
+    Constraint("factor", "rematerialize", "what is not computed is not kept"),
+    Constraint("factor", "fuse", "rules look at operations, not into kernels"),
     Constraint("adjoint", "rematerialize", "what to keep is what the way back reads"),
     Constraint("hoist", "rematerialize", "what leaves loops is kept from there on"),
     Constraint("adjoint", "revolve", "what goes back over a loop is a loop then"),
@@ -114,8 +121,8 @@ ORDER = (
 )
 
 PIPELINES = {
-    "default": "inline, canonicalize, cse, dce, checkpoint, adjoint, prune, commit, pairs, hoist, canonicalize, "
-    "cse, dce, revolve, rematerialize, fuse, schedule, plan, lower, poll",
+    "default": "inline, canonicalize, cse, dce, checkpoint, adjoint, prune, commit, pairs, hoist, factor, "
+    "canonicalize, cse, dce, revolve, rematerialize, fuse, schedule, plan, lower, poll",
 }
 #: For other machines: nobody stops a program there.
 PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
