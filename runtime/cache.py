@@ -150,7 +150,9 @@ class Cache:
         aside = f"{key}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
             _write(folder, aside, _head(key, contents) + contents)
-            os.replace(aside, key + _SUFFIX, src_dir_fd=folder, dst_dir_fd=folder)
+            # Another process may have made room meanwhile, or emptied the folder: the entry is forgotten already.
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(aside, key + _SUFFIX, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(aside, dir_fd=folder)
