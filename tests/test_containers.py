@@ -33,6 +33,7 @@ ALIKE = {
     "deque": (f"deque({LIST})", "h.appendleft(a * 7)", "h.rotate(1); h.append(a)", "h[0]"),
     "dict": (DICT, "h |= {'p': a * 7}", "h.update(p=a * 8)", "h['p']"),
     "del key": (DICT, "del h['p']", "h.pop('p')", "len(h) * h['q']"),
+    "new keys in another order": (DICT, "h['r'] = a; h['s'] = a * 3", "h['s'] = a; h['r'] = a * 5", "h['r'] - h['s']"),
     "order": (f"OrderedDict({DICT})", "h.move_to_end('p')", "h['p'] = h.pop('p')", "[*h.values()][0]"),
 }  # fmt: skip
 #: The same, where the branches leave something that no program can choose between.

@@ -44,8 +44,8 @@ class Held:
         self.name = name
         self._holder = holder
         self._keys, self._before = self._there()
-        keys, self._grows = items_of(holder, places)
-        self._assigned = [key in keys for key in self._keys] if keys else None
+        self._named, self._grows = items_of(holder, places)
+        self._assigned = [key in self._named for key in self._keys] if self._named else None
 
     def _there(self) -> tuple[Sequence[Any], Contents]:
         """The keys, in order, and what is at each."""
@@ -71,8 +71,8 @@ class Held:
         same = map(is_, self._before, values)
         if not all(same if self._assigned is None else map(or_, same, self._assigned)):
             return False
-        new = values[count:]
-        return self._grows or not new or not _has_tensors(new)
+        new = list(zip(keys[count:], values[count:], strict=True))
+        return self._grows or not _has_tensors([v for key, v in new if key not in self._named])
 
     def put(self, keys: Sequence[Any], values: Contents) -> None:
         """Make it hold something, in this order."""
