@@ -14,6 +14,7 @@ import tapec
 from tapec.compiler import lowered_for
 from tapec.ir.core import Module
 from tapec.ir.op import OPS, Op
+from tapec.ir.ops.foreign import Foreign
 from tapec.passes.device import owners
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
@@ -55,6 +56,61 @@ def on_threads(module: Module) -> Any:
 def test_samples(defn: Op) -> None:
     for found, expected in sample_program(defn).run(on_threads):
         assert_close(found, expected, ulps=16)
+
+
+REFUSED = {"call_foreign", "call_host", "eig", "invoke", "numpy_function"}
+
+
+def test_what_is_refused_is_named() -> None:
+    """Everything else that has samples is run above."""
+    own = {n for n, d in OPS.items() if d.no_device and not isinstance(d, Foreign)}
+    assert own == REFUSED
+    assert not any(d.no_device for d in tensor_ops() if not isinstance(d, Foreign))
+
+
+@tapec.custom_gradient
+def tripled(x: Any) -> Any:
+    return x * x, lambda dy: dy * 3.0
+
+
+def with_checks(x: Any) -> Any:
+    tapec.debugging.assert_less(x, 2.0)
+    return tapec.debugging.check_numerics(x, "x") * tapec.gather(x, tapec.cast(x * 5.0, "int32"))
+
+
+def with_derivatives(x: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        tapec.print("x is", x)
+        y = tripled(x)
+    return tape.gradient(y, x)
+
+
+def with_turns(x: Any) -> Any:
+    while tapec.reduce_sum(x) < 100.0:
+        x = x * 2.0
+    return tapec.cond(x[1] > 1.0, lambda: x, lambda: -x)
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (with_checks, {"assert", "check_bounds", "check_numerics"}),
+        (with_derivatives, {"custom", "notify"}),
+        (with_turns, {"cond", "loop"}),
+    ],
+)
+def test_operations_that_have_no_samples(
+    function: Any, names: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.linspace(0, 1, 6, dtype=np.float32)
+    usual, simulated = tapec.compile(function), tapec.compile(target="cuda", engine="simulator")
+    text = str(usual.trace(x))
+    assert all(f" {name} " in text for name in names)
+    expected, found = usual(x), simulated(function)(x)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    said = capsys.readouterr().err
+    assert said.count("x is") == (2 if "notify" in names else 0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 import types
 import zipfile
@@ -250,6 +251,32 @@ def test_import_is_light() -> None:
     """Importing tapec loads none of the heavy distributions."""
     code = f"import sys, tapec; print([m for m in {NOT_AT_START} if m in sys.modules])"
     assert run([sys.executable, "-c", code], cwd=ROOT).strip() == "[]"
+
+
+def test_what_is_heavy_need_not_be_there() -> None:
+    """Gradients, programs, optimizers and the simulator of devices do without what only some parts import."""
+    missing = ["numba", "cuda", "keras", "click", "networkx", "rich", "matplotlib", "tensorboardX"]
+    code = f"""
+        import sys
+        sys.modules.update(dict.fromkeys({missing}))
+        import numpy, tapec
+        v = tapec.Variable(numpy.ones((4, 3), numpy.float32))
+        adam = tapec.optimizers.Adam(0.1)
+        def step(x):
+            with tapec.GradientTape() as tape:
+                loss = tapec.reduce_mean(tapec.tanh(x @ v))
+            adam.apply_gradients([(tape.gradient(loss, v), v)])
+            return loss
+        x = tapec.ones([5, 4])
+        for one in (step, tapec.compile(step), tapec.compile(step, target="cuda", engine="simulator")):
+            assert numpy.isfinite(float(one(x)))
+        try:
+            tapec.compile(step, target="cuda")(x)
+        except tapec.errors.TargetError as error:
+            print("refused:", error.hint)
+    """
+    said = run([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT).strip()
+    assert said == "refused: pip install 'tapec[cuda]'"
 
 
 def test_one_identity() -> None:

@@ -28,6 +28,7 @@ from tapec.ir.types import BufferType, TensorType, Type, as_dtype
 if TYPE_CHECKING:
     from tapec.ir.core import Operation
 
+_NO_DEVICE = "kernels of custom ops are made for processors"
 _NO_DERIVATIVE = "give the op one: @tapec.custom_op(..., vjp=lambda x, y, dy: ...)"
 
 
@@ -36,6 +37,7 @@ class Foreign(Op):
 
     source: ClassVar[ForeignSource]
     no_derivative = _NO_DERIVATIVE
+    no_device = _NO_DEVICE
 
     def code(
         self, content: str, operands: Sequence[Type], results: Sequence[Type] = ()
@@ -252,6 +254,7 @@ class CallForeign(LoopOp):
 
     name = "call_foreign"
     pure = False
+    no_device = _NO_DEVICE
 
     def infer(self, *types: Any, op: str, content: str, inputs: int) -> tuple[Type, ...]:
         """No results."""

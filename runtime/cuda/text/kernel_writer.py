@@ -118,7 +118,7 @@ class KernelWriter(IndexWriter):
         """Any operation with a scalar record."""
         record = getattr(op.defn, "scalar", None)
         if not isinstance(record, Scalar):
-            raise TargetError(underline(op, f"the cuda target has no {op.name}"))
+            raise _refusal(op)
         if op.operands[-1].type.dtype == INDEX:
             self._index_operation(op, record)
             return
@@ -463,7 +463,12 @@ class KernelWriter(IndexWriter):
 
     def invoke(self, op: Operation) -> None:
         """Refused: a device cannot call the host."""
-        raise TargetError(underline(op, f"the cuda target has no {op.name}: {op.defn.no_device}"))
+        raise _refusal(op)
+
+
+def _refusal(op: Operation) -> TargetError:
+    why = f": {op.defn.no_device}" if op.defn.no_device else ""
+    return TargetError(underline(op, f"the cuda target has no {op.name}{why}"))
 
 
 def _stem(name: str) -> str:
