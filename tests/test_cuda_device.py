@@ -327,54 +327,6 @@ def test_arrays_of_others_by_their_interface(device: StandIn) -> None:
         tapec.convert_to_tensor(strided)
 
 
-class Interface:
-    """An object that says something of itself."""
-
-    def __init__(self, told: Any) -> None:
-        """What it says."""
-        self.told = told
-
-    @property
-    def __cuda_array_interface__(self) -> Any:
-        return self.told
-
-
-#: What the protocol does not allow.
-MALFORMED: list[dict[str, Any]] = [
-    {"shape": 5},
-    {"shape": (2.5,)},
-    {"shape": (-1, 4)},
-    {"shape": None},
-    {"typestr": "<q4"},
-    {"typestr": 3},
-    {"data": None},
-    {"data": ("0x10", False)},
-    {"data": ()},
-    {"strides": (4,)},
-    {"strides": 4},
-    {"strides": ("a", "b")},
-    {"stream": "1"},
-    {"stream": 0},  # the protocol forbids it: it may be either default stream
-]
-
-
-def test_interfaces_that_make_no_array_are_refused_with_the_line(device: StandIn) -> None:
-    held = on_device(device, batch())
-    good = held.interface()
-    lacking = [
-        {k: v for k, v in good.items() if k != name} for name in ("shape", "typestr", "data")
-    ]
-    empty: list[Any] = [None, [], {}]
-    for told in (*lacking, *(good | wrong for wrong in MALFORMED), *empty):
-        with pytest.raises(
-            TypeError, match=r"(?s)Interface has a __cuda_arr.*test_cuda_device\.py"
-        ):
-            tapec.convert_to_tensor(Interface(told))
-    unnamed = {k: v for k, v in good.items() if k not in ("strides", "stream", "version")}
-    for told in (good, unnamed):
-        np.testing.assert_array_equal(tapec.convert_to_tensor(Interface(told)).numpy(), batch())
-
-
 def test_memory_of_others_may_begin_anywhere(device: StandIn) -> None:
     """Kernels read 16 bytes at once, so what does not begin at such places is copied."""
     whole = on_device(device, np.arange(24, dtype=np.float32))

@@ -22,6 +22,7 @@ import numpy as np
 
 from tapec.ir.dims import DimLike, substitute
 from tapec.ir.types import DType
+from tapec.runtime.cuda.device import dlpack
 from tapec.runtime.cuda.device.driver import Driver
 from tapec.runtime.cuda.device.memory import Allocation, DeviceArray, moved, uploaded
 from tapec.runtime.cuda.device.residents import Resident, newest, resident
@@ -135,6 +136,7 @@ class _Call:
 
     def run(self, given: Sequence[Any]) -> list[DeviceArray]:
         """Copy what is not there, launch, and name the results."""
+        dlpack.look_through()
         self._stream = stream = stream_of(self._driver)
         results = [
             DeviceArray(self._result(pool, prod(shape) * dtype.itemsize), dtype, shape, pool)
@@ -160,7 +162,11 @@ class _Call:
         return results
 
     def _result(self, pool: list[Allocation], size: int) -> Allocation:
-        return pool.pop() if pool else self._room(size)
+        if not pool:
+            return self._room(size)
+        found = pool.pop()
+        found.end_loan()
+        return found
 
     def _room(self, size: int) -> Allocation:
         return Allocation(self._driver, size, self._stream)

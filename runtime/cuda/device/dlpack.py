@@ -109,7 +109,7 @@ _looking = RLock()
 
 def given() -> int:
     """How many arrays others have from us, and are not done with."""
-    _look_through()
+    look_through()
     return len(_given)
 
 
@@ -127,7 +127,7 @@ _ALONE = _references(0)
 del _offered[0]
 
 
-def _look_through() -> None:
+def look_through() -> None:
     """Forget capsules that went away: if nobody took what they hold, nobody will."""
     with _looking:
         for address in list(_offered):
@@ -150,7 +150,7 @@ _deleter = _Deleter(_forget)
 
 
 def capsule(array: Described, owner: Any, *, versioned: bool, copied: bool = False) -> Any:
-    """A capsule of an array, which keeps ``owner`` until its taker is done; or the next is made, if nobody took it.
+    """A capsule of an array, which keeps ``owner`` until its taker is done, or `look_through` finds that there is none.
 
     ``versioned`` is DLPack's form since 1.0, which can say that memory is to be read only.
 
@@ -172,7 +172,7 @@ def capsule(array: Described, owner: Any, *, versioned: bool, copied: bool = Fal
         managed.major, managed.minor = 1, 0
         managed.flags = _COPIED if copied else _READ_ONLY
     with _looking:
-        _look_through()
+        look_through()
         address = ctypes.addressof(managed)
         _given[address] = (managed, shape, strides, owner)
         made = _offered[address] = _new(address, _NAMES[versioned], None)

@@ -21,11 +21,18 @@ from tapec.runtime.cuda.device import dlpack
 from tapec.runtime.cuda.device.driver import Driver
 from tapec.runtime.residence import Remote
 
+#: The handle of the stream that is there as long as the process.
+_DEFAULT = 1
+
 
 class Allocation:
-    """Bytes on a device; they are given back when nobody refers to them any more."""
+    """Bytes on a device; they are given back when nobody refers to them any more.
 
-    __slots__ = ("_owner", "address", "driver", "size", "stream")
+    Attributes:
+        is_lent: another library reads them in the default stream, maybe longer than it refers to them.
+    """
+
+    __slots__ = ("_owner", "address", "driver", "is_lent", "size", "stream")
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class Allocation:
         self.driver = driver
         self.size = size
         self.stream = stream
+        self.is_lent = False
         self._owner = owner
         self.address = driver.allocate(size, stream) if address is None else address
 
@@ -54,11 +62,18 @@ class Allocation:
             self.stream = stream
         return self.address
 
+    def end_loan(self) -> None:
+        """Something else is about to be there: let that wait for who was lent the memory."""
+        if self.is_lent:
+            self.driver.order(_DEFAULT, self.stream)
+            self.is_lent = False
+
     def __del__(self, at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         # At the end of the process the driver may be gone, and gives everything back itself.
         if self._owner is None and hasattr(self, "address") and not at_end():
             # A device that failed says so at the next call.
             with contextlib.suppress(InternalError):
+                self.end_loan()
                 self.driver.free(self.address, self.stream)
 
 
@@ -142,7 +157,9 @@ class DeviceArray(Remote):
             driver.copy(memory.address, self.memory.address, self.nbytes, memory.stream)
             given = DeviceArray(memory, self.dtype, self.shape)
         if stream != -1:
-            driver.order(given.memory.stream, 1 if stream is None else stream)
+            reader = _DEFAULT if stream is None else stream
+            driver.order(given.memory.stream, reader)
+            given.memory.is_lent |= reader == _DEFAULT
         return dlpack.capsule(
             dlpack.Described(given.memory.address, driver.number, self.dtype, self.shape),
             owner=given,
