@@ -75,8 +75,8 @@ def _bits(name: str) -> dict[str, str]:
 
 
 def _sign(x: Any) -> Any:
-    """NumPy's, but that a complex number with a NaN in it has no direction."""
-    y = np.sign(x)
+    """NumPy's, but that a complex number with a NaN in it has no direction, and -0 no sign as bfloat16, too."""
+    y = _as(x, np.sign(_wide(x)))
     return (
         np.where(np.isnan(x), x.dtype.type(complex(np.nan, np.nan)), y) if np.iscomplexobj(x) else y
     )

@@ -256,6 +256,22 @@ def test_threads_take_four_neighbours(name: str, architecture: str) -> None:
     assert machine["STS"] == len(re.findall(r"^ +sums\w*\[", source, re.MULTILINE))
 
 
+def test_compilers_take_a_gradient_of_a_cross_entropy() -> None:
+    """One kernel, whose variables NVVM cannot tell of: it is told of lines alone."""
+
+    def loss(logits: Any, labels: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(logits)
+            losses = tapec.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            mean = tapec.reduce_mean(losses)
+        return mean, tape.gradient(mean, logits)
+
+    specs = tapec.TensorSpec([8, 128, 256]), tapec.TensorSpec([8, 128], "int32")
+    text = write_text(lowered_for(tapec.compile(loss).trace(*specs), "cuda"))
+    for architecture in ARCHITECTURES:
+        assert not [one.wrong for one in examined(text, architecture) if one.wrong]
+
+
 def test_ptx_has_lines_of_the_program() -> None:
     specs = [tapec.TensorSpec(s) for s in ([8, 4], [4, 3], [3])]
     ptx = tapec.compile(layer).lower(*specs).text("ptx")

@@ -142,6 +142,23 @@ def test_rows_that_are_updated_are_dealt_out() -> None:
     assert launches[-1].blocks > 1
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_of_zeros_the_sign_counts(dtype: str) -> None:
+    """As on processors."""
+    x, y = (
+        tapec.constant(zeros, dtype) for zeros in ([0.0, -0.0, 0.0, -0.0], [-0.0, 0.0, 0.0, -0.0])
+    )
+
+    @tapec.compile(target="cuda", engine="simulator")
+    def both(x: Any, y: Any) -> Any:
+        return tapec.maximum(x, y), tapec.minimum(x, y), tapec.sign(x)
+
+    highest, lowest, sign = (np.signbit(z.numpy().astype(np.float32)).tolist() for z in both(x, y))
+    assert highest == [False, False, False, True]
+    assert lowest == [True, True, False, True]
+    assert not any(sign)
+
+
 #: NumPy's names of functions that texts have under others.
 _NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
 _NUMPY |= {"acosh": "arccosh", "atanh": "arctanh"}

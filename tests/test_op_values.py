@@ -99,6 +99,12 @@ def test_convention(name: str, operands: list[Any], seed: float, expected: list[
             np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, F64])
+def test_zero_has_no_sign(dtype: DType) -> None:
+    zeros = np.array([0.0, -0.0], dtype.numpy)
+    assert OPS["sign"].evaluate(zeros).tobytes() == bytes(2 * zeros.itemsize)
+
+
 def test_cast_gives_back_the_operands_dtype() -> None:
     (found,) = cotangents("cast", [[1.5]], 2.0, dtype=F32)
     assert found.dtype == np.float64

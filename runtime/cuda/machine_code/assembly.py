@@ -102,7 +102,7 @@ class Compiler:
         text = self.text.kernels[name]
         function = self._functions[text.name]
         try:
-            with _pretended(self._capability):
+            with _pretended(self._capability), _lines_alone():
                 ptx, _ = cuda.compile(
                     function,
                     _signature(text),
@@ -154,6 +154,30 @@ def _pretended(capability: tuple[int, int]) -> Iterator[None]:
             yield
         finally:
             dispatcher.get_current_device = saved
+
+
+@contextmanager
+def _lines_alone() -> Iterator[None]:
+    """Debugging information tells of lines, not of variables.
+
+    Nothing in PTX with lines alone says where a variable is, and NVVM 13.0 refuses some kernels over what tells it
+    ("Symbol name with unsupported characters").
+    """
+    from numba.cuda import target
+
+    plain = target.CUDADIBuilder
+
+    def tell_nothing(*_: Any, **__: Any) -> None:
+        pass
+
+    told = {"mark_variable": tell_nothing, "update_variable": tell_nothing}
+    lines_alone: Any = type("LinesAlone", (plain,), told)
+    with _pretending:
+        target.CUDADIBuilder = lines_alone
+        try:
+            yield
+        finally:
+            target.CUDADIBuilder = plain
 
 
 def _signature(kernel: Any) -> Any:

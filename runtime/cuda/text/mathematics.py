@@ -34,15 +34,24 @@ _BINARY |= {"max", "min"}
 
 
 def _larger(f: Expansion, x: Reg, y: Reg) -> Reg:
-    """The larger one; NaN if any is."""
-    value = f.select(y > x, y, x)
-    return f.select(x.is_nan(), x, f.select(y.is_nan(), y, value)) if x.kind in _FLOATS else value
+    """The larger one; of floats NaN if any is, and 0 is above -0."""
+    if x.kind not in _FLOATS:
+        return f.select(y > x, y, x)
+    value = f.select(y > x, y, f.select(y < x, x, _of_equals(f, x, y, "and")))
+    return f.select(x.is_nan(), x, f.select(y.is_nan(), y, value))
 
 
 def _smaller(f: Expansion, x: Reg, y: Reg) -> Reg:
-    """The smaller one; NaN if any is."""
-    value = f.select(y < x, y, x)
-    return f.select(x.is_nan(), x, f.select(y.is_nan(), y, value)) if x.kind in _FLOATS else value
+    """The smaller one; of floats NaN if any is, and -0 is below 0."""
+    if x.kind not in _FLOATS:
+        return f.select(y < x, y, x)
+    value = f.select(y < x, y, f.select(y > x, x, _of_equals(f, x, y, "or")))
+    return f.select(x.is_nan(), x, f.select(y.is_nan(), y, value))
+
+
+def _of_equals(f: Expansion, x: Reg, y: Reg, word: str) -> Reg:
+    """The bits of two equal floats, which differ in the sign of a zero only."""
+    return f.as_real(f.bits(word, f.as_int(x), f.as_int(y)))
 
 
 def _absolute(f: Expansion, x: Reg) -> Reg:

@@ -9,7 +9,7 @@ memory, are methods of the simulator (`tapec.runtime.cuda.simulator.simulator`).
 ``f32(x)`` … ``u64(x)``              a number of that dtype; integers wrap
 ``sqrt_T fma_T rint_T floor_T``      correctly rounded; ``ceil_T abs_T copysign_T`` exact
 ``mul_T(x, y)``                      a product that is rounded by itself, whatever is added to it
-``max_f32 min_f32``                  NaN if any operand is
+``max_f32 min_f32``                  NaN if any operand is; -0 is below 0
 ``bits_T(x) real_T(n)``              the bits of a float as an integer, and back
 ``sdiv_T(a, b)``                     quotient of signed integers, cut toward 0
 ``mulhi_u64(a, b)``                  the upper half of a product
@@ -185,7 +185,7 @@ def _twins() -> dict[str, Callable[..., Any]]:
         found |= _bits(code)
     found["fma_f32"] = lambda x, y, z: np.float32(_fmaf(x, y, z))
     found["fma_f64"] = lambda x, y, z: np.float64(_fma(x, y, z))
-    found |= {"max_f32": np.maximum, "min_f32": np.minimum, "mulhi_u64": _mulhi}
+    found |= {"max_f32": text.maximum, "min_f32": text.minimum, "mulhi_u64": _mulhi}
     found |= {f"sdiv_i{n}": _sdiv(text.DTYPES[f"i{n}"]) for n in (8, 16, 32, 64)}
     for code in ("f16", "bf16"):
         found[code] = getattr(text, code)
