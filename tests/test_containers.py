@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import linecache
-from collections import OrderedDict, deque
+from array import array
+from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from both_compiled import scalar
 
@@ -35,6 +37,13 @@ ALIKE = {
     "del key": (DICT, "del h['p']", "h.pop('p')", "len(h) * h['q']"),
     "new keys in another order": (DICT, "h['r'] = a; h['s'] = a * 3", "h['s'] = a; h['r'] = a * 5", "h['r'] - h['s']"),
     "order": (f"OrderedDict({DICT})", "h.move_to_end('p')", "h['p'] = h.pop('p')", "[*h.values()][0]"),
+    "in a nested function": (f"{LIST}; g = lambda: h.pop()", "g()", "h.pop(0)", "h[0] + h[1] * 10"),
+    "user's list": (f"UserList({LIST})", "h.pop()", "h.pop(0)", "h[0] + h[1] * 10"),
+    "user's dict": (f"UserDict({DICT})", "h['r'] = a", "h['r'] = a * 7", "h['r'] + h['p']"),
+    "array": ("np.zeros(2, 'f')", "h[0] = 1.0", "h += (1.0, 0.0)", "a * h.sum()"),
+    "array that stays": ("np.ones(2, 'f')", "x = h[0]", "x = h.sum()", "a * x + h[1]"),
+    "array with another shape": ("np.zeros((2, 1), 'f')", "h.resize(1, 2)", "h.resize(1, 2)", "a * h.shape[0]"),
+    "bytes": ("bytearray(b'ab')", "h[0] = 9", "h[:1] = b'\t'", "a * sum(h)"),
 }  # fmt: skip
 #: The same, where the branches leave something that no program can choose between.
 UNLIKE = {
@@ -43,7 +52,25 @@ UNLIKE = {
     "keys": (DICT, "h.pop('p')", "h.pop('q')", "[*h.values()][0]"),
     "order": (f"OrderedDict({DICT})", "h.move_to_end('p')", "pass", "[*h.values()][0]"),
     "set": ("{1, 2}", "h.discard(1)", "pass", "a * sum(h)"),
+    "array": ("np.zeros(2)", "h[0] = 1.0", "h[1] = 1.0", "a * h.sum()"),
+    "array in place": ("np.zeros(2)", "h += 1", "pass", "a * h.sum()"),
+    "array filled": ("np.zeros(2)", "h.fill(1.0)", "h.fill(2.0)", "a * h.sum()"),
+    "array copied to": ("np.zeros(2)", "np.copyto(h, 1.0)", "pass", "a * h.sum()"),
+    "array sorted": ("np.array([2.0, 1.0])", "h.sort()", "pass", "a * h[0]"),
+    "array's sign": ("np.zeros(2)", "h *= -1.0", "pass", "a / h[0]"),
+    "array of objects": ("np.full(2, None)", "h[1] = a", "h[1] = a * 2", "h[1]"),
+    "array in a nested function": (
+        "np.zeros(2); g = lambda: h.fill(1.0)",
+        "g()",
+        "pass",
+        "a * h.sum()",
+    ),
+    "bytes": ("bytearray(2)", "h[0] = 1", "h[1] = 1", "a * h[0]"),
+    "numbers": ("array('d', [1.0, 2.0])", "h.reverse()", "h.pop()", "a * h[0]"),
 }
+
+#: What the programs name.
+SPACE = {c.__name__: c for c in (OrderedDict, UserDict, UserList, array, deque)} | {"np": np}
 
 
 def function(name: str, make: str, one: str, other: str, result: str) -> Callable[[Any], Any]:
@@ -59,7 +86,7 @@ def function(name: str, make: str, one: str, other: str, result: str) -> Callabl
     ]
     file = f"<{name}>"
     linecache.cache[file] = (1, None, [line + "\n" for line in lines], file)
-    space: dict[str, Any] = {"OrderedDict": OrderedDict, "deque": deque}
+    space: dict[str, Any] = dict(SPACE)
     exec(compile("\n".join(lines), file, "exec"), space)
     found: Callable[[Any], Any] = space["f"]
     return found
@@ -124,6 +151,36 @@ def test_a_loop_that_changes_a_container_is_refused(head: str, change: str) -> N
     exec(compile(source, file, "exec"), space)
     with pytest.raises(errors.TypeError, match=r"^h holds 4 items before the loop"):
         tapec.compile(space["f"])(scalar(2.0))
+
+
+def test_a_loop_that_writes_to_an_array_is_refused() -> None:
+    @tapec.compile
+    def f(a: Any) -> Any:
+        h = np.zeros(2)
+        while a < 9:
+            a = a + 1
+            h[0] += 1
+        return a * h.sum()
+
+    with pytest.raises(
+        errors.TypeError, match=r"^h holds \[0., 0.\] before .*\[1., 0.\](?s:.*)while a < 9:"
+    ):
+        f(scalar(2.0))
+
+
+def test_an_array_of_an_object_is_followed() -> None:
+    class Counts:
+        def __init__(self) -> None:
+            self.h = np.zeros(2)
+
+        def __call__(self, x: Any) -> Any:
+            if x > 0:
+                self.h.fill(1.0)
+            return x * self.h.sum()
+
+    step = tapec.compile(lambda x: Counts()(x))
+    with pytest.raises(errors.TypeError, match=r"^self\.h holds \[1., 1.\] .*(?s:.*)if x > 0:"):
+        step(scalar(3.0))
 
 
 def test_a_function_that_calls_itself_for_ever_says_why() -> None:

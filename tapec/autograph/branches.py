@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from tapec.autograph.buffers import Buffer, Image
 from tapec.autograph.containers import End, Held, held_by
 from tapec.autograph.expressions import is_traced, predicate
 from tapec.autograph.merging import merged
@@ -56,14 +57,14 @@ def choose(
     body: Callable[[], None],
     orelse: Callable[[], None],
     places: Sequence[Place],
-    held: Sequence[Held],
+    held: Sequence[Held | Buffer],
     names: Collection[str],
     later: Collection[str],
 ) -> None:
     """A branch of the program, and what is in the places and containers behind it."""
     wanted = [p for p in places if p.name in later or p.name not in names]
     before = [p.get() for p in places]
-    changed: list[tuple[Held, End]] = []
+    changed: list[tuple[Any, End | Image]] = []
 
     def side(branch: Callable[[], None]) -> Callable[[], list[Any]]:
         def run() -> list[Any]:
@@ -95,7 +96,7 @@ def choose(
     rest = iter(found[len(wanted) :])
     restore(wanted, found[: len(wanted)])
     for holder, end in changed:
-        holder.put(end.keys, [next(rest) for _ in end.keys])
+        holder.settle(end, rest)
 
 
 class _Result:

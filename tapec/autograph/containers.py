@@ -6,12 +6,14 @@ to a list (``pop``, ``insert``, ``+=``, under another name, in a nested function
 
 from __future__ import annotations
 
-from collections import deque
+from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from operator import is_, or_
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from tapec.autograph.buffers import BUFFERS, Buffer, buffers_under, is_buffer
 from tapec.autograph.places import Path, Place, items_of
 from tapec.errors import TypeError
 from tapec.frames import here
@@ -19,6 +21,9 @@ from tapec.structure import flatten
 from tapec.tensor import Tensor
 
 _KINDS = (list, dict, deque, set)
+#: What has all that it holds in one of these.
+_WRAPPERS = (UserDict, UserList)
+_FOLLOWED = (*_KINDS, *_WRAPPERS, *BUFFERS, tuple)
 
 Contents = list[Any]
 #: A name for messages, and what is there behind either branch.
@@ -87,6 +92,10 @@ class Held:
         else:
             self._holder.extend(values)
 
+    def settle(self, end: End, values: Iterator[Any]) -> None:
+        """Make it hold, under the keys of one branch's end, what both chose: the next of some values."""
+        self.put(end.keys, [next(values) for _ in end.keys])
+
     def pairs(self, one: End, other: End) -> list[Pair]:
         """What is at each key behind two branches.
 
@@ -124,44 +133,66 @@ class Held:
 
 def held_by(
     functions: Sequence[Callable[..., Any]], paths: Sequence[Path], places: Sequence[Place]
-) -> list[Held]:
+) -> list[Held | Buffer]:
     """What the parts of a statement can reach by the variables that they name: containers, and those inside of these.
+
+    So it is with the variables of nested functions that they name, and with arrays in attributes.
 
     Args:
         functions: the parts of the statement.
         paths: the attributes and items that they assign.
         places: where these are.
     """
-    found: dict[int, Held] = {}
+    found: dict[int, Held | Buffer] = {}
     stack = [*_named(functions), *_along(paths)]
     while stack:
         name, thing = stack.pop()
         if id(thing) in found:
+            continue
+        if isinstance(thing, _WRAPPERS):
+            thing = thing.data
+        if is_buffer(thing):
+            found[id(thing)] = Buffer(name, thing)
             continue
         if isinstance(thing, _KINDS):
             found[id(thing)] = Held(name, thing, places)
         elif not isinstance(thing, tuple):
             continue
         items = thing.items() if isinstance(thing, dict) else enumerate(thing)
-        stack += [
-            (f"{name}[{key!r}]", item) for key, item in items if isinstance(item, (*_KINDS, tuple))
-        ]
+        stack += [(f"{name}[{key!r}]", v) for key, v in items if isinstance(v, _FOLLOWED)]
     return list(found.values())
 
 
 def _named(functions: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What functions find in variables of others around them, and globally."""
-    for function in functions:
-        if not isinstance(function, FunctionType):
+    """What functions find in variables of others around them, and globally; arrays also in attributes of these.
+
+    Functions among what they find, if of the same module, are gone into for the variables around them.
+    """
+    waiting, met = [f for f in functions if isinstance(f, FunctionType)], set()
+    entered = {f.__code__ for f in waiting}
+    while waiting:
+        function = waiting.pop()
+        if id(function) in met:
             continue
-        code = function.__code__
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                yield name, cell.cell_contents
-            except ValueError:  # it has no value yet
-                continue
-        for name in code.co_names:
-            yield name, function.__globals__.get(name)
+        met.add(id(function))
+        code, space = function.__code__, function.__globals__
+        values = list(_around(function))
+        if code in entered:
+            values += [(name, space[name]) for name in code.co_names if name in space]
+        for name, value in values:
+            yield name, value
+            for attribute, buffer in buffers_under(value, code.co_names):
+                yield f"{name}.{attribute}", buffer
+            if isinstance(value, FunctionType) and value.__globals__ is space:
+                waiting.append(value)
+
+
+def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables that a function shares with those around it, and their values, if they have one."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        with suppress(ValueError):
+            yield name, cell.cell_contents
 
 
 def _along(paths: Sequence[Path]) -> Iterator[tuple[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from tapec.autograph.branches import choose, nothing
+from tapec.autograph.buffers import Buffer
 from tapec.autograph.containers import Held, held_by
 from tapec.autograph.expressions import is_traced, predicate
 from tapec.autograph.options import LoopOptions, of_this_loop
@@ -146,7 +147,7 @@ class _Loop:
     def __init__(
         self,
         state: LoopState,
-        held: Sequence[Held],
+        held: Sequence[Held | Buffer],
         body: Callable[[Any], None],
         way: Turning | None = None,
         test: Callable[[], Tensor] | None = None,
