@@ -139,7 +139,9 @@ def test_a_call_that_fails(
             assert_same([v.numpy() for v in found], before)
         step(X)
         assert_same([v.numpy() for v in found], after[state])
-    assert asked > 0 or calls
+    # It failed at least once, but where a graph is replayed, which needs no more memory.
+    needs_none = graphs and calls > 0 and error is ResourceExhaustedError
+    assert (asked == 0) == needs_none
 
 
 def solver(target: Any) -> tuple[Any, list[tapec.Variable]]:
