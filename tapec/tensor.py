@@ -208,10 +208,10 @@ class Tensor(Operators):
         return int(self.type.shape[0])  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Tensor]:
+        self.refuse_outside()
         if not self.type.shape:
             raise TypeError("Cannot iterate over a scalar tensor.", location=here())
         if self._array is None:
-            self.refuse_outside()
             raise OperatorNotAllowedInGraphError(
                 "Python cannot iterate over a tensor while the function is compiled",
                 location=here(),

@@ -39,6 +39,20 @@ def test_closures_globals_and_defaults_stay_the_same_objects() -> None:
     assert isinstance(total, tapec.Tensor)
 
 
+def annotated(x: Any) -> Any:
+    y: Any
+    if x > 0:
+        y: Any = x * FACTOR  # type: ignore[no-redef]
+    else:
+        y = x
+    return y
+
+
+def test_locals_may_have_annotations() -> None:
+    step = tapec.compile(annotated)
+    assert [float(step(scalar(x))) for x in (2.0, -2.0)] == [4.0, -2.0]
+
+
 def doubled(turns: int, x: Any) -> Any:
     if turns == 0:
         return x

@@ -131,6 +131,16 @@ class _Rewriter(ast.NodeTransformer):
 
     # ---- statements
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        """A local's annotation means nothing at run time, and a name that has one may not be nonlocal."""
+        if not isinstance(node.target, ast.Name):
+            self.generic_visit(node)
+            return node
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        plain = ast.Assign([node.target], self.visit(node.value))
+        return ast.copy_location(plain, node)
+
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         states = self._states(node, [*node.body, *node.orelse])
         body = self._part("body", node, node.body)
