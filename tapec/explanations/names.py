@@ -5,7 +5,6 @@ Only explanations use this; it is slow and knows no more than what is still in r
 
 from __future__ import annotations
 
-import dis
 import inspect
 import re
 import sys
@@ -18,6 +17,7 @@ import numpy as np
 
 from tapec.explanations.trail import Value
 from tapec.frames import installed_places, is_ours
+from tapec.instructions import instructions_of
 from tapec.ir.location import Location
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -90,7 +90,7 @@ class Names:
             return []
         lines = {
             instruction.positions.lineno
-            for instruction in dis.get_instructions(code)
+            for instruction in instructions_of(code)
             if instruction.opname.startswith("STORE_")
             and instruction.argval == name
             and instruction.positions is not None

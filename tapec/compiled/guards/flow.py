@@ -10,6 +10,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from tapec.autograph.conversion import OPERATORS
+from tapec.instructions import instructions_of
 
 #: Methods of built-in containers that change them and give nothing.
 _MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"}
@@ -45,7 +46,6 @@ _TAKES = {
     "LOAD_METHOD": 1,
     "LOAD_SUPER_ATTR": 3,
     "SET_FUNCTION_ATTRIBUTE": 2,
-    "STORE_FAST_LOAD_FAST": 1,
     "TO_BOOL": 1,
     "UNARY_INVERT": 1,
     "UNARY_NEGATIVE": 1,
@@ -65,14 +65,20 @@ _TAKES_COUNTED = {
     "BUILD_STRING": 0,
     "BUILD_TUPLE": 0,
     "CALL": 2,
-    "CALL_KW": 3,
 }
 #: Those of `match` look at values that stay on the stack: so many.
 _LOOKS_AT = {"FOR_ITER": 1, "GET_LEN": 1, "MATCH_MAPPING": 1, "MATCH_SEQUENCE": 1, "MATCH_KEYS": 2}
 #: Those that only put values together.
 CONSTRUCTIONS = {"BUILD_LIST", "BUILD_TUPLE", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "LIST_TO_TUPLE"}
 #: After these the next instruction is reached by a jump only.
-_ENDS = {"RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD"}
+_ENDS = {
+    "RETURN_VALUE",
+    "RETURN_CONST",
+    "RAISE_VARARGS",
+    "RERAISE",
+    "JUMP_FORWARD",
+    "JUMP_BACKWARD",
+}
 
 
 class Use(NamedTuple):
@@ -109,7 +115,7 @@ class Flow:
     def __init__(self, code: CodeType) -> None:
         """Walk over the code once; where ways meet that go forward, what they bring is joined."""
         self.code = code
-        self.instructions = list(dis.get_instructions(code))
+        self.instructions = instructions_of(code)
         self._offsets = [instruction.offset for instruction in self.instructions]
         self.uses: dict[int, list[Use]] = {i: [] for i in range(len(self.instructions))}
         self.operands: dict[int, list[Pushed]] = {}
@@ -170,13 +176,11 @@ class Flow:
         )
 
     def loads_of(self, store: dis.Instruction) -> list[int]:
-        """The loads of a local variable; from Python 3.13 on, one instruction may load two."""
+        """The loads of a local variable."""
         return [
             i
             for i, other in enumerate(self.instructions)
-            if other.opname.startswith("LOAD_FAST")
-            and store.argval
-            in (other.argval if isinstance(other.argval, tuple) else (other.argval,))
+            if other.opname.startswith("LOAD_FAST") and other.argval == store.argval
         ]
 
     def callees(self, call: int) -> set[str]:
@@ -198,7 +202,7 @@ class Flow:
     def _changes(self, use: Use) -> bool:
         taker = self.instructions[use.taker]
         name, position = taker.opname, use.position
-        if _is_item(taker) and position == 0:
+        if name == "BINARY_SUBSCR" and position == 0:
             return self._is_updated(use.taker)
         if name in _ATTRIBUTES:
             return taker.argval in _MUTATORS
@@ -226,23 +230,17 @@ class Flow:
             return False
         stores = [self.instructions[u.taker] for u in self.uses[use.taker]]
         own = self.instructions[load]
-        if _is_item(own):
+        if own.opname == "BINARY_SUBSCR":
             return [s.opname for s in stores] == ["STORE_SUBSCR"]
         return [(STORES.get(s.opname), s.argval) for s in stores] == [(kind_of(own), own.argval)]
-
-
-def _is_item(instruction: dis.Instruction) -> bool:
-    """Whether an instruction loads an item; Python 3.14 has it among the operators."""
-    name = instruction.opname
-    return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and instruction.argrepr == "[]")
 
 
 def _effect(instruction: dis.Instruction) -> int:
     """How much longer the stack gets; Python 3.11 counts a call's operands off in the instruction before it."""
     if instruction.opname == "PRECALL":
         return 0
-    if instruction.opname in ("CALL", "CALL_KW"):
-        return 1 - _TAKES_COUNTED[instruction.opname] - (instruction.arg or 0)
+    if instruction.opname == "CALL":
+        return 1 - _TAKES_COUNTED["CALL"] - (instruction.arg or 0)
     return dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
 
 

@@ -337,7 +337,6 @@ _WAYS: dict[str, Callable[[Run, int, Any], list[Any]]] = {
     "LOAD_CONST": Run._constant,
     "LOAD_FAST": Run._local_variable,
     "LOAD_FAST_CHECK": Run._local_variable,
-    "LOAD_FAST_BORROW": Run._local_variable,
     "LOAD_DEREF": Run._closed,
     "LOAD_GLOBAL": Run._global,
     "LOAD_NAME": Run._global,
