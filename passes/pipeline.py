@@ -195,8 +195,11 @@ def _run_stage(module: Module, stage: Stage) -> bool:
 
 
 def comes_from_outside(error: Exception) -> bool:
-    """Whether an error is no fault of what ran: there was no memory, or a handler of signals raised it meanwhile."""
-    if isinstance(error, MemoryError):
+    """Whether an error is no fault of what ran.
+
+    There was no memory, a library cannot be loaded, or a handler of signals raised it meanwhile.
+    """
+    if isinstance(error, MemoryError | ImportError):
         return True
     handlers = set(_handlers())
     return any(frame.f_code in handlers for frame, _ in walk_tb(error.__traceback__))

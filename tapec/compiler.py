@@ -32,6 +32,7 @@ from tapec.runtime import (
 )
 from tapec.runtime import compile_module as compile_loops
 from tapec.runtime import load_compiler as load_runtime
+from tapec.runtime.shortage import loading
 from tapec.runtime.sources import version_of
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ ENGINES = {
 }
 
 
+@loading()
 def compile_module(
     module: Module, pipeline: str = "default", *, boxed: int | None = None, target: str = "cpu"
 ) -> Executable:
@@ -79,6 +81,7 @@ def compile_module(
 
     Raises:
         TargetError: an operation has no code for the target.
+        MemoryError: there is no room for a library of a compiler, say.
     """
     if target != "cpu":
         target, _, number = target.partition(":")

@@ -11,6 +11,7 @@ from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, divide, minimum, multiply, pow, subtract
 from tapec.functions.arrays import zeros_like
+from tapec.optimizers.undo import Undo
 from tapec.recording import tracing
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
@@ -59,7 +60,7 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Sequence[Variable] | None = None) -> None:
-        """Move the averages on by one step; of a new Variable begin one.
+        """Move the averages on by one step, all or, if that fails, none; of a new Variable begin one.
 
         Raises:
             TypeError: something is no Variable.
@@ -71,10 +72,11 @@ class ExponentialMovingAverage:
                 location=here(),
                 hint="pass a list of them",
             )
-        for variable in arguments.items(var_list, "var_list"):
-            self._apply(_required(variable))
+        with Undo() as undo:
+            for variable in arguments.items(var_list, "var_list"):
+                self._apply(_required(variable), undo)
 
-    def _apply(self, variable: Variable) -> None:
+    def _apply(self, variable: Variable, undo: Undo) -> None:
         if not variable.dtype.is_floating:
             raise ValueError(
                 f"The variables must be half, float, or double, got {variable.name} of {variable.dtype.name}",
@@ -84,14 +86,17 @@ class ExponentialMovingAverage:
         if key not in self._averages:
             self._begin(variable, key)
         value, decay = variable.read_value(), self._decay_for(variable)
+        average = self._averages[key]
+        undo.keep(average)
         if not self._zero_debias:
-            average = self._averages[key]
             average.assign_sub(multiply(subtract(average, value), subtract(1, decay)))
             return
         total, steps = self._biased[key]
+        undo.keep(total)
+        undo.keep(steps)
         steps.assign_add(1)
         total.assign_sub(multiply(subtract(total, value), subtract(1, decay)))
-        self._averages[key].assign(divide(total, subtract(1, pow(decay, steps))))
+        average.assign(divide(total, subtract(1, pow(decay, steps))))
 
     def _begin(self, variable: Variable, key: Any) -> None:
         """Variables for an average; they outlive the function that is being compiled."""

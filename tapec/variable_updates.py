@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from tapec.at_line import AtLine
 from tapec.errors import InvalidArgumentError, TypeError
 from tapec.frames import here
 from tapec.functions.arrays import counting
@@ -198,7 +199,8 @@ class VariableUpdates:
         def put(own: Array) -> None:
             defn.put(own.reshape(shape), indices.array, values.array, axis, batch_dims)
 
-        variable.write(put)
+        with AtLine(f"no memory to update {variable.name}"):
+            variable.write(put)
         return variable.written(values)
 
 

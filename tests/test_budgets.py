@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from test_aot import HOST, load
 
 import tapec
-from tapec import errors
+from tapec import aot, errors
 from tapec.ir.core import Function
 from tapec.passes import rematerialize
 from tapec.passes.memory.footprint import Footprint, footprint
@@ -72,3 +74,69 @@ def test_no_plan_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rematerialize, "footprint", counting)
     least(counted)
     assert len(plans) < 60
+
+
+#: Ways to run what was planned for a budget.
+WAYS: dict[str, dict[str, Any]] = {
+    "native": {},
+    "numba": {"engine": "numba"},
+    "cuda": {"target": "cuda", "engine": "simulator"},
+    "evaluated": {"jit": False},
+}
+FEW = ROWS[:33, :6]
+
+
+def small(budget: float | None, **way: Any) -> tuple[Any, list[tapec.Variable]]:
+    """A train step of a few small layers, and what it updates in place: how many steps there were, and weights."""
+    weights = [tapec.Variable(k[:6, :6], name=f"w{i}") for i, k in enumerate(KERNELS[:5])]
+    count = tapec.Variable(0, name="count")
+
+    @tapec.compile(memory_budget=budget, **way)
+    def step(x):  # type: ignore[no-untyped-def]
+        count.assign_add(1)
+        with tapec.GradientTape() as tape:
+            h = x
+            for w in weights:
+                h = tapec.tanh(h @ w)
+            loss = tapec.reduce_mean(h**2)
+        for w, g in zip(weights, tape.gradient(loss, weights), strict=True):
+            w.assign_sub(0.1 * g)
+        return loss
+
+    return step, [count, *weights]
+
+
+def trained(budget: float | None, **way: Any) -> tuple[int, list[bytes]]:
+    """Two of these steps."""
+    step, state = small(budget, **way)
+    losses = [step(FEW) for _ in range(2)]
+    return step.memory().arena, [v.numpy().tobytes() for v in (*losses, *state)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_ways_to_run_obey_budgets(way: str) -> None:
+    """The arena is smaller, and the losses and the state are the same to the bit."""
+    plain, wanted = trained(None, **WAYS[way])
+    arena, found = trained(0.7, **WAYS[way])
+    assert arena <= 0.7 * plain
+    assert found == wanted
+
+
+def test_libraries_obey_budgets(tmp_path: Path) -> None:
+    """Built ahead of time for the processor that runs this, a step has the bits that it has without a budget."""
+    _, wanted = trained(None)
+    arenas = []
+    for budget in (None, 0.7):
+        step, _ = small(budget)
+        built = aot.build(step, [tapec.TensorSpec(FEW.shape)], target=HOST, emit="so", name="net")
+        arenas.append(built.arena_bytes)
+        folder = tmp_path / str(
+            budget
+        )  # of its own: who loads the same path twice gets the first library again
+        built.write(folder)
+        net = load(folder)
+        held = net["initial_state"]()
+        found = [net["step"](held, FEW) for _ in range(2)]
+        found += [getattr(held, key) for key in ("count", *(f"w{i}" for i in range(5)))]
+        assert [np.asarray(f).tobytes() for f in found] == wanted
+    assert arenas[1] <= 0.7 * arenas[0]

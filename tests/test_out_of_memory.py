@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,54 @@ def test_no_variable_is_changed(mode: str) -> None:
         [sys.executable, "-c", SCRIPT, mode], capture_output=True, text=True, check=False
     )
     assert told.stdout.split() == ["True"] * 7, told.stdout + told.stderr
+
+
+#: A first call, with so many bytes of room for what it loads; then one with room for all.
+FIRST = """
+import resource
+import sys
+from pathlib import Path
+
+import tapec
+
+w = tapec.Variable(tapec.ones([2]))
+
+
+@tapec.compile
+def step(x):
+    w.assign_add(x)
+    return tapec.tanh(w)
+
+
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + int(sys.argv[1]), hard))
+try:
+    step(tapec.ones([2]))  # here
+except tapec.errors.ResourceExhaustedError as error:
+    said = error
+resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+print(said)
+print(w.numpy())
+print(step(tapec.ones([2])).numpy().round(2))
+"""
+
+
+@pytest.mark.parametrize(("room", "library"), [(0, "numpy/random"), (32 << 20, "libllvmlite")])
+def test_libraries_that_have_no_room(room: int, library: str, tmp_path: Path) -> None:
+    """What a first call loads, NumPy's random numbers and LLVM: the error names the line, and all works later."""
+    script = tmp_path / "first.py"
+    script.write_text(FIRST, encoding="utf-8")
+    told = subprocess.run(
+        [sys.executable, script, str(room)],
+        env={**os.environ, "TAPEC_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not told.stderr
+    first, *_, before, after = told.stdout.splitlines()
+    assert first.startswith("no memory to ")
+    assert library in first
+    assert "step(tapec.ones([2]))  # here" in told.stdout
+    assert (before, after) == ("[1. 1.]", "[0.96 0.96]")

@@ -130,10 +130,10 @@ class Program:
 
     def _compiled(self, owner: CompiledFunction[Any, Any]) -> Executable:
         """The program to call."""
-        if not owner.settings.jit:
-            return evaluated_module(self.module)
         boxed = len(self.module.entry.args) - len(self.captures)
         try:
+            if not owner.settings.jit:
+                return evaluated_module(self.module)
             return compile_module(self.module, boxed=boxed, target=owner.settings.target)
         except (TargetError, InternalError) as error:
             # It is about the machine: of a program it would know the line.
@@ -141,7 +141,8 @@ class Program:
             raise
         except MemoryError as error:
             raise ResourceExhaustedError(
-                f"no memory for {self.module.entry.name}: {error}", location=here()
+                f"no memory to compile {self.module.entry.name}: {str(error) or 'none was given'}",
+                location=here(),
             ) from None
 
     def at(self, sizes: Mapping[str, int]) -> Program:

@@ -19,6 +19,7 @@ from tapec.functions.reductions import reduce_all
 from tapec.ir.types import F32, I32
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.optimizer import Optimizer
+from tapec.optimizers.undo import Undo
 from tapec.tape import GradientTape
 from tapec.tensor import Tensor, TensorLike, as_tensor
 from tapec.variable import Variable
@@ -78,13 +79,16 @@ class LossScaleOptimizer:
         for gradient, _ in pairs:
             if gradient is not None:
                 finite = logical_and(finite, reduce_all(is_finite(gradient)))
-        result = self.inner_optimizer.apply_where(finite, pairs)
         steps = add(self._good_steps, 1)
         grown = equal(steps, self.dynamic_growth_steps)
         factor = where(finite, where(grown, 2.0, 1.0), 0.5)
-        self.dynamic_scale.assign(multiply(scale, factor))
-        self._good_steps.assign(where(logical_and(finite, logical_not(grown)), steps, 0))
-        return result
+        with Undo() as undo:
+            undo.keep(self.dynamic_scale)
+            undo.keep(self._good_steps)
+            self.dynamic_scale.assign(multiply(scale, factor))
+            self._good_steps.assign(where(logical_and(finite, logical_not(grown)), steps, 0))
+            # Last: this cannot be taken back once it is done.
+            return self.inner_optimizer.apply_where(finite, pairs)
 
     def minimize(
         self,

@@ -24,7 +24,7 @@ class MomentOptimizer(Optimizer):
     """
 
     #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
-    _MEMOS = frozenset({"_biases", "_known", "_mask"})
+    _MEMOS = frozenset({"_biases", "_known", "_mask", "_undo"})
 
     def __init__(
         self,

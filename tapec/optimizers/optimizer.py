@@ -14,6 +14,7 @@ import numpy as np
 
 from tapec import arguments
 from tapec.absent_attributes import missing_of_optimizer
+from tapec.at_line import AtLine
 from tapec.errors import AttributeError, TypeError, ValueError
 from tapec.frames import depth, here
 from tapec.functions.arithmetic import (
@@ -36,6 +37,7 @@ from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
+from tapec.optimizers.undo import Undo
 from tapec.recording import tracing
 from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
@@ -81,7 +83,7 @@ class Optimizer:
     """
 
     #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
-    _MEMOS = frozenset({"_biases", "_known", "_mask"})
+    _MEMOS = frozenset({"_biases", "_known", "_mask", "_undo"})
 
     def __init__(
         self,
@@ -128,6 +130,8 @@ class Optimizer:
         self._known: dict[Reference, Slots] = {}
         self._undecayed: set[Reference] = set()
         self._mask: Tensor | None = None
+        #: Takes the update back that is being made, if it fails.
+        self._undo: Undo | None = None
         #: Bias corrections of the update that is being made: the same for all variables.
         self._biases: dict[tuple[int, DType], Tensor] | None = None
 
@@ -203,10 +207,13 @@ class Optimizer:
         return slots
 
     def _slot(self, variable: Variable, name: str, value: Any) -> Variable:
-        start = value if isinstance(value, np.ndarray) else np.full(tuple(variable.shape), value)
         stem = variable.name.removesuffix(":0")
-        own = start.astype(variable.dtype.numpy)
-        return Variable(own, trainable=False, name=f"{stem}_{name}")
+        own = value if isinstance(value, np.ndarray) else np.asarray(value)
+        with AtLine(f"no memory for {name} of {stem}"):
+            start = np.full(
+                tuple(variable.shape) if own.ndim == 0 else own.shape, own, variable.dtype.numpy
+            )
+            return Variable(start, trainable=False, name=f"{stem}_{name}")
 
     def exclude_from_weight_decay(self, var_list: Iterable[Variable]) -> None:
         """Spare these variables from `weight_decay`."""
@@ -238,12 +245,16 @@ class Optimizer:
         """Assign, unless gradients are being accumulated in this call."""
         if self._mask is not None:
             value = where(self._mask, value, variable)
+        if self._undo is not None:
+            self._undo.keep(variable)
         variable.assign(value)
 
     def add_slices(self, variable: Variable, slices: IndexedSlices) -> None:
         """Add to parts of a variable, unless gradients are being accumulated in this call."""
         if self._mask is not None:
             slices = slices.map(lambda values: where(self._mask, values, 0))
+        if self._undo is not None:
+            self._undo.keep_slices(variable, slices)
         variable.scatter_add(slices)
 
     def step(self, dtype: DType) -> Tensor:
@@ -253,7 +264,7 @@ class Optimizer:
     # -- what a user calls
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[TensorLike | None, Variable]]) -> Any:
-        """Update variables by their gradients.
+        """Update variables by their gradients: all of them or, if that fails, none.
 
         Args:
             grads_and_vars: pairs ``(gradient, variable)``. Pairs whose gradient is None are left
@@ -283,11 +294,19 @@ class Optimizer:
         gradients = [_fitted(g, v, dense) for g, v in pairs]
         for variable in variables:
             self._slots(variable)
-        if not update_natively(self, condition, gradients, variables):
-            self.change(condition, gradients, variables)
-        for variable in variables:
-            if variable.constraint is not None:
-                variable.assign(variable.constraint(as_tensor(variable)))
+        # A constraint is Python code of the user's, and what a native program wrote in place cannot be taken back.
+        constrained = [v for v in variables if v.constraint is not None]
+        if not constrained and update_natively(self, condition, gradients, variables):
+            return self.iterations
+        try:
+            with Undo() as self._undo:
+                self.change(condition, gradients, variables)
+                for variable in constrained:
+                    assert variable.constraint is not None
+                    value = variable.constraint(as_tensor(variable))
+                    self.set(variable, as_tensor(value, variable.dtype))
+        finally:
+            self._undo = None
         return self.iterations
 
     def change(

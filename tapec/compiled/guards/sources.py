@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from tapec.at_line import AtLine
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards.flow import CONSTRUCTIONS, Flow, flow_of
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
 from tapec.compiled.retraces import RetraceWarning
 from tapec.frames import depth, resolve
 from tapec.ir.location import Location
+from tapec.runtime.shortage import loading
 
 #: Functions of Python's that are written in C, by name: the modules or the classes that have them.
 _ASKED = {
@@ -70,7 +72,11 @@ class Sources:
         self._generators: list[tuple[Any, str, Any]] = []
         self._resumed: list[FrameType] = []
         self._asked: tuple[str, str, Location | None] | None = None
-        self.found(np.random.mtrand._rand, "np.random")
+        with (
+            AtLine("no memory to watch np.random"),
+            loading(),
+        ):  # NumPy loads it when it is asked for
+            self.found(np.random.mtrand._rand, "np.random")
 
     def found(self, thing: Any, path: str) -> None:
         """Hear of an object in reach."""
