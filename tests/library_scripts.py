@@ -9,6 +9,13 @@ _LOGGER = (
     "l = logging.getLogger('guards.{0}')\n"
 )
 
+#: A package in which one class is derived from another, and a method with some text in it.
+_DERIVED = (
+    "space = {{'__name__': 'derived'}}\nexec(compile('class A:\\n rate, table = 2.0, {{\"a\": 2.0}}\\n"
+    "class B(A):\\n rate, table = 7.0, None\\n def g(s): return {0}', '/site-packages/derived.py', 'exec'), space)\n"
+    "A, b = space['A'], space['B']()"
+)
+
 SCRIPTS: dict[str, Script] = {
     "private field of an object of Python's": Script(
         "from fractions import Fraction\nk = Fraction(1, 2)",
@@ -229,6 +236,18 @@ SCRIPTS: dict[str, Script] = {
         "x * g().k",
         "g().k = 5.0",
         "g(...).k",
+    ),
+    "attribute of the class above": Script(
+        _DERIVED.format("super().rate"), "x * b.g()", "A.rate = 5.0", "rate"
+    ),
+    "attribute of the class above one that is named": Script(
+        _DERIVED.format("super(B, s).rate"), "x * b.g()", "A.rate = 5.0", "rate"
+    ),
+    "attribute of the class above by a text": Script(
+        _DERIVED.format('getattr(super(), "rate")'), "x * b.g()", "A.rate = 5.0", "rate"
+    ),
+    "item of the class above": Script(
+        _DERIVED.format('super().table["a"]'), "x * b.g()", "A.table['a'] = 5.0", "a"
     ),
     "property of a class of the user's": Script(
         "class P(property):\n f = 2.0\n def __get__(s, o, t=None): return super().__get__(o, t) * s.f\n"

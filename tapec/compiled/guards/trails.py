@@ -21,6 +21,7 @@ _MOST = 64
 #: Functions of Python's that go over what they are given.
 _PASSING = set("enumerate filter iter list map next reversed set sorted tuple zip".split())
 _BY_NAME = {"getattr", "hasattr"}
+_SUPER = "super"
 #: Methods of dicts that give what is in them.
 _GIVING = {"items", "values", "get", "copy"}
 #: What a comprehension gets in the place of a list.
@@ -61,8 +62,10 @@ class Trail:
         }
         count = code.co_argcount + code.co_kwonlyargcount
         count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
-        self.parameters = tuple(n for n in code.co_varnames[:count] if n in loaded)
         first = code.co_varnames[: min(code.co_argcount, 1)]
+        if any(_SUPER in callees for callees in self._callees.values()):
+            loaded.update(first)
+        self.parameters = tuple(n for n in code.co_varnames[:count] if n in loaded)
         self.local = tuple(dict.fromkeys((*self.parameters, *first, *code.co_freevars)))
         self.read = {
             i
@@ -88,7 +91,7 @@ class Trail:
         operands = flow.operands.get(i, [])
         if name == "CALL":
             callees = self.callees(i)
-            if callees & (_BY_NAME | _PASSING):
+            if callees & {*_BY_NAME, *_PASSING, _SUPER}:
                 yield from (source for pushed in operands[2:] for source in pushed)
             if callees & _GIVING:
                 for owner in (source for pushed in operands[:2] for source in pushed):
@@ -225,11 +228,25 @@ class Run:
     def _attribute(self, i: int, name: str) -> list[Any]:
         if i not in self._trail.told:
             return []
-        things = self._operand(i, 0)
-        for thing in things:
-            self._hear.attribute_read(thing, name)
-        found = [held_under(thing, name) for thing in things]
+        return self._read(i, self._operand(i, 0), name)
+
+    def _inherited(self, i: int, name: str) -> list[Any]:
+        if i not in self._trail.told:
+            return []
+        return self._read(i, _supers(self._operand(i, 1), self._operand(i, 2)), name)
+
+    def _read(self, i: int, things: list[Any], name: str) -> list[Any]:
+        found = [self._held(thing, name) for thing in things]
         return self._contents(i, [value for value in found if value is not NOTHING])
+
+    def _held(self, thing: Any, name: str) -> Any:
+        """Tell of an attribute of a thing, or of the classes in which a `super` looks; the value, or `NOTHING`."""
+        for owner in _behind(thing) if type(thing) is super else [thing]:
+            self._hear.attribute_read(owner, name)
+            value = held_under(owner, name)
+            if value is not NOTHING:
+                return value
+        return NOTHING
 
     def _item(self, i: int, _: Any) -> list[Any]:
         found: list[Any] = []
@@ -265,9 +282,12 @@ class Run:
             for thing in self._operand(i, 2):
                 for name in self._operand(i, 3):
                     if isinstance(name, str):
-                        self._hear.attribute_read(thing, name)
-                        found.append(held_under(thing, name))
+                        found.append(self._held(thing, name))
             return [value for value in found if value is not NOTHING]
+        if _SUPER in names:
+            first = self._flow.code.co_varnames[:1]
+            local = [self._local[name] for name in ("__class__", *first) if name in self._local]
+            return _supers(self._operand(i, 2) or local[:1], self._operand(i, 3) or local[1:])
         if names & _PASSING:
             return [value for position in given for value in self._operand(i, position)]
         if names & _GIVING:
@@ -342,6 +362,7 @@ _WAYS: dict[str, Callable[[Run, int, Any], list[Any]]] = {
     "LOAD_NAME": Run._global,
     "LOAD_ATTR": Run._attribute,
     "LOAD_METHOD": Run._attribute,
+    "LOAD_SUPER_ATTR": Run._inherited,
     "BINARY_SUBSCR": Run._item,
     "FOR_ITER": Run._each,
     "GET_ITER": Run._same,
@@ -370,6 +391,27 @@ def held_under(thing: Any, name: str) -> Any:
     if name in own:
         return own[name]
     return NOTHING if hasattr(type(given), "__get__") else given
+
+
+def _supers(kinds: Sequence[Any], things: Sequence[Any]) -> list[Any]:
+    """``super(kind, thing)``, where there is such a thing."""
+    return [
+        super(kind, thing)
+        for kind in kinds
+        for thing in things
+        if any(kind is owner for owner in _line(thing))
+    ]
+
+
+def _behind(found: Any) -> Sequence[type]:
+    """The classes in which a `super` looks, in order."""
+    line = _line(found.__self__)
+    return line[[kind is found.__thisclass__ for kind in line].index(True) + 1 :]
+
+
+def _line(thing: Any) -> Sequence[type]:
+    """The classes that an object, or a class, has its methods from."""
+    return (thing if isinstance(thing, type) else type(thing)).__mro__
 
 
 def inherited(kind: type, name: str) -> Any:
