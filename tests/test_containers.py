@@ -66,6 +66,7 @@ UNLIKE = {
         "a * h.sum()",
     ),
     "bytes": ("bytearray(2)", "h[0] = 1", "h[1] = 1", "a * h[0]"),
+    "bytes of another": ("memoryview(bytearray(2))", "h[0] = 1", "pass", "a * h[0]"),
     "numbers": ("array('d', [1.0, 2.0])", "h.reverse()", "h.pop()", "a * h[0]"),
 }
 

@@ -18,7 +18,7 @@ from tapec.errors import TypeError
 from tapec.frames import here
 
 #: What holds numbers or bytes, not objects.
-BUFFERS = (np.ndarray, bytearray, array)
+BUFFERS = (np.ndarray, memoryview, bytearray, array)
 
 _HINT = (
     "this is Python's, and no part of the program: let a tensor hold the items, which has its value before it "
@@ -31,18 +31,11 @@ class Image(NamedTuple):
 
     Attributes:
         copy: a buffer with the same items.
-        data: the same as bytes, by which two are compared: of NaN, of zeros with a sign, of objects by identity.
         stays: whether it is as before; bytes may have come to the end of what grows.
     """
 
     copy: Any
-    data: bytes
     stays: bool = True
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What makes other items of the same bytes."""
-        return (self.copy.shape, self.copy.dtype) if isinstance(self.copy, np.ndarray) else ()
 
 
 class Buffer:
@@ -50,28 +43,23 @@ class Buffer:
 
     def __init__(self, name: str, holder: Any) -> None:
         self.name = name
-        self._holder = np.asarray(holder) if isinstance(holder, np.ndarray) else holder
-        self._before = self._there()
+        shared = isinstance(holder, np.ndarray | memoryview)
+        self._holder = np.asarray(holder) if shared else holder
+        self._before = Image(self._copy())
 
-    def _there(self) -> Image:
-        holder = self._holder
-        copy = holder.copy() if isinstance(holder, np.ndarray) else holder[:]
-        return Image(copy, holder.tobytes() if hasattr(holder, "tobytes") else bytes(holder))
+    def _copy(self) -> Any:
+        return self._holder.copy() if isinstance(self._holder, np.ndarray) else self._holder[:]
 
     def take(self) -> Image:
         """What it holds now; if that is not as before, it is put back."""
-        found = self._there()
-        grows = not isinstance(self._holder, np.ndarray) and found.data.startswith(
-            self._before.data
-        )
-        if grows or self._alike(found, self._before):
+        now, before = self._holder, self._before.copy
+        if not isinstance(now, np.ndarray):
+            now = now[: len(before)]
+        if _alike(now, before):
             return self._before
+        found = Image(self._copy(), stays=False)
         self._put(self._before)
-        return found._replace(stays=False)
-
-    @staticmethod
-    def _alike(one: Image, other: Image) -> bool:
-        return one.kind == other.kind and one.data == other.data
+        return found
 
     def _put(self, image: Image) -> None:
         holder = self._holder
@@ -88,7 +76,7 @@ class Buffer:
         Raises:
             TypeError: they leave other items in it.
         """
-        if not self._alike(one, other):
+        if not _alike(one.copy, other.copy):
             raise TypeError(
                 f"{self.name} holds {_text(one)} at the end of the main branch, but {_text(other)} at the end of the "
                 "else branch",
@@ -118,9 +106,9 @@ class Buffer:
 
 def is_buffer(thing: Any) -> bool:
     """Whether it is one that somebody can write to."""
-    return isinstance(thing, BUFFERS) and not (
-        isinstance(thing, np.ndarray) and not thing.flags.writeable
-    )
+    if isinstance(thing, np.ndarray):
+        return bool(thing.flags.writeable)
+    return isinstance(thing, BUFFERS) and not (isinstance(thing, memoryview) and thing.readonly)
 
 
 def buffers_under(thing: Any, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -139,6 +127,23 @@ def buffers_under(thing: Any, names: Sequence[str]) -> Iterator[tuple[str, Any]]
                 yield name, value
             elif value is not None:
                 waiting.append(value)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two buffers of a kind hold the same: NaN, zeros with a sign, objects that are one."""
+    if isinstance(one, np.ndarray) and (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    return np.array_equal(_bits(one), _bits(other))
+
+
+def _bits(buffer: Any) -> NDArray[np.uint8]:
+    """What a buffer holds as bytes, of objects the addresses; not a copy of an array that lies in one piece."""
+    if isinstance(buffer, np.ndarray):
+        kind = buffer.dtype
+        if buffer.flags.c_contiguous and kind.itemsize and not kind.hasobject:
+            return buffer.reshape(-1).view(np.uint8)
+        return np.frombuffer(buffer.tobytes(), np.uint8)
+    return np.frombuffer(bytes(buffer), np.uint8)
 
 
 def _text(image: Image) -> str:
