@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def load(path: Path) -> Any:
-    """A module of the harness, by its place."""
+    """A Python file that is on no path, as a module."""
     spec = importlib.util.spec_from_file_location(f"bench_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

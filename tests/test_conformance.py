@@ -8,29 +8,18 @@ compiled. Neither a program nor a golden value is ever edited to make a test pas
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmark_steps import load
 
 import tapec
 
 ARTICLES = Path(__file__).parent / "conformance" / "articles"
-
-
-def load(path: Path) -> ModuleType:
-    """Import a Python file by its path."""
-    spec = importlib.util.spec_from_file_location(f"conformance_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 compare: Any = load(ARTICLES / "compare.py")

@@ -80,7 +80,40 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__") and name not in _NO_METHODS
 
 
-class ClassState(Place):
+class ByVersion(Place):
+    """What hangs on a class: nobody has to look at it again before the class has another version."""
+
+    #: The class's version when it was looked at last; 0 says nothing.
+    version = 0
+
+    def _holds(self) -> bool:
+        """Whether all is as it was."""
+        raise NotImplementedError
+
+    def holds(self) -> bool:
+        """Whether all is as it was; if so, nobody has to look again before the class has another version."""
+        version = version_of(self.owner)
+        if not self._holds():
+            return False
+        self.version = version
+        return True
+
+    def source(self, owner: str, value: str) -> str:
+        """Whether nothing of the class changed, or nothing that matters."""
+        return f"(version_of({owner}) == {value}.version != 0 or {value}.holds())"
+
+    @property
+    def bound(self) -> Any:
+        """What the source calls the value."""
+        return self
+
+    def native(self) -> Look | None:
+        """The version of the class."""
+        version = version_of(self.owner)
+        return Look(Kind.VERSION, self.owner, None, version) if version else None
+
+
+class ClassState(ByVersion):
     """What a class, and those that it is derived from, have under some names and under all special ones."""
 
     def __init__(
@@ -94,8 +127,6 @@ class ClassState(Place):
         now = self.now()
         self.value = {key: value for key, value in now.items() if self.value.get(key) is value}
         self._own = self.value.keys() ^ now.keys()
-        #: The class's when it was looked at last; 0 says nothing.
-        self.version = 0
 
     def _of(self, spaces: Mapping[type, Mapping[str, Any]]) -> dict[tuple[type | None, str], Any]:
         found: dict[tuple[type | None, str], Any] = {
@@ -112,13 +143,8 @@ class ClassState(Place):
         found = self._of({owner: vars(owner) for owner in _owners(self.owner)})
         return {key: value for key, value in found.items() if key not in self._own}
 
-    def holds(self) -> bool:
-        """Whether all is as it was; if so, nobody has to look again before the class has another version."""
-        version = version_of(self.owner)
-        if self._differences():
-            return False
-        self.version = version
-        return True
+    def _holds(self) -> bool:
+        return not self._differences()
 
     def _differences(self) -> list[tuple[type | None, str]]:
         now = self.now()
@@ -127,20 +153,6 @@ class ClassState(Place):
             for key in {**self.value, **now}
             if not is_or_same(self.value.get(key, _NOTHING), now.get(key, _NOTHING))
         ]
-
-    def source(self, owner: str, value: str) -> str:
-        """Whether nothing of the class changed, or nothing that matters."""
-        return f"(version_of({owner}) == {value}.version != 0 or {value}.holds())"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
-
-    def native(self) -> Look | None:
-        """The version of the class."""
-        version = version_of(self.owner)
-        return Look(Kind.VERSION, self.owner, None, version) if version else None
 
     def change(self) -> Change:
         """The first name under which something else is."""

@@ -27,6 +27,7 @@ import numpy as np
 
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
+from tapec.compiled.guards.classes import ByVersion
 from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.instances import Held, Unset
 from tapec.compiled.guards.objects import NOTHING, function_behind, own_attributes
@@ -36,8 +37,6 @@ from tapec.compiled.guards.reads import reads_of
 from tapec.compiled.guards.trails import Hearing, Run, Trail, held_under, inherited
 from tapec.compiled.retraces import Cause, Change
 from tapec.frames import is_ours
-from tapec.runtime.cpu.looks import Kind, Look
-from tapec.runtime.cpu.versions import version_of
 from tapec.tensor import Tensor
 from tapec.tracing import TracedTensor
 from tapec.variable import Variable
@@ -373,41 +372,20 @@ def _stayed(place: Place) -> bool:
         return False
 
 
-class ClassNames(Place):
+class ClassNames(ByVersion):
     """What a class of a package has under some names, of its own or from those that it is derived from."""
 
     def __init__(self, owner: type, names: Mapping[str, Any]) -> None:
         """``names``: with what was under them."""
         super().__init__(owner, None, dict(names), owner.__qualname__, Cause.ATTRIBUTE)
-        #: The class's version when it was looked at last; 0 says nothing.
-        self.version = 0
 
     def now(self) -> Any:
         """The same of now."""
         return {name: inherited(self.owner, name) for name in self.value}
 
-    def holds(self) -> bool:
-        """Whether all is as it was; if so, nobody has to look again before the class has another version."""
-        version = version_of(self.owner)
+    def _holds(self) -> bool:
         now = self.now()
-        if not all(is_or_same(now[name], held) for name, held in self.value.items()):
-            return False
-        self.version = version
-        return True
-
-    def source(self, owner: str, value: str) -> str:
-        """Whether nothing of the class changed, or nothing that matters."""
-        return f"(version_of({owner}) == {value}.version != 0 or {value}.holds())"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
-
-    def native(self) -> Look | None:
-        """The version of the class."""
-        version = version_of(self.owner)
-        return Look(Kind.VERSION, self.owner, None, version) if version else None
+        return all(is_or_same(now[name], held) for name, held in self.value.items())
 
     def change(self) -> Change:
         """The first name under which something else is."""
