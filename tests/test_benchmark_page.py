@@ -97,3 +97,30 @@ def test_the_page_has_ratios_and_what_failed(tmp_path: Path) -> None:
     assert "| dispatch | 2 | 1 ms | jax 4 ms | **0.25** |  |  | 1.00 s | 0.25 | 0.40 |" in text
     assert "## Steps for batches of any size\n\n| net | batch |\n" in text
     assert text.endswith("* limits: ended with 1\n* tf-xla: ImportError: none (dispatch with 2)\n")
+
+
+def test_what_pages_quote_is_what_was_measured() -> None:
+    """`python benchmarks/quotes.py` writes it; whoever renews the results and forgets that is told here."""
+    quotes = load(BENCHMARKS / "quotes.py")
+    results = quotes.Results((BENCHMARKS / "RESULTS.md").read_text())
+    pages = [path.read_text() for path in quotes.QUOTING]
+    for page in pages:
+        assert quotes.quoted(page, results) == page
+    heads = [" | ".join(quotes.cells(line)) for page in pages for line in page.splitlines()]
+    assert {heads.count(head) for head in quotes.TABLES} == {1}
+
+
+def test_another_figure_is_written_where_it_is_quoted() -> None:
+    quotes = load(BENCHMARKS / "quotes.py")
+    text = (BENCHMARKS / "RESULTS.md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| pinn | 1 |"))
+    seconds = quotes.cells(row)[2]
+    renewed = quotes.Results(text.replace(row, row.replace(seconds, "7.77 us", 1)))
+    page = quotes.QUOTING[0].read_text()
+    changed = quotes.quoted(page, renewed)
+    differing = [
+        (old, new)
+        for old, new in zip(page.splitlines(), changed.splitlines(), strict=True)
+        if old != new
+    ]
+    assert [new for _, new in differing] == [differing[0][0].replace(seconds, "7.77 µs", 1)]
