@@ -19,7 +19,7 @@ import numpy as np
 
 import tapec
 from tapec.compiler import lowered
-from tapec.runtime.cpu.jit import host_compiler
+from tapec.runtime.cpu.machine_code.jit import host_compiler
 from tapec.runtime.cpu.program import write_text
 
 Step = Callable[[Any], Any]

@@ -42,7 +42,7 @@ from tapec.passes.contractions.problem import Machine
 from tapec.passes.contractions.tiling import Tiling, candidates
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import TARGETS, Executable, compile_module
-from tapec.runtime.cpu.jit import host_compiler
+from tapec.runtime.cpu.machine_code.jit import host_compiler
 
 _DTYPES = {dtype.code: dtype for dtype in DTYPES}
 _SHAPE = re.compile(r"(?P<dtype>[a-z]+\d+)(?P<flags>[tu]*):(?P<sizes>\d+(x\d+)+)")

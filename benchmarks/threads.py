@@ -23,8 +23,8 @@ import numpy as np
 
 import tapec
 from tapec.runtime.cpu import host, threads
-from tapec.runtime.cpu.jit import host_compiler
-from tapec.runtime.cpu.linker import link
+from tapec.runtime.cpu.machine_code.jit import host_compiler
+from tapec.runtime.cpu.machine_code.linker import link
 
 ALONE = (0.0, 10e-6, 50e-6, 200e-6, 1e-3)
 CALLERS = (1, 2, 4, 8)

@@ -1,7 +1,8 @@
 """Native code that tapec did not write: the LLVM functions of a user's kernel, with what is known of them.
 
-`tapec.runtime.cpu.adoption` makes these of what a compiler of Python gives, `tapec.runtime.cpu.foreign` puts them into
-programs. In their text, the name `KERNEL` stands for the kernel; a program gives it a name of its own.
+`tapec.runtime.cpu.machine_code.adoption` makes these of what a compiler of Python gives,
+`tapec.runtime.cpu.text.foreign` puts them into programs. In their text, the name `KERNEL` stands for the kernel; a
+program gives it a name of its own.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: How many loops of the main thread let signal handlers run now; native code counts (`tapec.runtime.cpu.polling`).
+#: How many loops of the main thread let signal handlers run now; native code counts (`tapec.runtime.cpu.text.polling`).
 handling = ctypes.c_int64()
 
 

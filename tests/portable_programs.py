@@ -17,7 +17,7 @@ from tapec.ir.types import BF16
 from tapec.runtime.aot.building import Build, Options
 from tapec.runtime.aot.interface import EntryPoint, Model, Parameter, Slot
 from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget
-from tapec.runtime.cpu.entry import buffer_type
+from tapec.runtime.cpu.entries.entry import buffer_type
 from tapec.runtime.cpu.vectors import VectorUnit
 
 #: No vectors.

@@ -23,7 +23,7 @@ from tapec.ir.parser import parse_module
 from tapec.ir.types import BF16, F16
 from tapec.runtime import Cache, compile_module, find_program
 from tapec.runtime.cache import BLOCK, key_of
-from tapec.runtime.cpu import jit
+from tapec.runtime.cpu.machine_code import jit
 
 TEXT = """
 func @f(%x: &f32[8], %r: &f32[8]) {
@@ -482,7 +482,8 @@ def f(x):
 
 loss_is_sum = True
 f(tapec.ones([4, 4]))
-print("llvmlite" in before, "tapec.runtime.cpu.jit" in before, [m for m in set(sys.modules) - before if m != "atexit"])
+compiler = "tapec.runtime.cpu.machine_code.jit"
+print("llvmlite" in before, compiler in before, [m for m in set(sys.modules) - before if m != "atexit"])
 print(parts, len(LOADED))
 """
 

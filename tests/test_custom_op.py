@@ -21,7 +21,7 @@ from tapec.ir.core import Module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.parser import parse_module
 from tapec.ir.printer import print_module
-from tapec.runtime.cpu.jit import host_compiler
+from tapec.runtime.cpu.machine_code.jit import host_compiler
 from tapec.runtime.cpu.program import write_text
 
 NAMES = sorted(CASES)

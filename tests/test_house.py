@@ -40,10 +40,10 @@ MAY_IMPORT = {
 # A place is a file or a folder. Whatever is not listed here comes with Python, NumPy or ml_dtypes.
 HEAVY = {
     "llvmlite": [
-        "runtime/cpu/jit.py",  # turns LLVM text into native code
-        "runtime/cpu/emission.py",  # writes the code of several modules at once
+        "runtime/cpu/machine_code/jit.py",  # turns LLVM text into native code
+        "runtime/cpu/machine_code/emission.py",  # writes the code of several modules at once
         "runtime/aot/emission.py",  # the same for other machines
-        "runtime/cpu/adoption.py",  # takes in what Numba made
+        "runtime/cpu/machine_code/adoption.py",  # takes in what Numba made
         "tapec/kernels/numba_code.py",  # where a function of Numba's is
         "runtime/cuda/machine_code/intrinsics.py",  # instructions, as numba.cuda takes them
     ],

@@ -14,7 +14,7 @@ import pytest
 import tapec
 from tapec.compiled.retraces import Cause
 from tapec.runtime.cpu import program
-from tapec.runtime.cpu.linker import link
+from tapec.runtime.cpu.machine_code.linker import link
 
 X = tapec.ones([3])
 

@@ -11,7 +11,8 @@ import pytest
 from test_debug_lines import PROGRAM
 
 from tapec.errors import TargetError
-from tapec.runtime.cpu import perf, threads
+from tapec.runtime.cpu import threads
+from tapec.runtime.cpu.machine_code import perf
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tapec.ir.op import OPS
 from tapec.ir.parser import parse_module
 from tapec.ir.types import F32, F64
 from tapec.kernels.numba_code import Compiled, scalar_types
-from tapec.runtime.cpu.adoption import adopt_scalar
+from tapec.runtime.cpu.machine_code.adoption import adopt_scalar
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tapec.runtime.cpu.resident import LibraryPages, unwritten
+from tapec.runtime.cpu.machine_code.resident import LibraryPages, unwritten
 
 MAPS = """\
 1000-2000 r--p 00000000 fe:00 25 /lib/libone.so
@@ -24,7 +24,7 @@ import re
 from pathlib import Path
 
 from tapec.runtime.cpu import resident
-from tapec.runtime.cpu.jit import host_compiler
+from tapec.runtime.cpu.machine_code.jit import host_compiler
 
 def held():
     return int(re.search(r"RssFile:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

@@ -20,11 +20,11 @@ from loop_programs import Array, arena_module, check, kernel_module
 from tapec.ir.core import Module
 from tapec.ir.errors import DTypeError, ShapeError, TargetError
 from tapec.runtime import compile_module
-from tapec.runtime.cpu import array_table
+from tapec.runtime.cpu.entries import array_table
 from tapec.runtime.cpu.host import Mapped
 from tapec.runtime.cpu.image import Image
-from tapec.runtime.cpu.jit import host_compiler
-from tapec.runtime.cpu.linker import link
+from tapec.runtime.cpu.machine_code.jit import host_compiler
+from tapec.runtime.cpu.machine_code.linker import link
 from tapec.runtime.cpu.program import write_text
 
 SCALE = """

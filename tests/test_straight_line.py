@@ -11,10 +11,10 @@ import pytest
 
 from tapec.ir.foreign import KERNEL, ForeignCode
 from tapec.ir.types import F64
-from tapec.runtime.cpu.foreign import ForeignLibrary
-from tapec.runtime.cpu.jit import host_compiler
+from tapec.runtime.cpu.machine_code.jit import host_compiler
 from tapec.runtime.cpu.mathematics.straight_line import blocks_of, straighten
 from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
+from tapec.runtime.cpu.text.foreign import ForeignLibrary
 
 LANES = 8
 #: Bodies of ``double f(double %a0)``, with what they compute.

@@ -17,10 +17,11 @@ from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
 from tapec.ir.parser import parse_module
 from tapec.runtime import compile_module
-from tapec.runtime.cpu import emission, units
-from tapec.runtime.cpu.jit import host_compiler
-from tapec.runtime.cpu.linker import link
+from tapec.runtime.cpu.machine_code import emission
+from tapec.runtime.cpu.machine_code.jit import host_compiler
+from tapec.runtime.cpu.machine_code.linker import link
 from tapec.runtime.cpu.program import write_text, write_units
+from tapec.runtime.cpu.text import units
 from tapec.runtime.processors import MOST_THREADS
 
 #: Kernels that share functions of mathematics and constants; one of them is launched twice.

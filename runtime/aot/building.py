@@ -19,7 +19,7 @@ from tapec.runtime.aot.selftest import Selftest, Vectors
 from tapec.runtime.aot.stack import deepest
 from tapec.runtime.aot.targets import EDGE_TARGETS, EdgeTarget
 from tapec.runtime.aot.text import ObjectWriter
-from tapec.runtime.cpu.shared_object import shared_object
+from tapec.runtime.cpu.machine_code.shared_object import shared_object
 
 #: What can be made, and what it is.
 FORMS: Mapping[str, str] = {

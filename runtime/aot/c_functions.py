@@ -11,11 +11,11 @@ from tapec.ir.types import BF16, F16, DType
 from tapec.runtime.aot.c_instructions import Translator, c_type, constant, function_name
 from tapec.runtime.aot.missing import complete
 from tapec.runtime.aot.targets import EdgeTarget
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.function import FunctionWriter
 from tapec.runtime.cpu.mathematics import conversion
 from tapec.runtime.cpu.mathematics.expansion import EXACT
 from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
+from tapec.runtime.cpu.text import spelling
+from tapec.runtime.cpu.text.function import FunctionWriter
 
 #: A processor of which nothing is known.
 PLAIN = EdgeTarget("c", "", bits=64, floats=frozenset(), fma=False, rounds=False, half=False)

@@ -25,7 +25,7 @@ from tapec.ir.types import INDEX, BufferType, DType, TensorType, Type
 from tapec.runtime.aot import declarations
 from tapec.runtime.aot.c_functions import stripped, without_unused
 from tapec.runtime.aot.c_instructions import Translator, c_type, constant, function_name
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 from tapec.runtime.symbols import symbols_of
 
 #: The longest expression that becomes part of another.

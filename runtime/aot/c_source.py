@@ -20,7 +20,7 @@ from tapec.runtime.aot.declarations import size_macro
 from tapec.runtime.aot.entry_point import is_by_value
 from tapec.runtime.aot.interface import EntryPoint, Model
 from tapec.runtime.aot.text import merged, refuse
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
 #: What an arena is placed for.

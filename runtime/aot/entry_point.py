@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from tapec.ir.types import DType
 from tapec.runtime.aot.interface import ALIGNMENT, ERRORS, EntryPoint, Parameter
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.function import Affine, FunctionWriter
-from tapec.runtime.cpu.spelling import WORD
+from tapec.runtime.cpu.text import spelling
+from tapec.runtime.cpu.text.function import Affine, FunctionWriter
+from tapec.runtime.cpu.text.spelling import WORD
 from tapec.runtime.symbols import symbols_of
 
 if TYPE_CHECKING:

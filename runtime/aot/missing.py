@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from tapec.runtime.aot.targets import EdgeTarget
-from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.mathematics.expansion import EXACT, Expansion, Reg
+from tapec.runtime.cpu.text import spelling
 
 _INTRINSIC = re.compile(
     r"@llvm\.(fma|floor|ceil|roundeven|sqrt|minimum|maximum)\.(?:v(\d+))?(f32|f64)\("

@@ -19,7 +19,7 @@ from tapec.runtime.aot import selftest_parts as parts
 from tapec.runtime.aot.declarations import arguments, c_type
 from tapec.runtime.aot.entry_point import is_by_value
 from tapec.runtime.aot.interface import EntryPoint, Model, Parameter, aligned, most
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 
 #: Items of an array that are compared.
 _MOST = 8

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 
 #: How far a float may be off: this, and this much of itself.
 TOLERANCE = 1e-3

@@ -1,7 +1,7 @@
 """A model as one LLVM module: the programs of its functions, and the functions that C calls.
 
-Programs are rendered as for the JIT (`tapec.runtime.cpu.llvm`), by the same code and, on equal machines, to the same
-instructions. Kernels that two functions have in common are written once.
+Programs are rendered as for the JIT (`tapec.runtime.cpu.text.llvm`), by the same code and, on equal machines, to the
+same instructions. Kernels that two functions have in common are written once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tapec.runtime.aot.interface import EntryPoint, Model
 from tapec.runtime.aot.missing import complete
 from tapec.runtime.aot.selftest import Selftest
 from tapec.runtime.aot.targets import EdgeTarget
-from tapec.runtime.cpu.dialect import Dialect
-from tapec.runtime.cpu.foreign import code_of
-from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
-from tapec.runtime.cpu.spelling import bytes_literal
+from tapec.runtime.cpu.text.dialect import Dialect
+from tapec.runtime.cpu.text.foreign import code_of
+from tapec.runtime.cpu.text.llvm import KernelWriter, ModuleWriter
+from tapec.runtime.cpu.text.spelling import bytes_literal
 
 #: A function's definition: what stands before its name, the name, its arguments, what follows.
 _DEFINED = re.compile(

@@ -34,7 +34,8 @@ from tapec.runtime.sources import version_of
 #: Exported by every program: what Python calls, and, if it has an arena, what gives that back. Some can be called with
 #: boxes, too.
 CALL, RELEASE, BOXED = "tapec.call", "tapec.release", "tapec.boxed"
-#: Exported by programs that keep the time of their kernels (`tapec.runtime.cpu.clock`): a table, behind so many bytes.
+#: Exported by programs that keep the time of their kernels (`tapec.runtime.cpu.text.clock`): a table, behind so many
+#: bytes.
 TIMES, TIMES_HEAD = "tapec.times", 16
 
 
@@ -62,7 +63,7 @@ class Code:
         return self._mapped.base
 
     def times(self) -> np.ndarray[Any, Any] | None:
-        """The table of `tapec.runtime.cpu.clock` itself, i64[kernels, 2], if the program keeps the time."""
+        """The table of `tapec.runtime.cpu.text.clock` itself, i64[kernels, 2], if the program keeps the time."""
         if not self._keeps_time:
             return None
         head = self._mapped.address(TIMES)

@@ -1,6 +1,7 @@
-"""A program as an image: bytes to put anywhere in memory, with nothing left to resolve (`tapec.runtime.cpu.linker`).
+"""A program as an image: bytes to put anywhere in memory, with nothing left to resolve.
 
-A process that finds the image on disk starts without LLVM, and without the linker.
+`tapec.runtime.cpu.machine_code.linker` makes it. A process that finds the image on disk starts without LLVM, and
+without the linker.
 
 Layout: code and constants first, then, on pages of their own, what is written to. Format of the file: one line
 of JSON, then the bytes.

@@ -30,8 +30,8 @@ def _image(text: str, cache: Cache | None) -> Image:
     kept = cache.get(key) if cache is not None else None
     if kept is not None:
         return Image.from_bytes(kept)
-    from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
-    from tapec.runtime.cpu.linker import link  # the same
+    from tapec.runtime.cpu.machine_code.jit import host_compiler  # slow; a warm start goes without
+    from tapec.runtime.cpu.machine_code.linker import link  # the same
 
     # Little of a part's time is its own code's, and LLVM writes that in a fifth of the time without optimising it.
     image = link(host_compiler(0).compile(text))

@@ -10,14 +10,15 @@ from pathlib import Path
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
 from tapec.runtime.cache import Cache
-from tapec.runtime.cpu import blocks, boxed_entry
+from tapec.runtime.cpu import blocks
 from tapec.runtime.cpu import threads as pool
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
-from tapec.runtime.cpu.entry import EntryWriter
-from tapec.runtime.cpu.linker import link, linked
-from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
-from tapec.runtime.cpu.shared_object import shared_object
-from tapec.runtime.cpu.units import kernel_units
+from tapec.runtime.cpu.entries import boxed_entry
+from tapec.runtime.cpu.entries.entry import EntryWriter
+from tapec.runtime.cpu.machine_code.linker import link, linked
+from tapec.runtime.cpu.machine_code.shared_object import shared_object
+from tapec.runtime.cpu.text.llvm import ENTRY, ModuleWriter
+from tapec.runtime.cpu.text.units import kernel_units
 from tapec.runtime.cpu.work import is_short, takes_long
 from tapec.runtime.executable import Executable, Signature
 
@@ -41,7 +42,8 @@ def compile_program(
     each with each, in code and at every call. ``opt`` is LLVM's level, 0 to 3. On systems without a thread pool
     (`threads.is_available`) parallel loops run on the calling thread. With ``debug``, a folder, the program is a shared
     object there, with the user's lines for gdb and perf.
-    With ``perf``, a form of `tapec.runtime.cpu.perf`, its functions are written down for perf, and no cache is used.
+    With ``perf``, a form of `tapec.runtime.cpu.machine_code.perf`, its functions are written down for perf, and no
+    cache is used.
     """
     threads = usable_threads(threads)
     if debug is not None:
@@ -58,7 +60,7 @@ def compile_program(
         kept = cache.get(program_key(key, threads, opt))
         if kept is not None:
             return load(kept, cache)
-    from tapec.runtime.cpu.jit import host_compiler  # slow to import; a warm start goes without
+    from tapec.runtime.cpu.machine_code.jit import host_compiler  # slow; a warm start goes without
 
     image = link(*host_compiler(opt).compile_all(texts, threads))
     if cache is not None:
@@ -69,7 +71,7 @@ def compile_program(
 
 def prepare(*, threads: int, cache: Cache | None) -> None:
     """Import the compiler, and have the parts of the runtime that programs call, where this machine runs any."""
-    from tapec.runtime.cpu import jit  # noqa: F401  as above
+    from tapec.runtime.cpu.machine_code import jit  # noqa: F401  as above
 
     with contextlib.suppress(TargetError):  # who compiles is told
         blocks.require(cache)
@@ -81,7 +83,7 @@ def _compile_with_lines(
     module: Module, folder: Path, threads: int, cache: Cache | None, *, apart: bool, opt: int
 ) -> Executable:
     """A program as a shared object that tools can read; it stays when the process ends, for perf's reports."""
-    from tapec.runtime.cpu.jit import host_compiler  # as above
+    from tapec.runtime.cpu.machine_code.jit import host_compiler  # as above
 
     text, host = write_text(module, threads=threads, apart=apart, lines=True)
     signature = Signature.of(module)
@@ -102,8 +104,8 @@ def _compile_for_perf(
     opt: int,
 ) -> Executable:
     """A program of whose functions perf knows the names."""
-    from tapec.runtime.cpu.jit import host_compiler  # as above
-    from tapec.runtime.cpu.perf import tell  # rarely asked for
+    from tapec.runtime.cpu.machine_code.jit import host_compiler  # as above
+    from tapec.runtime.cpu.machine_code.perf import tell  # rarely asked for
 
     linker = linked(*host_compiler(opt).compile_all(texts, threads))
     program = start(linker.image(), host, signature, threads, cache)
@@ -166,7 +168,7 @@ def _write_entries(writer: ModuleWriter, module: Module, *, apart: bool, boxed: 
 
 def native_stages(module: Module, *, threads: int) -> Iterator[tuple[str, float, int, str]]:
     """Compile a module for nobody; yield each stage, the seconds that it takes, how much it makes and of what."""
-    from tapec.runtime.cpu.jit import host_compiler  # as above
+    from tapec.runtime.cpu.machine_code.jit import host_compiler  # as above
 
     compiler = host_compiler(1)
     start = time.perf_counter()
@@ -184,6 +186,6 @@ def native_text(module: Module, form: str) -> str:
     text, _ = write_text(module, lines=form == "lines")
     if form == "llvm":
         return text
-    from tapec.runtime.cpu.jit import host_compiler  # as above
+    from tapec.runtime.cpu.machine_code.jit import host_compiler  # as above
 
     return host_compiler(1).assembly(text)

@@ -1,4 +1,4 @@
-"""Calls of the host's functions from Python text, as `tapec.runtime.cpu.calling` has them."""
+"""Calls of the host's functions from Python text, as `tapec.runtime.cpu.text.calling` has them."""
 
 from __future__ import annotations
 

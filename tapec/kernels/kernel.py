@@ -123,7 +123,7 @@ class Kernel:
         return tuple([t.dtype for t in operands])
 
     def _compile(self, operands: Sequence[Type], results: Sequence[Type]) -> ForeignCode:
-        from tapec.runtime.cpu.adoption import adopt_scalar  # LLVM, as in `_adopted`
+        from tapec.runtime.cpu.machine_code.adoption import adopt_scalar  # LLVM, as in `_adopted`
 
         dtypes = [t.dtype for t in operands]
         compiled = Compiled(self.name, self.function, numba_code.scalar_types(self.name, dtypes))
@@ -147,7 +147,7 @@ class Kernel:
         Raises:
             TypeError: it may raise, or does what a program cannot do.
         """
-        from tapec.runtime.cpu.adoption import MayRaise
+        from tapec.runtime.cpu.machine_code.adoption import MayRaise
 
         try:
             code = adopt()
@@ -217,7 +217,7 @@ class ArrayKernel(Kernel):
         return tuple([(t.dtype, _rank(t)) for t in (*operands, *results)])
 
     def _compile(self, operands: Sequence[Type], results: Sequence[Type]) -> ForeignCode:
-        from tapec.runtime.cpu.adoption import adopt_arrays  # LLVM, as in `_adopted`
+        from tapec.runtime.cpu.machine_code.adoption import adopt_arrays  # LLVM, as in `_adopted`
 
         every = [*operands, *results]
         dtypes, ranks = [t.dtype for t in every], [_rank(t) for t in every]

@@ -104,7 +104,7 @@ class Compiled:
         """Where a function is that the code calls, or the code's own; 0 if this process has none of the name."""
         import llvmlite.binding as llvm
 
-        from tapec.runtime.cpu.adoption import ITSELF
+        from tapec.runtime.cpu.machine_code.adoption import ITSELF
 
         if symbol == ITSELF:
             return int(self._result.library.get_pointer_to_function(self.native))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from tapec.ir.core import Operation
 from tapec.ir.types import INDEX, DType
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.function import FunctionWriter
+from tapec.runtime.cpu.text import spelling
+from tapec.runtime.cpu.text.function import FunctionWriter
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 
 def cast(k: KernelWriter, op: Operation) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 
 _FLOATS = ("float", "double")
 #: What follows an instruction of `Expansion.exact_fma`: a comment to LLVM.
@@ -106,7 +106,7 @@ class Expansion:
     """One function under construction, on scalars (``lanes`` 0) or vectors of ``kind``."""
 
     def __init__(self, kind: str, lanes: int, scales: bool = False) -> None:
-        """``kind`` is the LLVM type of the arguments' lanes; ``scales``: as in `tapec.runtime.cpu.dialect`."""
+        """``kind`` is the LLVM type of the arguments' lanes; ``scales``: as in `tapec.runtime.cpu.text.dialect`."""
         self.kind = kind
         self.lanes = lanes
         #: Whether the target has an instruction for `scaled` on registers of this size.

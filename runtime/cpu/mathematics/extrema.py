@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 #: What the instruction is told to do: the comparison, and that the sign is that of what it chooses.
 _CHOICES = {"@llvm.minimum.": 4, "@llvm.maximum.": 5}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tapec.runtime.cpu import spelling
 from tapec.runtime.cpu.mathematics import (
     circular,
     division,
@@ -20,6 +19,7 @@ from tapec.runtime.cpu.mathematics import (
     special,
 )
 from tapec.runtime.cpu.mathematics.expansion import Expansion, Reg
+from tapec.runtime.cpu.text import spelling
 
 EXPANSIONS: Mapping[str, Callable[..., Reg]] = {
     "exp": elementary.exp,
@@ -95,7 +95,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
 _BINARY = {"atan2", "pow", "upow", "floordiv", "mod", "udiv", "umod", "shl", "shr", "ushr"}
 
 
-#: How a function's header ends (`tapec.runtime.cpu.dialect`): put into its callers, or not.
+#: How a function's header ends (`tapec.runtime.cpu.text.dialect`): put into its callers, or not.
 _INLINED, _CALLED = " #1 {", " #0 {"
 
 
@@ -103,7 +103,7 @@ class MathLibrary:
     """The functions that one module needs."""
 
     def __init__(self, copies: int = 64, scales: bool = False) -> None:
-        """Need none; ``copies`` and ``scales`` are those of `tapec.runtime.cpu.dialect`."""
+        """Need none; ``copies`` and ``scales`` are those of `tapec.runtime.cpu.text.dialect`."""
         self._copies = copies
         self._scales = scales
         self._written: dict[tuple[str, str, int], str] = {}

@@ -17,8 +17,8 @@ from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.ownership import is_users_class
 from tapec.compiled.guards.places import Place, text_of
 from tapec.compiled.retraces import Cause, Change
-from tapec.runtime.cpu.looks import Kind, Look
-from tapec.runtime.cpu.versions import version_of
+from tapec.runtime.cpu.guards.looks import Kind, Look
+from tapec.runtime.cpu.guards.versions import version_of
 
 #: Special names that say nothing of what a class does, or that Python fills in when it likes.
 _NO_METHODS = {

@@ -1,8 +1,8 @@
 """Guards: whether the Python state that a program was traced with is still what it was.
 
-Native code looks at most places, some nanoseconds each (`tapec.runtime.cpu.lookout`); at the rest a function does that
-is compiled from source written for them. Both compare identities first. What is not the same object is then compared by
-value, place by place; if it makes no difference, the next look is for the new objects.
+Native code looks at most places, some nanoseconds each (`tapec.runtime.cpu.guards.lookout`); at the rest a function
+does that is compiled from source written for them. Both compare identities first. What is not the same object is then
+compared by value, place by place; if it makes no difference, the next look is for the new objects.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tapec.compiled.retraces import Change, RetraceWarning
 from tapec.compiler import cache
 from tapec.frames import depth
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.lookout import lookout
-from tapec.runtime.cpu.looks import Kind, Look, Snapshot
-from tapec.runtime.cpu.versions import dicts_have_versions, version_of
+from tapec.runtime.cpu.guards.lookout import lookout
+from tapec.runtime.cpu.guards.looks import Kind, Look, Snapshot
+from tapec.runtime.cpu.guards.versions import dicts_have_versions, version_of
 from tapec.tensor import EagerTensor
 
 #: How often places are looked at one by one before code is made that does it: many programs run once.

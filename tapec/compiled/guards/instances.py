@@ -9,8 +9,8 @@ from typing import Any
 
 from tapec.compiled.guards.places import Attribute, Place, spaces_of
 from tapec.compiled.retraces import Cause
-from tapec.runtime.cpu.looks import NOTHING, Kind, Look
-from tapec.runtime.cpu.versions import version_of
+from tapec.runtime.cpu.guards.looks import NOTHING, Kind, Look
+from tapec.runtime.cpu.guards.versions import version_of
 
 
 class Held(Attribute):

@@ -36,7 +36,7 @@ from tapec.compiled.guards.equality import (
     same_members,
 )
 from tapec.compiled.retraces import Cause, Change
-from tapec.runtime.cpu.looks import NOTHING, Kind, Look
+from tapec.runtime.cpu.guards.looks import NOTHING, Kind, Look
 from tapec.tensor import Tensor
 
 _MOST_TEXT = 60

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tapec.runtime.cache import Cache
+from tapec.runtime.cpu.guards.looks import Kind, Look
+from tapec.runtime.cpu.guards.versions import OF_CLASSES, OF_DICTS
 from tapec.runtime.cpu.host import NO_ARGUMENTS, Builtin
-from tapec.runtime.cpu.looks import Kind, Look
 from tapec.runtime.cpu.parts import load_part
-from tapec.runtime.cpu.versions import OF_CLASSES, OF_DICTS
 
 #: Functions of Python's C interface that are called: what they give and take.
 _CALLED: dict[str, tuple[str, ...]] = {

@@ -1,8 +1,8 @@
 """LLVM text to native code: the only place of the JIT that knows llvmlite.
 
-What comes out is a relocatable ELF object for the host, which `tapec.runtime.cpu.linker` turns into bytes that can be
-mapped. Vectors are in the text already and address arithmetic was hoisted when it was written, so three passes are
-enough: compiled training steps run as fast as after LLVM's own pipelines, which take several times as long.
+What comes out is a relocatable ELF object for the host, which `tapec.runtime.cpu.machine_code.linker` turns into bytes
+that can be mapped. Vectors are in the text already and address arithmetic was hoisted when it was written, so three
+passes are enough: compiled training steps run as fast as after LLVM's own pipelines, which take several times as long.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from llvmlite.binding import ffi
 
 from tapec.ir.errors import TargetError
 from tapec.runtime import forking
-from tapec.runtime.cpu.emission import emit_all
-from tapec.runtime.cpu.resident import pages_of
+from tapec.runtime.cpu.machine_code.emission import emit_all
+from tapec.runtime.cpu.machine_code.resident import pages_of
 from tapec.runtime.processors import processors
 
 #: Held while LLVM compiles; llvmlite's own lock, where it has one, is held while it does anything.

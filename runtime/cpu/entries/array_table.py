@@ -1,7 +1,7 @@
 """Holding many arrays to their types, by a loop over a table: code for each would be most of what LLVM has to do.
 
 A step with an optimizer takes three arrays for each parameter, hundreds in all. What is written out for each array
-(`tapec.runtime.cpu.entry`) is faster for the few of a small program, and knows sizes that only the call tells.
+(`tapec.runtime.cpu.entries.entry`) is faster for the few of a small program, and knows sizes that only the call tells.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tapec.ir.types import BufferType
-from tapec.runtime.cpu.array_layout import array_layout
+from tapec.runtime.cpu.entries.array_layout import array_layout
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import ModuleWriter
+    from tapec.runtime.cpu.text.llvm import ModuleWriter
 
 #: As few arrays are checked one by one.
 FEW = 24

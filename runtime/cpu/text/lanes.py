@@ -10,11 +10,11 @@ from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import VectorType
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.spelling import WORD
+from tapec.runtime.cpu.text import spelling
+from tapec.runtime.cpu.text.spelling import WORD
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 
 def splat_op(k: KernelWriter, op: Operation) -> None:

@@ -1,4 +1,4 @@
-"""What a guard's native code looks at (`tapec.runtime.cpu.lookout`): rows of a table, four words each.
+"""What a guard's native code looks at (`tapec.runtime.cpu.guards.lookout`): rows of a table, four words each.
 
 The words are the kind of a place, its owner, its key, and what was there.
 """
@@ -10,7 +10,7 @@ import struct
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from tapec.runtime.cpu.versions import dict_version, slot_of
+from tapec.runtime.cpu.guards.versions import dict_version, slot_of
 
 #: The greatest number of 64 bits.
 _MOST = 2**64 - 1
@@ -35,7 +35,7 @@ class Kind(IntEnum):
     ENTRIES = 6
     #: An object, its ``__dict__``, a dict with the same keys in the same order.
     NAMES = 7
-    #: A class, nothing, its version; see `tapec.runtime.cpu.versions`.
+    #: A class, nothing, its version; see `tapec.runtime.cpu.guards.versions`.
     VERSION = 8
     #: A set, nothing, a list of its members in the order in which it gives them.
     MEMBERS = 9

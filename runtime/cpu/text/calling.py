@@ -12,7 +12,7 @@ from tapec.ir.types import BufferType
 
 if TYPE_CHECKING:
     from tapec.ir.core import Operation
-    from tapec.runtime.cpu.llvm import KernelWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 
 def invoke(writer: KernelWriter, op: Operation) -> None:

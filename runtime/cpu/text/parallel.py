@@ -13,11 +13,11 @@ from tapec.ir.core import Operation, Value
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import loop
 from tapec.ir.types import BufferType, VectorType
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.function import Affine
+from tapec.runtime.cpu.text import spelling
+from tapec.runtime.cpu.text.function import Affine
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 #: In the table of things from outside: ``void run(ptr task, ptr context, i64 threads)``.
 RUN = "pool:run"

@@ -24,7 +24,10 @@ from tapec.ir.ops.foreign import CallForeign, ForeignScalar
 from tapec.ir.ops.host import Invoke
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import I32, INDEX, BufferType, DType, TensorType, Type, VectorType
-from tapec.runtime.cpu import (
+from tapec.runtime.cpu.mathematics import conversion
+from tapec.runtime.cpu.mathematics.extrema import extremum
+from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
+from tapec.runtime.cpu.text import (
     branching,
     calling,
     clock,
@@ -35,12 +38,9 @@ from tapec.runtime.cpu import (
     polling,
     spelling,
 )
-from tapec.runtime.cpu.dialect import HOST, Dialect
-from tapec.runtime.cpu.function import Affine, FunctionWriter
-from tapec.runtime.cpu.mathematics import conversion
-from tapec.runtime.cpu.mathematics.extrema import extremum
-from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
-from tapec.runtime.cpu.spelling import WORD
+from tapec.runtime.cpu.text.dialect import HOST, Dialect
+from tapec.runtime.cpu.text.function import Affine, FunctionWriter
+from tapec.runtime.cpu.text.spelling import WORD
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
 _OWN = re.compile(r"@tapec\.(\w+)\.")

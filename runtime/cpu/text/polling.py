@@ -14,7 +14,7 @@ from tapec.ir.core import Function, Operation
 from tapec.runtime.cpu.work import work
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter, ModuleWriter
 
 #: Operations, roughly, between two looks at the clock.
 BUDGET = 100_000

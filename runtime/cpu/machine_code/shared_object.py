@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.linker import PAGES, Linker, Section, linked
+from tapec.runtime.cpu.machine_code.linker import PAGES, Linker, Section, linked
 
 _RELATIVE = {62: 8, 183: 1027}  # relocation: add where the object was loaded
 #: Relocations in debug sections: how many bytes the sum of symbol and addend has.

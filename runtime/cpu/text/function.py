@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from tapec.ir.dims import Atom, DimLike, Symbol
 from tapec.ir.ops.repetition import ENDLESS_TURNS
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.spelling import WORD
+from tapec.runtime.cpu.text import spelling
+from tapec.runtime.cpu.text.spelling import WORD
 
 
 class Affine(NamedTuple):

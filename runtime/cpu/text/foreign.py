@@ -9,13 +9,13 @@ from tapec.ir.foreign import KERNEL, ForeignCode, StraightLine
 from tapec.ir.op import OPS
 from tapec.ir.ops.foreign import ForeignArrays, ForeignScalar
 from tapec.ir.types import BufferType
-from tapec.runtime.cpu import spelling
+from tapec.runtime.cpu.text import spelling
 
 if TYPE_CHECKING:
     from tapec.ir.core import Operation
     from tapec.ir.types import DType
-    from tapec.runtime.cpu.llvm import KernelWriter
     from tapec.runtime.cpu.mathematics.vectormath import MathLibrary
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 
 def code_of(op: Operation) -> tuple[str, ForeignCode]:

@@ -19,11 +19,11 @@ import numpy as np
 from tapec.ir.core import Function
 from tapec.ir.types import BufferType
 from tapec.runtime import boxes
-from tapec.runtime.cpu import polling
-from tapec.runtime.cpu.array_layout import array_layout
 from tapec.runtime.cpu.code import BOXED
-from tapec.runtime.cpu.entry import EntryWriter, buffer_type
-from tapec.runtime.cpu.llvm import ModuleWriter
+from tapec.runtime.cpu.entries.array_layout import array_layout
+from tapec.runtime.cpu.entries.entry import EntryWriter, buffer_type
+from tapec.runtime.cpu.text import polling
+from tapec.runtime.cpu.text.llvm import ModuleWriter
 
 #: With more arguments and results, the time for Python is not most of a call's.
 _MOST = 64

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from tapec.ir.errors import TargetError
-from tapec.runtime.cpu.linker import Linker
+from tapec.runtime.cpu.machine_code.linker import Linker
 from tapec.runtime.cpu.parts import LOADED
 
 #: Where perf looks for maps, whatever the folder for temporary files is.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tapec.ir.core import Function, Module
-from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter, kernel_name, kernel_types
+from tapec.runtime.cpu.text.llvm import KernelWriter, ModuleWriter, kernel_name, kernel_types
 
 #: Lines of text from which on a unit is full: 40 ms of LLVM's time. What units have in common (declarations, functions
 #: of mathematics) is compiled for each of them.

@@ -14,7 +14,7 @@ from tapec.ir.ops import loop
 from tapec.runtime.cpu.code import TIMES, TIMES_HEAD
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter, ModuleWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter, ModuleWriter
 
 #: Linux's clock of nanoseconds that nobody sets; reading it takes about 20 ns, without a call of the system.
 _CLOCK_MONOTONIC = 1

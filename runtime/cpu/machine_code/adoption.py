@@ -18,10 +18,10 @@ import llvmlite.binding as llvm
 from tapec.ir.errors import TargetError
 from tapec.ir.foreign import KERNEL, ForeignCode, ForeignSymbol, StraightLine
 from tapec.ir.types import DType
-from tapec.runtime.cpu import spelling
-from tapec.runtime.cpu.jit import host_compiler
+from tapec.runtime.cpu.machine_code.jit import host_compiler
 from tapec.runtime.cpu.mathematics.straight_line import blocks_of, plain_line, straighten
 from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
+from tapec.runtime.cpu.text import spelling
 
 #: LLVM's functions that are instructions on every target, so that no library is behind them.
 _INSTRUCTIONS = frozenset(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tapec.ir.core import Operation
-from tapec.runtime.cpu import polling, spelling
-from tapec.runtime.cpu.function import Affine
+from tapec.runtime.cpu.text import polling, spelling
+from tapec.runtime.cpu.text.function import Affine
 
 if TYPE_CHECKING:
-    from tapec.runtime.cpu.llvm import KernelWriter
+    from tapec.runtime.cpu.text.llvm import KernelWriter
 
 
 def while_op(k: KernelWriter, op: Operation) -> None:

@@ -20,11 +20,13 @@ from tapec.ir.core import Function
 from tapec.ir.dims import bounds, plain_symbol
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import BufferType, Type
-from tapec.runtime.cpu import array_table, blocks, polling
-from tapec.runtime.cpu.array_layout import array_layout
+from tapec.runtime.cpu import blocks
 from tapec.runtime.cpu.code import CALL, RELEASE
-from tapec.runtime.cpu.function import Affine, FunctionWriter
-from tapec.runtime.cpu.llvm import ENTRY, ModuleWriter
+from tapec.runtime.cpu.entries import array_table
+from tapec.runtime.cpu.entries.array_layout import array_layout
+from tapec.runtime.cpu.text import polling
+from tapec.runtime.cpu.text.function import Affine, FunctionWriter
+from tapec.runtime.cpu.text.llvm import ENTRY, ModuleWriter
 from tapec.runtime.executable import MISMATCH
 from tapec.runtime.symbols import symbols_of
 

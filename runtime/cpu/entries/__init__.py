@@ -1,0 +1,1 @@
+"""The ways from Python into a compiled program, as LLVM text."""

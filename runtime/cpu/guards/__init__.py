@@ -1,0 +1,1 @@
+"""Whether Python's state is what a program was made for, looked at by native code."""

@@ -1,0 +1,1 @@
+"""Kernels and what launches them as LLVM text."""
