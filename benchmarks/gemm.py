@@ -38,7 +38,7 @@ from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.types import DTYPES, TensorType
-from tapec.passes.contractions.problem import Machine
+from tapec.passes import schedule
 from tapec.passes.contractions.tiling import Tiling, candidates
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import TARGETS, Executable, compile_module
@@ -127,20 +127,12 @@ class Product:
 
     def candidates(self) -> list[Tiling]:
         """Every tile that the rule looks at, the one it expects to be fastest first."""
-        module = self.scheduled()
-        (op,) = [
-            op
-            for kernel in module.walk()
-            if isinstance(kernel.defn, KernelOp)
-            for op in kernel.regions[0].block.ops
-            if op.defn.form == "contraction"
-        ]
+        (kernel,) = [op for op in self.scheduled().walk() if isinstance(op.defn, KernelOp)]
+        core = schedule.core_of(kernel)
+        assert core is not None
         unit = TARGETS["cpu"].vectors()
-        left, right = (v.tensor for v in op.operands)
-        contraction = op.defn.contraction(left, right, **op.parameters)
-        lanes = max(unit.bytes // left.dtype.bytes, 1)
-        machine = Machine.of(unit.bytes, masked=unit.masked)
-        found = candidates(contraction, left, right, lanes=lanes, machine=machine)
+        options = schedule.Options(vector_bytes=unit.bytes, masked=unit.masked)
+        found = candidates(schedule.workload(kernel, core, options))
         return [tile for _, tile in sorted(found, key=lambda pair: pair[0])]
 
 

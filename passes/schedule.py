@@ -7,7 +7,6 @@ Contractions are tiled by `tapec.passes.contractions.tiling`. Other kernels get 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from tapec.ir.core import Module, Operation
 from tapec.ir.dims import DimLike
@@ -17,7 +16,7 @@ from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import DType, TensorType
 from tapec.passes import alike
 from tapec.passes.contractions import sliding, tiling
-from tapec.passes.contractions.problem import Machine, describe, size
+from tapec.passes.contractions.problem import Machine, Workload, size
 from tapec.passes.device.rows import keeps_rows
 from tapec.passes.device.tile import choose_tile
 
@@ -77,40 +76,39 @@ def _schedule(kernel: Operation, options: Options) -> None:
 
 def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tiling:
     """How a contraction is cut into tiles."""
-    left, right = (v.tensor for v in core.operands)
-    contraction = core.defn.contraction(left, right, **core.parameters)
-    if 0 in contraction.space:
+    work = workload(kernel, core, options)
+    if 0 in work.contraction.space:
         return tiling.Tiling()  # loops that do not turn, in the simplest form
     if options.device:
-        problem = describe(contraction, left, right)
+        problem = work.problem()
         if keeps_rows(kernel, problem):
             return tiling.Tiling()
         return choose_tile(problem, tf32=options.tf32)
     if options.compact:
-        return tiling.Tiling(lanes=_lanes([left.dtype], options))
-    machine = Machine.of(options.vector_bytes, masked=options.masked)
-    known = _circumstances(kernel, core, options)
-    chosen = tiling.choose(contraction, left, right, **known)
-    return chosen if options.direct else sliding.choose(contraction, left, right, chosen, machine)
+        return tiling.Tiling(lanes=work.lanes)
+    chosen = tiling.choose(work)
+    return chosen if options.direct else sliding.choose(work, chosen)
 
 
 def _by_rows(kernel: Operation, options: Options) -> tiling.Tiling | None:
     """How a contraction is cut into tiles whose rows threads share."""
     core = core_of(kernel)
     assert core is not None
+    return tiling.choose_rows(workload(kernel, core, options))
+
+
+def workload(kernel: Operation, core: Operation, options: Options) -> Workload:
+    """What the choice of tiles for a kernel with the contraction ``core`` rests on."""
     left, right = (v.tensor for v in core.operands)
-    contraction = core.defn.contraction(left, right, **core.parameters)
-    return tiling.choose_rows(contraction, left, right, **_circumstances(kernel, core, options))
-
-
-def _circumstances(kernel: Operation, core: Operation, options: Options) -> dict[str, Any]:
-    """What there is to know of a contraction beside its operands, as `tiling.choose` wants it."""
-    return {
-        "lanes": _lanes([core.operands[0].tensor.dtype], options),
-        "machine": Machine.of(options.vector_bytes, masked=options.masked),
-        "weight": _weight(kernel),
-        "traffic": _traffic(kernel, core),
-    }
+    return Workload(
+        core.defn.contraction(left, right, **core.parameters),
+        left,
+        right,
+        lanes=_lanes([left.dtype], options),
+        machine=Machine.of(options.vector_bytes, masked=options.masked),
+        weight=_weight(kernel),
+        traffic=_traffic(kernel, core),
+    )
 
 
 def _weight(kernel: Operation) -> int:

@@ -20,7 +20,7 @@ from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, Tens
 from tapec.ir.verifier import verify
 from tapec.passes.contractions import tiling
 from tapec.passes.contractions.contraction import lower_contraction
-from tapec.passes.contractions.problem import Machine, describe
+from tapec.passes.contractions.problem import Machine, Workload, describe
 from tapec.passes.contractions.tiling import Tiling, choose
 from tapec.runtime import Executable, compile_module
 
@@ -147,14 +147,8 @@ def choice_for(
     case: Case, lanes: int = 16, machine: Machine = AVX512, *, traffic: int = 0
 ) -> Tiling:
     weight = {"store": 1, "bias": 3, "add": 3}[case.epilogue]
-    return choose(
-        case.contraction,
-        *case.operands,
-        lanes=lanes,
-        machine=machine,
-        weight=weight,
-        traffic=traffic,
-    )
+    left, right = case.operands
+    return choose(Workload(case.contraction, left, right, lanes, machine, weight, traffic))
 
 
 def evaluate(case: Case, choice: Tiling, *, masked: bool = True) -> None:
@@ -348,7 +342,7 @@ def convolved(space: tuple[int, ...], reduced: int, maps: Maps, shapes: list[Any
     contraction = Contraction(space, reduced, maps)
     result = space[: len(space) - reduced]
     types = [TensorType(F64, shape) for shape in (*shapes, result[-1:], result)]
-    choice = choose(contraction, types[0], types[1], lanes=8)
+    choice = choose(Workload(contraction, types[0], types[1], lanes=8))
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(t.static_shape) for t in types]
     evaluate_function(kernel(contraction, types, choice), arrays)
@@ -445,7 +439,8 @@ def test_rows_in_the_same_lines_of_the_cache_make_low_tiles() -> None:
 
 def test_much_that_follows_is_written_in_a_loop() -> None:
     case = Case(128, 512, 784)
-    light, heavy = (choose(case.contraction, *case.operands, lanes=16, weight=w) for w in (1, 20))
+    work = Workload(case.contraction, *case.operands, lanes=16)
+    light, heavy = (choose(replace(work, weight=w)) for w in (1, 20))
     assert not light.staged
     assert heavy.staged
 

@@ -13,6 +13,7 @@ from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import Contraction
 from tapec.ir.types import F16, F32, TensorType
 from tapec.passes.contractions import blocked
+from tapec.passes.contractions.problem import Workload
 from tapec.passes.contractions.tiling import Tiling, choose
 
 
@@ -52,7 +53,7 @@ def test_rows_are_of_the_batch_where_there_is_one(epilogue: str) -> None:
     shapes = (2, 5, 7), (2, 7, 24), (24,), (2, 5, 1, 24)
     types = [TensorType(F32, shape) for shape in shapes]
     contraction = Contraction((2, 5, 1, 24, 7), 1, maps)
-    choice = choose(contraction, *types[:2], lanes=16)
+    choice = choose(Workload(contraction, types[0], types[1], lanes=16))
     assert (choice.turn, choice.rows, choice.vectors) == (1, 5, 2)
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]

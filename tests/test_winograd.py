@@ -16,7 +16,7 @@ from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import OPS, Contraction
 from tapec.ir.types import BF16, F32, F64, DType, TensorType
 from tapec.passes.contractions import sliding
-from tapec.passes.contractions.problem import Machine
+from tapec.passes.contractions.problem import Workload
 from tapec.passes.contractions.sliding import choose, find
 from tapec.passes.contractions.tiling import Tiling
 
@@ -166,7 +166,7 @@ def test_where_it_pays() -> None:
     def part(case: Case, **attrs: Any) -> int:
         contraction = OPS["conv"].contraction(*case.operands, **(case.attrs | attrs))
         direct = Tiling("outer", 16, 7, 4)
-        return choose(contraction, *case.operands, direct, Machine()).part
+        return choose(Workload(contraction, *case.operands, lanes=16), direct).part
 
     assert part(Case(64, 14, 14, 32, 64)) == 49
     assert part(Case(64, 14, 14, 32, 64, gradient=True)) == 49

@@ -40,6 +40,28 @@ USUAL = Machine()
 
 
 @dataclass(frozen=True)
+class Workload:
+    """What a choice of tiles rests on: a contraction, its operands, the processor, and what follows.
+
+    ``lanes`` are the elements of the operands' dtype in a vector register, 1 for a processor without; ``weight`` the
+    operations that follow on each element of the result, the store included; ``traffic`` the bytes that these read and
+    write, element by element.
+    """
+
+    contraction: Contraction
+    left: TensorType
+    right: TensorType
+    lanes: int
+    machine: Machine = USUAL
+    weight: int = 1
+    traffic: int = 0
+
+    def problem(self, *, swapped: bool = False) -> Problem:
+        """The product of matrices, as `describe` has it."""
+        return describe(self.contraction, self.left, self.right, swapped=swapped)
+
+
+@dataclass(frozen=True)
 class Problem:
     """A contraction as a product of matrices ``left[rows, depth]`` and ``right[depth, columns]``, for each of a batch.
 

@@ -22,7 +22,7 @@ from math import prod
 from tapec.ir.dims import Dim, DimLike, Symbol, coefficient, symbol, symbols
 from tapec.ir.op import Contraction
 from tapec.ir.types import BufferType, TensorType
-from tapec.passes.contractions.problem import Machine
+from tapec.passes.contractions.problem import Machine, Workload
 from tapec.passes.contractions.tiling import Tiling
 
 #: Elements of a window along each direction, sums of a tile, and the elements that their windows cover.
@@ -135,25 +135,20 @@ def _fits(found: Sliding, second: Sequence[int], results: int) -> bool:
     return least and straight and set(second) == reads and second[-1] == found.columns
 
 
-def choose(
-    contraction: Contraction,
-    left: TensorType,
-    right: TensorType,
-    direct: Tiling,
-    machine: Machine,
-) -> Tiling:
+def choose(work: Workload, direct: Tiling) -> Tiling:
     """The tiling ``direct``, with ``part`` set where the algorithm is faster."""
-    lanes = direct.lanes
-    work = prod(n for n in contraction.space if isinstance(n, int))
+    contraction, machine, lanes = work.contraction, work.machine, direct.lanes
+    products = prod(n for n in contraction.space if isinstance(n, int))
     # Where registers are few and short, a tile stays in memory, and what else there is on a stack is little.
     short = lanes < (4 if machine.registers > COVERED * COVERED else 8)
-    if direct.form != "outer" or direct.swapped or short or work < _LEAST_WORK:
+    if direct.form != "outer" or direct.swapped or short or products < _LEAST_WORK:
         return direct
-    found = find(contraction, left, right)
-    some = 0 if found is None else columns_at_once(found, left.dtype.bytes, lanes)
-    if found is None or not some or _cycles(found, some, lanes) > _WORTH * work / (2 * lanes):
+    found = find(contraction, work.left, work.right)
+    bytes = work.left.dtype.bytes
+    some = 0 if found is None else columns_at_once(found, bytes, lanes)
+    if found is None or not some or _cycles(found, some, lanes) > _WORTH * products / (2 * lanes):
         return direct
-    part = _part(found, some, left.dtype.bytes, machine)
+    part = _part(found, some, bytes, machine)
     simple = replace(direct, staged=False, across=False, block=0, part=part, parallel="batch")
     return replace(simple, fetch=False, ahead=0, reach=0, follow=False, turn=-1)
 

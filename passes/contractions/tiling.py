@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from math import gcd, prod
 from typing import Any, Literal
 
-from tapec.ir.op import Contraction
-from tapec.ir.types import TensorType
-from tapec.passes.contractions.problem import USUAL, Machine, Problem, describe, size, turned
+from tapec.passes.contractions.problem import Machine, Problem, Workload, size, turned
 
 Form = Literal["outer", "dot", "plain", "tile", "warps"]
 
@@ -99,70 +97,37 @@ class Tiling:
         return cls(**{name: attrs[name] for name in cls.__dataclass_fields__})
 
 
-def choose(
-    contraction: Contraction,
-    left: TensorType,
-    right: TensorType,
-    *,
-    lanes: int,
-    machine: Machine = USUAL,
-    weight: int = 1,
-    traffic: int = 0,
-) -> Tiling:
-    """The tiling of least cost.
-
-    Args:
-        contraction: The iteration space and operand maps.
-        left: Type of the first operand.
-        right: Type of the second.
-        lanes: Elements in a vector register of the dtype; 1 for a processor without.
-        machine: The processor.
-        weight: Operations that follow on each element of the result, the store included.
-        traffic: Bytes that these read and write, element by element.
-    """
-    contraction, turn = turned(contraction, left, right)
-    found = candidates(
-        contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
-    )
-    found = [(cost, replace(tiling, turn=turn)) for cost, tiling in found]
+def choose(work: Workload) -> Tiling:
+    """The tiling of least cost."""
+    contraction, turn = turned(work.contraction, work.left, work.right)
+    work = replace(work, contraction=contraction)
+    found = [(cost, replace(tiling, turn=turn)) for cost, tiling in candidates(work)]
     least, best = min(found, key=lambda pair: pair[0])
-    operands = left.bytes, right.bytes
+    operands = work.left.bytes, work.right.bytes
     if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
         return best
-    problem = describe(contraction, left, right)
+    problem, bytes = work.problem(), sum(map(size, operands))
     simple = {"pack": False, "staged": False, "across": False, "fetch": False, "ahead": 0}
     deep = [
         (cost, replace(tiling, block=block, **simple))  # type: ignore[arg-type]
         for cost, tiling in found
-        if cost <= _BLOCK_COST * least
-        and (block := _block(problem, tiling, size(left.bytes) + size(right.bytes), machine))
+        if cost <= _BLOCK_COST * least and (block := _block(problem, tiling, bytes, work.machine))
     ]
     if deep:
         return min(deep, key=lambda pair: pair[0])[1]
-    block = _block(problem, best, size(left.bytes) + size(right.bytes), machine, apart=True)
+    block = _block(problem, best, bytes, work.machine, apart=True)
     return replace(best, block=block, parallel="depth", **simple) if block else best  # type: ignore[arg-type]
 
 
-def choose_rows(
-    contraction: Contraction,
-    left: TensorType,
-    right: TensorType,
-    *,
-    lanes: int,
-    machine: Machine = USUAL,
-    weight: int = 1,
-    traffic: int = 0,
-) -> Tiling | None:
+def choose_rows(work: Workload) -> Tiling | None:
     """The tiling of least cost whose rows threads share, all columns of a row of tiles at once; None if that costs.
 
-    It gives the bits that `choose`, which takes the same, gives: tiles are cut otherwise, sums are not.
+    It gives the bits that `choose` gives: tiles are cut otherwise, sums are not.
     """
-    problem = describe(contraction, left, right)
+    problem = work.problem()
     if not isinstance(problem.rows, int) or not isinstance(problem.columns, int):
         return None
-    found = candidates(
-        contraction, left, right, lanes=lanes, machine=machine, weight=weight, traffic=traffic
-    )
+    found = candidates(work)
     fitting: list[tuple[float, Tiling]] = []
     for _, tiling in found:
         even = problem.rows % tiling.rows == 0 and problem.columns % tiling.width == 0
@@ -170,10 +135,10 @@ def choose_rows(
         if not (even and plain and problem.rows // tiling.rows >= _ROW_TURNS):
             continue
         across = problem.columns > tiling.width
-        if across and not _fits_across(problem, tiling.width, machine, pack=False):
+        if across and not _fits_across(problem, tiling.width, work.machine, pack=False):
             continue
         tiling = replace(tiling, across=across, ahead=0, parallel="rows")
-        fitting.append((_outer_cost(problem, tiling, machine, weight), tiling))
+        fitting.append((_outer_cost(problem, tiling, work), tiling))
     least = min((cost for cost, _ in found), default=0.0)
     cost, best = min(fitting, key=lambda pair: pair[0], default=(0.0, None))
     return best if cost <= _BLOCK_COST * least else None
@@ -219,43 +184,32 @@ def _block(
     )
 
 
-def candidates(
-    contraction: Contraction,
-    left: TensorType,
-    right: TensorType,
-    *,
-    lanes: int,
-    machine: Machine = USUAL,
-    weight: int = 1,
-    traffic: int = 0,
-) -> list[tuple[float, Tiling]]:
-    """All tilings that `choose`, which takes the same, looks at, with their costs in cycles."""
-    if len(contraction.space) - contraction.reduced < 2:
+def candidates(work: Workload) -> list[tuple[float, Tiling]]:
+    """All tilings that `choose` looks at, with their costs in cycles."""
+    if len(work.contraction.space) - work.contraction.reduced < 2:
         return [(0, Tiling())]
-    problem = describe(contraction, left, right)
+    problem = work.problem()
     if problem.columns == 1 and problem.rows != 1:
-        problem = describe(contraction, left, right, swapped=True)
+        problem = work.problem(swapped=True)
     real = problem.dtype.kind != "complex"
-    if problem.small:
-        lanes = max(lanes // 2, 1)  # as many as sums in 32 bits fill a register
-    lanes = min(lanes, MOST_LANES)
+    # As many as sums, which are in 32 bits at least, fill a register.
+    lanes = min(max(work.lanes // 2, 1) if problem.small else work.lanes, MOST_LANES)
+    work = replace(work, lanes=lanes)
     found: list[tuple[float, Tiling]] = []
     if problem.separable and real:
-        found += _outer(problem, lanes, machine, weight, traffic)
-        found += _dot(problem, lanes, machine)
+        found += _outer(problem, work)
+        found += _dot(problem, lanes, work.machine)
         if 1 < size(problem.columns) < lanes <= size(problem.rows):
-            swapped = describe(contraction, left, right, swapped=True)
-            found += _outer(swapped, lanes, machine, weight, 0)
+            found += _outer(work.problem(swapped=True), replace(work, traffic=0))
     shared = _shared(problem, 1, size(problem.columns))
     return found or [(0, Tiling(lanes=lanes if real else 1, parallel=shared))]
 
 
-def _outer(
-    problem: Problem, lanes: int, machine: Machine, weight: int, traffic: int
-) -> Iterator[tuple[float, Tiling]]:
+def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
     """Tiles of accumulators with their costs in cycles."""
+    machine, traffic = work.machine, work.traffic
     rows, columns = size(problem.rows), size(problem.columns)
-    lanes = _width(columns, lanes, machine)
+    lanes = _width(columns, work.lanes, machine)
     right_bytes = _right_bytes(problem)
     for vectors in range(1, min(_ceil(columns, lanes), machine.registers // 2) + 1):
         pack = _packs(problem, lanes, vectors)
@@ -280,7 +234,7 @@ def _outer(
                 vectors=vectors,
                 unroll=unroll,
                 pack=pack,
-                staged=problem.apart or height * vectors * weight > STAGED_WEIGHT,
+                staged=problem.apart or height * vectors * work.weight > STAGED_WEIGHT,
                 across=across,
                 fetch=passes,
                 ahead=0 if passes else ahead,
@@ -289,11 +243,12 @@ def _outer(
                 swapped=problem.swapped,
                 parallel="rows" if across and parallel == "columns" else parallel,
             )
-            yield _outer_cost(problem, tiling, machine, weight), tiling
+            yield _outer_cost(problem, tiling, work), tiling
 
 
-def _outer_cost(problem: Problem, tiling: Tiling, machine: Machine, weight: int) -> float:
+def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
     """Cycles of a processor that starts two multiply-adds and two loads in each, with a latency of four."""
+    machine, weight = work.machine, work.weight
     tall, wide = tiling.rows, tiling.vectors
     products = tall * wide
     turns = _ceil(size(problem.rows), tall)

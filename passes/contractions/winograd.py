@@ -22,7 +22,7 @@ from tapec.ir.loop_builder import LoopBuilder
 from tapec.ir.op import Contraction, Index, Operand
 from tapec.ir.types import INDEX, BufferType, Shape, TensorType
 from tapec.passes.contractions.microkernel import Outer
-from tapec.passes.contractions.problem import Machine
+from tapec.passes.contractions.problem import Machine, Workload
 from tapec.passes.contractions.products import Form, Write, each, over, vectors
 from tapec.passes.contractions.sliding import COVERED, SUMS, TAPS, columns_at_once, find
 from tapec.passes.contractions.tiling import Tiling, candidates
@@ -201,9 +201,10 @@ class Transformed(Form):
             even = rows % tiling.rows == 0 and columns % tiling.width == 0
             return adds and not even, cost
 
-        types = (x.type for x in given)
+        left, right = (x.type for x in given)
         machine = Machine(masked=self.k.masked)
-        found = candidates(inner, *types, lanes=self.tiling.lanes, machine=machine)
+        work = Workload(inner, left, right, self.tiling.lanes, machine)
+        found = candidates(work)
         straight = (pair for pair in found if pair[1].form == "outer" and not pair[1].swapped)
         _, best = min(straight, key=rank)
         best = replace(best, parallel="", ahead=0)
