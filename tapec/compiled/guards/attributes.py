@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tapec.compiled.guards import places
+from tapec.compiled.guards.entries import Entry
 from tapec.compiled.guards.instances import Unset
 from tapec.compiled.guards.objects import (
     NOTHING,
@@ -173,7 +174,7 @@ class Attributes:
         if name in own:
             is_part = isinstance(own[name], ModuleType | type) or own[name] is sys.modules
             if is_users_module(module) or (not is_part and not is_ours(module.__name__)):
-                self._put(places.Entry(own, name, own[name], path, Cause.GLOBAL), manner)
+                self._put(Entry(own, name, own[name], path, Cause.GLOBAL), manner)
         elif (
             name in self._reads.asked
             and is_users_module(module)

@@ -15,8 +15,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tapec.compiled.guards import classes
+from tapec.compiled.guards.entries import Entry
 from tapec.compiled.guards.equality import same
-from tapec.compiled.guards.places import COMPARISONS, Attribute, Entry, Place, spaces_of
+from tapec.compiled.guards.places import COMPARISONS, Place, spaces_of
 from tapec.compiled.retraces import Change, RetraceWarning
 from tapec.compiler import cache
 from tapec.frames import depth
@@ -68,7 +69,7 @@ class Guard:
         rest = []
         groups = _Groups()
         for i, place in enumerate(self.places):
-            self._moved[i] += _follow(place)
+            self._moved[i] += place.follow()
             look = place.native() if self._is_native and self._moved[i] < _RESTLESS else None
             if look is None:
                 rest.append(place)
@@ -132,20 +133,6 @@ def _always() -> bool:
 
 def _never() -> bool:
     return False
-
-
-def _follow(place: Place) -> bool:
-    """Take another object that is equal for the one to look for; whether there was one."""
-    if not isinstance(place, Attribute | Entry):
-        return False
-    try:
-        now = place.now()
-    except (LookupError, AttributeError, ValueError):
-        return False
-    if now is place.value:
-        return False
-    place.value = now
-    return True
 
 
 #: Objects with dicts that are found in other ways.

@@ -28,6 +28,7 @@ import numpy as np
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
 from tapec.compiled.guards.classes import ByVersion
+from tapec.compiled.guards.entries import Entry, Gap, Member
 from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.instances import Held, Unset
 from tapec.compiled.guards.objects import NOTHING, function_behind, own_attributes
@@ -69,6 +70,8 @@ class _Sort(Enum):
     #: Tapec's, and what it has for packages that run on it: not at all, but for objects that the latter makes.
     CORE = auto()
     ENGINE = auto()
+    #: Python's import, and who finds modules for it: what was imported is told by names.
+    IMPORT = auto()
     #: The user's: in another way.
     USER = auto()
     #: A package's, whoever calls it; Python's and what tapec is made with, where code that is followed does.
@@ -115,7 +118,7 @@ class Library(Hearing):
     def entered(self, frame: FrameType) -> None:
         """Hear of a call."""
         code, sort = frame.f_code, self._sort_of(frame)
-        if sort is _Sort.CORE:
+        if sort in (_Sort.CORE, _Sort.IMPORT):
             self.passed.add(id(code))
             return
         if code.co_name == "__init__" and code.co_argcount:
@@ -237,7 +240,7 @@ class Library(Hearing):
             return
         value = space[name]
         path = f"{space.get('__name__', '')}.{name}"
-        self._put(places.Entry(space, name, value, path, Cause.GLOBAL))
+        self._put(Entry(space, name, value, path, Cause.GLOBAL))
         if isinstance(value, ContextVar):
             self._put(places.Current(value, path))
         function = function_behind(value)
@@ -314,9 +317,18 @@ class Library(Hearing):
             return
         path = f"{text_of(key)} in a dict of {len(thing)}"
         if key in thing:
-            self._put(places.Entry(thing, key, thing[key], path, Cause.ENTRY))
+            self._put(Entry(thing, key, thing[key], path, Cause.ENTRY))
         elif type(thing) is dict:
-            self._put(places.Gap(thing, key, None, path, Cause.ENTRY))
+            self._put(Gap(thing, key, None, path, Cause.ENTRY))
+
+    def member_read(self, thing: Any, key: Any) -> None:
+        """Whether a dict or a set has a key."""
+        if id(thing) in self._made:
+            return
+        if type(thing).__contains__ in (dict.__contains__, set.__contains__):
+            self._put(Member(thing, key, f"a {type(thing).__name__} of a package"))
+        else:
+            self.items_read(thing)
 
     def items_read(self, thing: Any) -> None:
         """The items of a container."""
@@ -365,7 +377,7 @@ class Library(Hearing):
 def _stayed(place: Place) -> bool:
     """Whether a place is as it was when it was read first: else the trace itself changes it."""
     try:
-        if isinstance(place, places.Contents | places.Gap | Unset):
+        if isinstance(place, places.Contents | Gap | Member | Unset):
             return place.holds()
         return place.now() is place.value
     except (LookupError, AttributeError, ValueError, RuntimeError):
@@ -410,6 +422,8 @@ def _sort(code: CodeType, space: dict[str, Any]) -> _Sort:
         return _Sort.ENGINE if module.startswith("tapec.keras") else _Sort.CORE
     if is_users_code(original_code(code), space):
         return _Sort.USER
+    if code.co_filename.startswith("<frozen importlib"):
+        return _Sort.IMPORT
     if root in _MACHINERY or code.co_filename.startswith("<frozen") or not root:
         return _Sort.MACHINERY
     return _Sort.OWN if root in _OWN or root in sys.stdlib_module_names else _Sort.PACKAGE

@@ -12,6 +12,7 @@ from types import CellType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tapec.compiled.guards import places
+from tapec.compiled.guards.entries import Entry
 from tapec.compiled.guards.places import Place
 from tapec.compiled.scalars import HostNumber, is_number
 
@@ -108,7 +109,7 @@ def _cell(function: FunctionType, name: str) -> CellType | None:
 
 def _put(place: Place, value: Any) -> bool:
     """Give a place another value, past whatever its class does then; whether that can be."""
-    if type(place) is places.Entry:
+    if type(place) is Entry:
         place.owner[place.key] = value
     elif type(place) is places.Closed:
         place.owner.cell_contents = value

@@ -76,6 +76,23 @@ def wrapped_by(thing: Any) -> Any:
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
+#: Containers that keep their keys, their values or all of it by weak references.
+_WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+
+
+def lent_by(thing: Any) -> Iterator[tuple[Any, str]]:
+    """What an object of a class of Python's has weak references to; with the way there."""
+    if isinstance(thing, weakref.ref):
+        yield thing(), "()"
+    elif isinstance(thing, weakref.WeakSet):
+        yield from ((found, "[...]") for found in list(weakref.WeakSet.__iter__(thing)))
+    elif isinstance(thing, weakref.WeakKeyDictionary):
+        yield from ((found, "[...]") for found in list(weakref.WeakKeyDictionary.keys(thing)))
+    elif isinstance(thing, weakref.WeakValueDictionary):
+        for key, found in list(weakref.WeakValueDictionary.items(thing)):
+            yield found, f"[{key!r}]"
+
+
 def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
     """What an object of a class of Python's refers to, that code may read through it; with the way there."""
     if isinstance(thing, functools.partial):
@@ -83,8 +100,9 @@ def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
         yield thing.keywords, ".keywords"
     elif isinstance(thing, MethodType):
         yield thing.__self__, ".__self__"
-    elif isinstance(thing, weakref.ref):
-        yield thing(), "()"
+    elif isinstance(thing, weakref.WeakKeyDictionary):
+        for key, value in list(weakref.WeakKeyDictionary.items(thing)):
+            yield value, f"[{key!r}]"
     elif isinstance(thing, _VIEWS):
         yield thing.mapping, ".mapping"
     elif isinstance(thing, np.flatiter):
@@ -182,7 +200,8 @@ def is_read_by_others(thing: Any) -> bool:
         return True
     if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
         return True
-    return isinstance(thing, Mapping | Sequence | Set) and not is_users_class(kind)
+    is_container = isinstance(thing, Mapping | Sequence | Set) and not isinstance(thing, _WEAK)
+    return is_container and not is_users_class(kind)
 
 
 def is_namespace(thing: Any) -> bool:

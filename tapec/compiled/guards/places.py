@@ -36,7 +36,7 @@ from tapec.compiled.guards.equality import (
     same_members,
 )
 from tapec.compiled.retraces import Cause, Change
-from tapec.runtime.cpu.guards.looks import NOTHING, Kind, Look
+from tapec.runtime.cpu.guards.looks import Kind, Look
 from tapec.tensor import Tensor
 
 _MOST_TEXT = 60
@@ -87,6 +87,22 @@ class Place:
         """What native code has to compare; None if it cannot."""
         return None
 
+    def follow(self) -> bool:
+        """Take another object that makes no difference for the one that native code looks for; whether there was one.
+
+        This one does not: few places have such objects.
+        """
+        return False
+
+    def _follow(self) -> bool:
+        """The same, for a place whose value is what native code looks for."""
+        try:
+            now = self.now()
+        except (LookupError, AttributeError, ValueError):
+            return False
+        before, self.value = self.value, now
+        return before is not now
+
     def holds(self) -> bool:
         """Whether nothing changed."""
         try:
@@ -102,38 +118,6 @@ class Place:
         except (LookupError, AttributeError, ValueError):
             new = "nothing"
         return Change(self.path, self.cause, text_of(self.value), new)
-
-
-class Entry(Place):
-    """A value in a dict, by its key: a global's, a module's attribute."""
-
-    def now(self) -> Any:
-        """The value under the key."""
-        return self.owner[self.key]
-
-    def look(self, owner: str) -> str:
-        """A subscript."""
-        return f"{owner}[{self.key!r}]"
-
-    def native(self) -> Look | None:
-        """The entry of the dict."""
-        return _entry(self, self.value)
-
-
-class Gap(Place):
-    """A key that a dict does not have, so that the value is a builtin or missing."""
-
-    def now(self) -> Any:
-        """None while there is no such key."""
-        return self.owner.get(self.key)
-
-    def source(self, owner: str, value: str) -> str:
-        """Whether it is still not there."""
-        return f"{self.key!r} not in {owner}"
-
-    def native(self) -> Look | None:
-        """No entry of the dict."""
-        return _entry(self, NOTHING)
 
 
 class Closed(Place):
@@ -162,6 +146,10 @@ class Attribute(Place):
     def look(self, owner: str) -> str:
         """An attribute access."""
         return f"{owner}.{self.key}"
+
+    def follow(self) -> bool:
+        """Take another value that is equal."""
+        return self._follow()
 
     def native(self) -> Look | None:
         """The attribute; of the class, the object's type."""
@@ -380,7 +368,7 @@ _CONTENTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], bool]]] =
 #: What has contents of its own, which may change while it stays the same object.
 CONTAINERS = tuple(_CONTENTS)
 #: Places whose value is a note about others.
-ABOUT_OTHERS = (Contents, Missing, Gap, Current, Absent, Names)
+ABOUT_OTHERS = (Contents, Missing, Current, Absent, Names)
 #: Of these, what holds nothing but numbers.
 BUFFERS = (bytearray, memoryview, array, _CDATA, mmap)
 
@@ -400,19 +388,6 @@ def _native_kind(kind: type) -> Kind | None:
             )
             return found if own and "keys" not in vars(kind) else None
     return None
-
-
-#: Keys of dicts that native code looks up: to hash and to compare them is to run no code of the user's.
-_KEYS = (str, int, bool, type, type(None))
-
-
-def _entry(place: Place, held: Any) -> Look | None:
-    kind = type(place.owner)
-    plain = kind is dict or (
-        isinstance(place.owner, dict) and getattr(kind, "__getitem__", None) is dict.__getitem__
-    )
-    plain = plain and type(place.key) in _KEYS
-    return Look(Kind.ENTRY, place.owner, place.key, held) if plain else None
 
 
 def spaces_of(owner: Any) -> Mapping[str, Any]:

@@ -8,6 +8,8 @@ objects it is, with no code run to find out.
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, MemberDescriptorType, ModuleType
@@ -15,6 +17,7 @@ from typing import Any
 
 from tapec.compiled.guards.flow import flow_of, kind_of
 from tapec.compiled.guards.objects import NOTHING, own_attributes
+from tapec.compiled.guards.questions import Question, questions
 
 #: Of so many values of one load more are not looked at: a package that goes over its own tables.
 _MOST = 64
@@ -22,8 +25,11 @@ _MOST = 64
 _PASSING = set("enumerate filter iter list map next reversed set sorted tuple zip".split())
 _BY_NAME = {"getattr", "hasattr"}
 _SUPER = "super"
+_REFERRING = "ref"
 #: Methods of dicts that give what is in them.
-_GIVING = {"items", "values", "get", "copy"}
+_GIVING = {"items", "values", "get", "copy", "pop", "setdefault"}
+#: Of these, which give what is under one key.
+_GIVING_ONE = {"get", "pop", "setdefault"}
 #: What a comprehension gets in the place of a list.
 _ITERATORS: tuple[type, ...] = (type(iter([])), type(iter(())))
 #: Containers whose items may be loaded.
@@ -47,6 +53,7 @@ class Trail:
         flow = self.flow = flow_of(code)
         self.stores: dict[str, list[int]] = {}
         self._callees: dict[int, set[str]] = {}
+        self._questions: dict[int, list[Question] | None] = {}
         for i, instruction in enumerate(flow.instructions):
             if instruction.opname == "STORE_FAST":
                 self.stores.setdefault(instruction.argval, []).append(i)
@@ -85,31 +92,32 @@ class Trail:
         """The names of what a call may call."""
         return self._callees.get(i, set())
 
+    def questions(self, i: int) -> list[Question] | None:
+        """What is asked of what an instruction pushes, if it is a container; None if that may be anything."""
+        if i not in self._questions:
+            self._questions[i] = questions(self.flow, i)
+        return self._questions[i]
+
     def sources(self, i: int) -> Iterator[int]:
         """The instructions whose values tell what an instruction pushes: those that a `Run` asks for."""
         flow, name = self.flow, self.flow.instructions[i].opname
         operands = flow.operands.get(i, [])
         if name == "CALL":
             callees = self.callees(i)
-            if callees & {*_BY_NAME, *_PASSING, _SUPER}:
+            if callees & {*_BY_NAME, *_PASSING, _SUPER, _REFERRING}:
                 yield from (source for pushed in operands[2:] for source in pushed)
             if callees & _GIVING:
                 for owner in (source for pushed in operands[:2] for source in pushed):
                     yield from self._first_operand(owner)
+                yield from (source for pushed in operands[2:3] for source in pushed)
         elif self._is_local(i):
             for store in self.stores.get(flow.instructions[i].argval, ()):
                 yield from self._first_operand(store)
         elif name in _WAYS:
             yield from (source for pushed in operands for source in pushed)
             yield from flow.looked_at.get(i, ())
-        for use in flow.uses[i]:  # the keys that are asked for
-            if flow.instructions[use.taker].opname in ("BINARY_SUBSCR", "CONTAINS_OP"):
-                yield from (
-                    source
-                    for pushed in flow.operands[use.taker]
-                    for source in pushed
-                    if source != i
-                )
+        for question in self.questions(i) or ():
+            yield from question.keys
 
     def _first_operand(self, i: int) -> Iterable[int]:
         operands = self.flow.operands.get(i)
@@ -253,7 +261,7 @@ class Run:
         keys = self._operand(i, 1)
         for thing in self._operand(i, 0):
             if isinstance(thing, dict):
-                found += [dict.get(thing, key) for key in keys if _is_key(key)]
+                found += _under(thing, keys)
             elif isinstance(thing, list | tuple):
                 found += thing
         return self._contents(i, found)
@@ -290,10 +298,18 @@ class Run:
             return _supers(self._operand(i, 2) or local[:1], self._operand(i, 3) or local[1:])
         if names & _PASSING:
             return [value for position in given for value in self._operand(i, position)]
+        if _REFERRING in names:
+            callees = [value for position in (0, 1) for value in self._operand(i, position)]
+            is_ref = any(value is weakref.ref for value in callees)
+            return _references(self._operand(i, 2)) if is_ref else []
         if names & _GIVING:
             sources = [s for pushed in self._flow.operands[i][:2] for s in pushed]
             owners = [thing for s in sources for thing in self._operand(s, 0)]
-            return [list(dict.values(thing)) for thing in owners if isinstance(thing, dict)]
+            dicts = [thing for thing in owners if isinstance(thing, dict)]
+            if names & _GIVING_ONE:
+                keys = self._operand(i, 2)
+                return [value for thing in dicts for value in _under(thing, keys)]
+            return [list(dict.values(thing)) for thing in dicts]
         return []
 
     def _contents(self, i: int, values: list[Any]) -> list[Any]:
@@ -301,31 +317,29 @@ class Run:
         for value in values:
             if not self._hear.has_items(value):
                 continue
-            keys = self._keys_asked(i) if isinstance(value, dict) else None
-            if keys is None:
+            asked = self._asked(i) if isinstance(value, dict | set) else None
+            if asked is None:
                 if i in self._trail.read:
                     self._hear.items_read(value)
                 continue
-            for key in keys:
-                self._hear.entry_read(value, key)
+            for key, is_value in asked:
+                if is_value:
+                    self._hear.entry_read(value, key)
+                else:
+                    self._hear.member_read(value, key)
         return values
 
-    def _keys_asked(self, i: int) -> list[Any] | None:
-        """The keys under which alone a dict is read; None if they are not known."""
-        found: list[Any] = []
-        for use in self._flow.uses[i]:
-            taker = self._flow.instructions[use.taker]
-            if taker.opname == "STORE_SUBSCR" or taker.opname == "DELETE_SUBSCR":
-                continue
-            if taker.opname == "BINARY_SUBSCR" and use.position == 0:
-                keys = self._operand(use.taker, 1)
-            elif taker.opname == "CONTAINS_OP" and use.position == 1:
-                keys = self._operand(use.taker, 0)
-            else:
-                return None
+    def _asked(self, i: int) -> list[tuple[Any, bool]] | None:
+        """The keys of which alone a container is asked, and whether for their values; None if they are not known."""
+        found: list[tuple[Any, bool]] = []
+        asked = self._trail.questions(i)
+        if asked is None:
+            return None
+        for question in asked:
+            keys = [key for source in question.keys for key in self._values(source)]
             if not keys or not all(map(_is_key, keys)):
                 return None
-            found += keys
+            found += [(key, question.is_value) for key in keys]
         return found
 
 
@@ -342,6 +356,10 @@ class Hearing:
 
     def entry_read(self, thing: dict[Any, Any], key: Any) -> None:
         """An entry of a dict, or that there is none."""
+        raise NotImplementedError
+
+    def member_read(self, thing: Any, key: Any) -> None:
+        """Whether a dict or a set has a key."""
         raise NotImplementedError
 
     def items_read(self, thing: Any) -> None:
@@ -433,8 +451,25 @@ def _items_of(thing: Any) -> Iterable[Any]:
     return ()
 
 
+def _under(thing: dict[Any, Any], keys: Sequence[Any]) -> Sequence[Any]:
+    """What a dict has under some keys; where none is known, all that it has, but not too much."""
+    if not keys:
+        return list(itertools.islice(dict.values(thing), _MOST))
+    found = [dict.get(thing, key, NOTHING) for key in keys if _is_key(key)]
+    return [value for value in found if value is not NOTHING]
+
+
 def _is_key(key: Any) -> bool:
-    return isinstance(key, str | int | bool | type | None)
+    try:
+        hash(key)
+    except Exception:  # the user's own, whatever it does
+        return False
+    return True
+
+
+def _references(things: Sequence[Any]) -> list[Any]:
+    """Weak references to things, of those that Python has for all who ask."""
+    return [weakref.ref(thing) for thing in things if type(thing).__weakrefoffset__]
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:

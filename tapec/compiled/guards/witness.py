@@ -28,6 +28,7 @@ from tapec.compiled.guards import equality, places, settings, sources
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.classes import Classes
+from tapec.compiled.guards.entries import Entry, Gap
 from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.instances import Unset, weakly
 from tapec.compiled.guards.library import Library
@@ -40,6 +41,7 @@ from tapec.compiled.guards.objects import (
     holds_traced,
     is_cache,
     is_filled,
+    lent_by,
     parts_of,
     results_in,
     words_of,
@@ -286,8 +288,9 @@ class Witness:
         self._settings.found(thing)
         self._classes.meet(thing if isinstance(thing, type) else type(thing))
         for more, where in parts_of(thing):
-            is_weak = isinstance(thing, weakref.ref)
-            self._visit_item(more, f"{path}{where}", not is_weak)
+            self._visit_item(more, f"{path}{where}")
+        for more, where in lent_by(thing):
+            self._visit_item(more, f"{path}{where}", is_kept=False)
         if isinstance(thing, functools.partial):
             for name in ("func", "args", "keywords"):  # which `__setstate__` changes
                 where, value = f"{path}.{name}", getattr(thing, name)
@@ -329,7 +332,7 @@ class Witness:
             whole = whole.rpartition(".")[0]
             module = sys.modules.get(whole)
         if module is not None:
-            self._put(places.Entry(sys.modules, whole, module, whole, Cause.GLOBAL))
+            self._put(Entry(sys.modules, whole, module, whole, Cause.GLOBAL))
             self._visit(module, whole)
 
     def _text(self, text: str) -> None:
@@ -399,7 +402,7 @@ class Witness:
         if isinstance(place, places.Absent) and key in self._places:
             self._places[key].value |= place.value
         self._places.setdefault(key, place)
-        if isinstance(place, (*places.ABOUT_OTHERS, Unset)):
+        if isinstance(place, (*places.ABOUT_OTHERS, Gap, Unset)):
             return
         if place.key == "__class__":
             return  # of which objects tell
@@ -415,12 +418,12 @@ class Witness:
 
     def _watch_global(self, space: dict[str, Any], name: str, manner: Manner) -> None:
         if name in space:
-            self._put(places.Entry(space, name, space[name], name, Cause.GLOBAL), manner)
+            self._put(Entry(space, name, space[name], name, Cause.GLOBAL), manner)
         else:
-            self._put(places.Gap(space, name, None, name, Cause.GLOBAL), manner)
+            self._put(Gap(space, name, None, name, Cause.GLOBAL), manner)
             found = vars(builtins).get(name)
             if not isinstance(found, BuiltinFunctionType | type | None):
-                entry = places.Entry(vars(builtins), name, found, name, Cause.GLOBAL)
+                entry = Entry(vars(builtins), name, found, name, Cause.GLOBAL)
                 self._put(entry, manner)  # which the user put there
 
     def _watch_function(self, function: FunctionType, path: str) -> None:
