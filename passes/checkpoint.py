@@ -25,7 +25,6 @@ from itertools import count
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Function, Module, Operation, Value, clone_function
-from tapec.ir.errors import BudgetError
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
@@ -177,13 +176,7 @@ class _Tries:
 
     def _may_have_room(self, number: int) -> bool:
         """Whether so many states fit if other values are computed again."""
-        function = _differentiated(self._with_states(number))
-        function.attrs["budget_bytes"] = self._most
-        try:
-            rematerialize.run(Module([function]))
-        except BudgetError:
-            return False
-        return True
+        return rematerialize.fits(_differentiated(self._with_states(number)), self._most)
 
 
 def _differentiated(function: Function) -> Function:

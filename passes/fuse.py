@@ -253,11 +253,11 @@ class _Fusion:
         repeated = value.op is not None and "recompute" in value.op.attrs
         read: dict[Value, list[Access]] | None = None
         for group in self.groups:
-            if group in unfit or (repeats(group) and not repeated):
-                continue
             shared = min(len(shape), len(group.space))
             fits = shape[:shared] == group.space[:shared] and (shared or shape == group.space)
             if not fits or group.core is not None or len(group.ops) >= self.options.max_ops // 2:
+                continue
+            if group in unfit or (repeats(group) and not repeated):
                 continue
             if read is None:
                 read = _stored(value, _reads(value))

@@ -73,12 +73,23 @@ def _within(function: Function, budget: float) -> Function:
             hint='declare a bound, dims={"x": ("N<=128", 784)}, or give the budget as a part, memory_budget=0.5',
         )
     most = function.attrs.get("budget_bytes", limit(budget, plain))
-    if plain.arena <= most:
-        return function
-    best, last = _with_sums_apart(function), None
-    if best.footprint.arena <= most:
-        return best.function
-    while best is not last:
+    found = _saving(_Attempt(function, plain), most)
+    if found.footprint.arena > most:
+        raise _too_small(function, budget, most, found.footprint)
+    return found.function
+
+
+def fits(function: Function, most: int) -> bool:
+    """Whether there is a way to take no more than so many bytes."""
+    return _saving(_Attempt(function, footprint(function)), most).footprint.arena <= most
+
+
+def _saving(plain: _Attempt, most: int) -> _Attempt:
+    """What the first way makes that takes no more than ``most`` bytes, or that which takes least if none does."""
+    if plain.footprint.arena <= most:
+        return plain
+    best, last = _with_sums_apart(plain.function), None
+    while best is not last and best.footprint.arena > most:
         # What needs least so far may have another peak, around which the same ways save more.
         last = best
         for start in (last, _in_order(last)):
@@ -87,7 +98,7 @@ def _within(function: Function, budget: float) -> Function:
             if found is not None:
                 return found
             best = tried.best
-    raise _too_small(function, budget, most, best.footprint)
+    return best
 
 
 def _with_sums_apart(function: Function) -> _Attempt:
@@ -106,7 +117,7 @@ def _in_order(attempt: _Attempt) -> _Attempt:
     return _Attempt(copy, footprint(copy))
 
 
-def _saved(tried: _Tries) -> Function | None:
+def _saved(tried: _Tries) -> _Attempt | None:
     """What the first of all ways makes that fits."""
     return (
         tried.first([_Way(may=is_cheap)])
@@ -115,8 +126,8 @@ def _saved(tried: _Tries) -> Function | None:
     )
 
 
-def _by_states(tried: _Tries, states: int) -> Function | None:
-    """The function with as many states kept as there is room for."""
+def _by_states(tried: _Tries, states: int) -> _Attempt | None:
+    """A copy with as many states kept as there is room for."""
     numbers = [states >> shift for shift in range(states.bit_length())]
     if 0 < states < _FEW:
         numbers.append(0)
@@ -157,19 +168,21 @@ class _Tries:
     def __init__(self, start: _Attempt, best: _Attempt, most: int) -> None:
         """Copy ``start``; ``most`` bytes may be taken; ``best`` takes least so far."""
         self.best, self._most = best, most
+        before = list(start.function.block.ops)
         self.steps = len(steps_of(Parts(start.function, start.footprint)))
-        start = _Attempt(start.function, footprint(start.function))
+        if start.function.block.ops != before:
+            start = _Attempt(start.function, footprint(start.function))
         #: What came of each way; plans take most of the time, so none is made twice.
         self._made = {_Way(): start}
 
-    def first(self, ways: Sequence[_Way]) -> Function | None:
+    def first(self, ways: Sequence[_Way]) -> _Attempt | None:
         """What the first way makes that fits; None if none does."""
         for way in ways:
             attempt = self._attempt(way)
             if attempt.footprint.arena < self.best.footprint.arena:
                 self.best = attempt
             if attempt.footprint.arena <= self._most:
-                return attempt.function
+                return attempt
         return None
 
     def _attempt(self, way: _Way) -> _Attempt:

@@ -10,6 +10,7 @@ import sys
 import time
 from itertools import permutations
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -20,7 +21,13 @@ from hypothesis import strategies as st
 from tapec.cli import main
 from tapec.passes.memory.arena import planning, search
 from tapec.passes.memory.arena.buffers import Buffer, Plan, collisions, most_alive
-from tapec.passes.memory.arena.first_fit import _beside, _in_order, first_fit
+from tapec.passes.memory.arena.first_fit import (
+    _beside,
+    _in_crowd,
+    _in_order,
+    _is_crowd,
+    first_fit,
+)
 from tapec.passes.memory.arena.planning import best_plan
 
 INSTANCES = Path(__file__).resolve().parents[1] / "benchmarks" / "minimalloc" / "challenging"
@@ -39,7 +46,7 @@ def buffers(draw: st.DrawFn, most: int = 6) -> list[Buffer]:
 def least(found: list[Buffer]) -> int:
     """The fewest bytes: of all orders, one places buffers as they lie in a best plan, from below."""
     return min(
-        max(o + found[i].size for i, o in enumerate(_in_order(found, _beside(found), order)))
+        max(o + found[i].size for i, o in enumerate(_in_order(_beside(found), found, order)))
         for order in permutations(range(len(found)))
     )
 
@@ -69,6 +76,22 @@ def test_first_fit_is_valid(found: list[Buffer], tries: int) -> None:
     assert plan.bound == most_alive(found) <= plan.total
     assert plan.total == max(o + b.size for o, b in zip(plan.offsets, found, strict=True))
     assert not collisions(found, plan.offsets)
+
+
+@given(buffers(most=40), st.randoms(use_true_random=False))
+def test_what_many_share_is_placed_as_what_few_do(found: list[Buffer], random: Random) -> None:
+    """A tree of moments and lists of pairs give the same plans, of buffers without bytes too."""
+    found += [Buffer(b.first, b.last + 3, 0) for b in found[:2]]
+    order = random.sample(range(len(found)), len(found))
+    assert _in_crowd(found, order) == _in_order(_beside(found), found, order)
+
+
+def test_states_of_a_long_loop_are_many_at_one_time() -> None:
+    """As the states of a long unrolled loop, which its gradient reads from the last to the first."""
+    number = 3000
+    found = [Buffer(i, 2 * number - i, 64 + 64 * (i % 3 == 0)) for i in range(number)]
+    assert _is_crowd(found)
+    assert first_fit(found).is_optimal
 
 
 @given(buffers(most=25), st.data())

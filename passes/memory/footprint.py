@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
 from tapec.ir.dims import bounds, typical
@@ -82,12 +83,13 @@ def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -
 
 def _peak(found: list[Lifetime]) -> int:
     """The operation while which most bytes are in use."""
-    moments = sorted({life.first for life in found})
-    return max(
-        moments,
-        key=lambda at: sum(_bytes(f) for f in found if f.first <= at <= f.last),
-        default=0,
-    )
+    changes = {life.first: 0 for life in found}
+    for life in found:
+        changes[life.first] += _bytes(life)
+        changes[life.last + 1] = changes.get(life.last + 1, 0) - _bytes(life)
+    moments = sorted(changes)
+    used = accumulate(changes[moment] for moment in moments)
+    return max(zip(moments, used, strict=True), key=lambda at: at[1], default=(0, 0))[0]
 
 
 def _bytes(life: Lifetime) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from time import monotonic
 
 from tapec.passes.memory.arena.buffers import Buffer, Plan, most_alive
+from tapec.passes.memory.arena.occupied import Occupied, lowest_gap
 
 #: What comes first: large ones, large ones that live long, long-lived ones, early ones.
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
@@ -15,6 +18,9 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (b.first - b.last, -b.size, b.first),
     lambda b: (b.first, -b.size),
 )
+
+#: Of how many others that live while one does, on average, a tree of moments is faster than a list of them.
+_CROWD = 256
 
 
 def first_fit(
@@ -30,12 +36,12 @@ def first_fit(
         seconds: how long to try orders, of which the first is tried in any case.
     """
     end = monotonic() + seconds
-    beside = _beside(buffers)
+    in_order = _in_crowd if _is_crowd(buffers) else partial(_in_order, _beside(buffers))
     best = Plan((), 0, most_alive(buffers))
     for key in _ORDERS:
         order = sorted(range(len(buffers)), key=lambda i, key=key: key(buffers[i]))  # type: ignore[misc]
         for _ in range(1 + tries):
-            offsets = _in_order(buffers, beside, order)
+            offsets = in_order(buffers, order)
             tops = [offset + b.size for offset, b in zip(offsets, buffers, strict=True)]
             total = max(tops, default=0)
             if not best.offsets or total < best.total:
@@ -70,15 +76,30 @@ def _beside(buffers: Sequence[Buffer]) -> list[list[int]]:
 
 
 def _in_order(
-    buffers: Sequence[Buffer], beside: Sequence[Sequence[int]], order: Sequence[int]
+    beside: Sequence[Sequence[int]], buffers: Sequence[Buffer], order: Sequence[int]
 ) -> list[int]:
     """Put each at the lowest place that is free while it lives."""
     offsets = [-1] * len(buffers)
     for number in order:
-        size, offset = buffers[number].size, 0
-        for start, k in sorted([(offsets[k], k) for k in beside[number] if offsets[k] >= 0]):
-            if offset + size <= start:
-                break
-            offset = max(offset, start + buffers[k].size)
-        offsets[number] = offset
+        taken = [(offsets[k], offsets[k] + buffers[k].size) for k in beside[number]]
+        offsets[number] = lowest_gap(sorted(t for t in taken if t[0] >= 0), buffers[number].size)
+    return offsets
+
+
+def _is_crowd(buffers: Sequence[Buffer]) -> bool:
+    """Whether many live at the same time, and each at some."""
+    ends = sorted(b.last for b in buffers)
+    begun = enumerate(sorted(b.first for b in buffers))
+    pairs = sum(number - bisect_right(ends, first) for number, first in begun)
+    return pairs > _CROWD * len(buffers) and all(b.first < b.last for b in buffers)
+
+
+def _in_crowd(buffers: Sequence[Buffer], order: Sequence[int]) -> list[int]:
+    """The same as `_in_order`, where lists of those that live at the same time would be long."""
+    occupied = Occupied(moment for b in buffers for moment in b[:2])
+    offsets = [0] * len(buffers)
+    for number in order:
+        first, last, size = buffers[number]
+        offsets[number] = offset = occupied.lowest(first, last, size)
+        occupied.add(first, last, offset, offset + size)
     return offsets
