@@ -23,7 +23,7 @@ COMPILE = """
 import re
 from pathlib import Path
 
-from tapec.runtime.cpu import resident
+from tapec.runtime.cpu.machine_code import resident
 from tapec.runtime.cpu.machine_code.jit import host_compiler
 
 def held():
