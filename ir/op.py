@@ -75,12 +75,14 @@ class Contraction(NamedTuple):
     """``out[o] = sum over r of a[maps[0]] * b[maps[1]]``: the iteration space of a matmul or a convolution.
 
     ``space`` are the extents of the loops: the result's axes first, then ``reduced`` more. Each map gives, from the
-    loop indices, the index into that operand.
+    loop indices, the index into that operand. Sums of 16-bit floats, which are made in float32, are rounded to 16 bits
+    unless the contraction is ``wide``.
     """
 
     space: Shape
     reduced: int
     maps: tuple[Callable[[Index], Index], Callable[[Index], Index]]
+    wide: bool = False
 
 
 #: How the element of an operand depends on the index of the result, in the index form: for each axis of the operand the

@@ -19,7 +19,7 @@ from tapec.ir.core import Module, Operation, Value
 from tapec.ir.op import OPS
 from tapec.ir.ops.contraction import SumOfProducts
 from tapec.ir.ops.reduction import Reduction
-from tapec.ir.types import TensorType
+from tapec.ir.types import F32, DType, TensorType
 from tapec.passes.contractions.problem import Problem, describe
 from tapec.passes.device.tile import BUSY, DEEP, has_tiles, tiles
 
@@ -50,7 +50,7 @@ def run(module: Module, options: Options) -> bool:
     changed = False
     for function in module.functions.values():
         for op in list(function.walk()):
-            if op.block is None or not all(_is_plain(v) for v in op.operands):
+            if op.block is None or not all(_is_known(v) for v in op.operands):
                 continue
             if isinstance(op.defn, Reduction):
                 changed |= _cut_reduction(op, options)
@@ -59,11 +59,14 @@ def run(module: Module, options: Options) -> bool:
     return changed
 
 
-def _is_plain(value: Value) -> bool:
-    """Whether sizes are known, and what is added up in between is not rounded to fewer bits than the sums have."""
-    dtype = value.type.dtype
-    narrow = dtype.is_complex or (dtype.is_floating and dtype.bits < 32)
-    return not narrow and all(isinstance(n, int) for n in value.tensor.shape)
+def _is_known(value: Value) -> bool:
+    """Whether sizes are known, of what is one number each."""
+    return not value.type.dtype.is_complex and all(isinstance(n, int) for n in value.tensor.shape)
+
+
+def _is_narrow(dtype: DType) -> bool:
+    """Whether numbers are floats that are added up in more bits than they have."""
+    return dtype.is_floating and dtype.bits < 32
 
 
 def _parts(extent: int, most: int) -> int:
@@ -106,9 +109,15 @@ def _reduce_twice(op: Operation, shape: Sequence[int], axis: int, parts: int) ->
     b = _before(op)
     cut = (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
     inner = tuple(a + (a >= axis) for a in op.attrs["axes"])
+    # What is between the stages is not rounded to fewer bits than sums have.
+    if _is_narrow(x.type.dtype):
+        x = b.emit("cast", x, dtype=F32)
     first = b.emit(op.defn, b.emit("reshape", x, shape=cut), axes=inner)
     at = sum(a not in inner for a in range(axis))
-    op.replace([b.emit(op.defn, first, axes=(at,))], "two stages")
+    whole = b.emit(op.defn, first, axes=(at,))
+    if _is_narrow(op.result.type.dtype):
+        whole = b.emit("cast", whole, dtype=op.result.type.dtype)
+    op.replace([whole], "two stages")
 
 
 def _before(op: Operation) -> Builder:
@@ -164,11 +173,16 @@ def _multiply_in_parts(op: Operation, letter: str, parts: int, problem: Problem)
         attrs[role] = attrs[role].replace(letter, part + letter)
     attrs["result"] = part + attrs["result"]
     left, right = (TensorType(v.type.dtype, s) for v, s in zip(op.operands, shapes, strict=True))
+    if _is_narrow(op.result.type.dtype):
+        attrs["wide"] = True
     whole: SumOfProducts = OPS["conv"]  # type: ignore[assignment]
     cut = describe(whole.contraction(left, right, **attrs), left, right)
     if has_tiles(cut) != has_tiles(problem) or _blocks(cut) != parts * _blocks(problem):
         return False
     b = _before(op)
     cut_operands = [b.emit("reshape", v, shape=s) for v, s in zip(op.operands, shapes, strict=True)]
-    op.replace([b.emit("sum", b.emit(whole, *cut_operands, **attrs), axes=(0,))], "two stages")
+    found = b.emit("sum", b.emit(whole, *cut_operands, **attrs), axes=(0,))
+    if attrs.get("wide"):
+        found = b.emit("cast", found, dtype=op.result.type.dtype)
+    op.replace([found], "two stages")
     return True

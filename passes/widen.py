@@ -4,8 +4,8 @@ Devices move 16 bytes at a time as fast as 4. Four loads of one buffer at addres
 a multiple of four, become one where the first one stands; four stores become one where the last one stands. Nothing
 between them may wait for other threads, or touch these elements in another way.
 
-What moves four neighbours as they are into memory of the block, before a `tapec.ir.ops.device.CommitCopies`, becomes a
-copy in the background; where none does, there is nothing to wait for.
+What moves 16 bytes of neighbours as they are into memory of the block, before a `tapec.ir.ops.device.CommitCopies`,
+becomes a copy in the background; where none does, there is nothing to wait for.
 
 Buffers begin at multiples of 16 bytes: what a block shares does, arguments of a call do, and so does a part of the
 arena if its place and its turns are such multiples.
@@ -113,10 +113,7 @@ class _Widened:
         return buffer in self.buffers or bool(shared)
 
     def _address(self, op: Operation) -> DimLike:
-        buffer = _buffer(op)
-        assert isinstance(buffer.type, BufferType)
-        first = 1 if isinstance(op.defn, loop.Load) else 2
-        return buffer.type.address(tuple(self.indices.of(v) for v in op.operands[first:]))
+        return self._place(_buffer(op), op.operands[1 if isinstance(op.defn, loop.Load) else 2 :])
 
     def _group(self, block: Block, first: Operation) -> list[Operation] | None:
         """The four accesses that begin with one, if nothing between them is in the way."""
@@ -161,7 +158,7 @@ class _Widened:
     def _copies(self) -> bool:
         """Let moves in front of a commit go on behind it; whether anything changed."""
         ends = [op for op in self.function.walk() if isinstance(op.defn, device.CommitCopies)]
-        copies = [copy for end in ends for copy in self._moves(end)]
+        copies = [some for end in ends for some in self._together(list(self._moves(end)))]
         for copy in copies:
             self._begin(copy)
         if not copies:
@@ -192,20 +189,46 @@ class _Widened:
             and target not in self.buffers
             and load.operands[0] in self.buffers
             and target.type.dtype == load.operands[0].type.dtype
-            and target.type.dtype.bytes == 4
         )
 
+    def _together(self, moves: list[Operation]) -> Iterator[list[Operation]]:
+        """Moves of 16 bytes: each alone, or of 2-byte elements two that follow each other."""
+        while moves:
+            first = moves.pop(0)
+            if first.operands[_COUNT].type.dtype.bytes * _COUNT == _BYTES:
+                yield [first]
+            elif moves and self._follows(moves[0], first):
+                yield [first, moves.pop(0)]
+
+    def _follows(self, second: Operation, first: Operation) -> bool:
+        """Whether a move goes on where another one ends, which begins at a multiple of 16 bytes on either side."""
+        if second.block is not first.block:
+            return False
+        for one, other in zip(_sides(second), _sides(first), strict=True):
+            start = self._place(*other)
+            if one[0] is not other[0] or not _is_multiple(start, 2 * _COUNT):
+                return False
+            if self._place(*one) - start != _COUNT:
+                return False
+        return True
+
+    def _place(self, buffer: Value, index: Sequence[Value]) -> DimLike:
+        assert isinstance(buffer.type, BufferType)
+        return buffer.type.address(tuple(self.indices.of(v) for v in index))
+
     @staticmethod
-    def _begin(store: Operation) -> None:
+    def _begin(stores: Sequence[Operation]) -> None:
         """Copy instead of storing what is loaded."""
-        load = store.operands[0].op
-        assert load is not None
-        assert store.block is not None
-        operands = [*load.operands, *store.operands[_COUNT:]]
-        copy = Operation(OPS["copy_neighbours"], operands, [], {}, [], store.location)
-        store.block.insert_before(store, copy)
-        store.erase()
-        load.erase()
+        first = stores[0]
+        (source, at), (target, to) = _sides(first)
+        assert first.block is not None
+        operands = [source, *at, target, *to]
+        copy = Operation(OPS["copy_neighbours"], operands, [], {}, [], first.location)
+        first.block.insert_before(first, copy)
+        loads = [store.operands[0].op for store in stores]
+        for op in (*stores, *loads):
+            assert op is not None
+            op.erase()
 
     # ---- four at once
 
@@ -247,7 +270,14 @@ def _buffer(op: Operation) -> Value:
     return op.operands[0 if isinstance(op.defn, loop.Load) else 1]
 
 
-def _is_multiple(address: DimLike) -> bool:
+def _sides(move: Operation) -> list[tuple[Value, Sequence[Value]]]:
+    """The buffer and the index that a move reads, and those that it writes."""
+    load = move.operands[0].op
+    assert load is not None
+    return [(source[0], source[1:]) for source in (load.operands, move.operands[_COUNT:])]
+
+
+def _is_multiple(address: DimLike, count: int = _COUNT) -> bool:
     factors: Sequence[int]
     factors = [address] if isinstance(address, int) else [factor for _, factor in address.terms]
-    return all(factor % _COUNT == 0 for factor in factors)
+    return all(factor % count == 0 for factor in factors)

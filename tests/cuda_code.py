@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import machine_code
 import numpy as np
 import pytest
 from machine_code import ARCHITECTURES, Functions, examine, examined, instructions
@@ -65,6 +66,11 @@ def test_samples_in_single_precision(defn: Op) -> None:
     assert not [one.wrong for one in examined(text, ARCHITECTURES[0]) if one.wrong]
 
 
+def wrong_with(one: Assembly, names: Counter[str]) -> list[str]:
+    (counts,) = examine([machine_code.assembled(one, names)])
+    return counts.wrong
+
+
 def test_what_is_missing_is_told() -> None:
     """And what must not be there."""
     specs = [tapec.TensorSpec(s) for s in SHAPES]
@@ -72,20 +78,20 @@ def test_what_is_missing_is_told() -> None:
     kernel = max(text.kernels.values(), key=lambda k: k.shared)
     one = Compiler(text, ARCHITECTURES[1]).kernel(kernel.name)
     names = Functions(text).of(kernel.name)
-    assert not examine(one, names).wrong
+    assert not wrong_with(one, names)
     for instruction, kind in (
-        ("cp.async.cg", "copy4"),
+        ("cp.async.cg", "copy"),
         ("st.global.v4", "store4"),
         ("bar.sync", "barrier"),
     ):
         lines = [line for line in one.ptx.splitlines() if instruction not in line]
-        wrong = examine(replace(one, ptx="\n".join(lines)), names).wrong
+        wrong = wrong_with(replace(one, ptx="\n".join(lines)), names)
         assert any(f" {kind} in its text are 0 in its PTX" in sentence for sentence in wrong)
     double = one.ptx.replace(
         "ret;", "cvt.f64.f32 %tapec, %f1;\nst.global.f64 [%rd1], %tapec;\nret;"
     )
     double = double.replace("{\n\t.reg", "{\n\t.reg .f64 %tapec;\n\t.reg", 1)
-    wrong = examine(replace(one, ptx=double), names).wrong
+    wrong = wrong_with(replace(one, ptx=double), names)
     assert wrong == [f"its {form} computes in double precision" for form in ("PTX", "machine code")]
 
 
@@ -121,7 +127,7 @@ def test_products_keep_their_sums_in_registers(architecture: str) -> None:
     expected |= {"cp.async.cg.shared.global": 4, "st.shared": 0, "st.global.v4.f32": 4}
     expected |= {"cp.async.commit_group": 2, "cp.async.wait_group 0": 1, "st.global.f32": 0}
     assert {name: one.ptx.count(name) for name in expected} == expected
-    machine = Counter(instructions(one.cubin()[0]))
+    machine = instructions(one)
     assert (machine["FFMA"], machine["LDS.128"], machine["LDGSTS.E.BYPASS.128"]) == (64, 8, 4)
     assert (machine["STG.E.128"], machine["LDGDEPBAR"], machine["DEPBAR.LE"]) == (4, 2, 1)
     assert not any(machine[name] for name in ("LDL", "STL", "STS", "STS.128", "LDG.E", "LDS"))
@@ -146,19 +152,19 @@ def test_products_by_tensor_cores(dtype: str, architecture: str) -> None:
     finally:
         tapec.config.experimental.enable_tensor_float_32_execution(False)
     source, one = product_of(module, architecture)
-    machine = Counter(instructions(one.cubin()[0]))
+    machine = instructions(one)
     assert machine[MULTIPLIES[dtype]] == 16
     assert not any(name.startswith("FFMA") for name in machine)
-    # Words of 16 rows and 8 columns for each instruction, without those that it shares with another.
-    assert machine["LDS"] == 32
+    assert machine["LDGSTS.E.BYPASS.128"] == 8
+    assert not machine["STS"] + machine["STS.128"] + machine["LDG.E.64"]
     if dtype == "float32":
+        # Words of 16 rows and 8 columns for each instruction, without those that it shares with another.
+        assert machine["LDS"] == 32
         assert one.ptx.count("cvt.rna.tf32.f32") == 32
-        assert machine["LDGSTS.E.BYPASS.128"] == 8
-        assert not machine["STS"] + machine["STS.128"]
     else:
-        # Copies of 64 bits, two by two into words; before the loop and in it.
-        assert (machine["LDG.E.64"], machine["STS.128"]) == (16, 8)
-        assert source.count("store4_u32(scratch") == 4
+        assert source.count("copy8_u16(scratch") == 4
+        # Four matrices are 16 rows or columns by 16 depths; those of the right operand are turned.
+        assert (machine["LDSM.16.M88.4"], machine["LDSM.16.MT88.4"], machine["LDS"]) == (4, 4, 0)
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -183,7 +189,7 @@ def test_convolutions_are_products(architecture: str, *, tf32: bool) -> None:
         tapec.config.experimental.enable_tensor_float_32_execution(False)
     source, one = product_of(module, architecture)
     assert source.count("copy4_f32(") == 4
-    machine = Counter(instructions(one.cubin()[0]))
+    machine = instructions(one)
     if tf32:
         expected = {"HMMA.1688.F32.TF32": 16, "FFMA": 0, "FADD": 32, "LDS": 32}
         expected |= {"LDGSTS.E.BYPASS.128": 8}
@@ -247,7 +253,7 @@ def test_threads_take_four_neighbours(name: str, architecture: str) -> None:
     one, log = assembled(module, architecture)[kernel.name]
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log
     assert not _DOUBLE.search(one.ptx)
-    machine = Counter(instructions(one.cubin()[0]))
+    machine = instructions(one)
     assert {name: machine[name] for name in expected} == expected
     assert not machine["LDG.E"]
     assert machine["STG.E"] == (name == "rows")

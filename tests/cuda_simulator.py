@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from tapec.ir.types import DType
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime.cuda.launches import Host, Launch, Memory
 from tapec.runtime.cuda.text.module_text import Text, write_text
-from tapec.runtime.cuda.text.primitives import TWINS, warp_product
+from tapec.runtime.cuda.text.primitives import COPIES, TWINS, matrix_words, warp_product
 from tapec.runtime.python_text.primitives import DTYPES
 from tapec.runtime.python_text.program import Arrays
 
@@ -145,6 +146,7 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "tiled_product": (product, (array(40, 33), array(33, 35), array(35))),
     "copied_product": (product, (array(32, 32), array(32, 32), array(32))),
     "product_of_halves": (halves, (array(32, 34), array(34, 33), array(33))),
+    "copied_halves": (halves, (array(32, 64), array(64, 32), array(32))),
     "transpose": (transposed, (array(12, 17),)),
     "gather": (gathered, (array(9, 5), indices(14, 9))),
     "scatter": (scattered, (indices(12, 7), array(12, 5))),
@@ -236,12 +238,14 @@ class NumbaDevice:
             for k, value in enumerate(values):
                 pointer[int(index) + k] = value
 
-        def copy4(to: Any, index: Any, source: Any, at: Any) -> None:
-            store4(to, index, *load4(source, at))
+        def copy(count: int, to: Any, index: Any, source: Any, at: Any) -> None:
+            for k in range(count):
+                to[int(index) + k] = source[int(at) + k]
 
         # Copies are there at once: a device may be that fast.
         found: dict[str, Any] = {"commit_copies": lambda: None, "wait_copies": lambda groups: None}
-        found |= {f"copy4_{code}": copy4 for code in ("f32", "i32", "u32")}
+        found |= {name: partial(copy, count) for name, count in COPIES.items()}
+        found |= {"matrices4": self._matrices(False), "matrices4_turned": self._matrices(True)}
         found |= {f"mma_{form}": self._product(form) for form in ("tf32", "f16", "bf16")}
         for code, kind in DTYPES.items():
             found |= {f"load4_{code}": load4, f"store4_{code}": store4}
@@ -261,6 +265,18 @@ class NumbaDevice:
             return warp_product(form, shown)[lane]
 
         return product
+
+    def _matrices(self, turned: bool) -> Callable[..., Any]:
+        def matrices(pointer: Any, index: Any) -> Any:
+            lane, shown = self._exchange((pointer, int(index)))
+
+            def read(row: int, column: int) -> Any:
+                source, first = shown[row]
+                return source[first + column]
+
+            return matrix_words(lane, read, turned=turned)
+
+        return matrices
 
     @staticmethod
     def _exchange(value: Any) -> tuple[int, list[Any]]:

@@ -20,9 +20,10 @@ import runpy
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
-from machine_code import ARCHITECTURES, Counts, Functions, examine  # noqa: E402  behind the path
+from machine_code import ARCHITECTURES, Assembled, Counts, Functions, assembled, examine  # noqa: E402  behind the path
 from programs_of_ops import Program  # noqa: E402
 from sampling import arrays, retyped, tensor_ops  # noqa: E402
 
@@ -50,7 +51,7 @@ EXAMPLES = ROOT / "examples"
 #: What the benchmarks know of devices; no module of the tests.
 gpu: Any = importlib.import_module("gpu")
 #: What a line tells of a program.
-SHOWN = ("load4", "store4", "shared", "copy4", "barrier", "shuffle", "mma")
+SHOWN = ("load4", "store4", "shared", "copy", "barrier", "shuffle", "matrices4", "mma")
 
 
 class Task(NamedTuple):
@@ -201,22 +202,32 @@ class Watched:
 # ---- what becomes of it
 
 
-def look_at(task: Task, architectures: tuple[str, ...], seen: Any) -> Found:
-    """Compile and assemble all kernels of a task."""
-    found = Found(task)
-    try:
-        for text in texts(task):
-            _look_at_text(text, found, architectures, seen)
-    except TargetError as error:
-        found.refused = " ".join(str(error).split())[:200]
-        if not getattr(OPS.get(task.name), "no_device", ""):
-            found.wrong.append("it is refused, and nothing says that it has no form on devices")
-    except Exception as error:  # whatever it is, others are to be looked at, too
-        found.wrong.append(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-    return found
+def look_at(group: Sequence[Task], architectures: Sequence[str], seen: Any) -> list[Found]:
+    """Compile and assemble all kernels of some tasks, and disassemble them together."""
+    everything, kernels = [], []
+    for task in group:
+        found = Found(task)
+        try:
+            for text in texts(task):
+                some = _assemble(text, found, architectures, seen)
+                kernels += [(found, kernel) for kernel in some]
+        except TargetError as error:
+            found.refused = " ".join(str(error).split())[:200]
+            if not getattr(OPS.get(task.name), "no_device", ""):
+                found.wrong.append("it is refused, and nothing says that it has no form on devices")
+        except Exception as error:  # whatever it is, others are to be looked at, too
+            found.wrong.append(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        everything.append(found)
+    counts = examine([kernel for _, kernel in kernels])
+    for (found, kernel), one in zip(kernels, counts, strict=True):
+        found.add(one, kernel.ptx.architecture)
+    return everything
 
 
-def _look_at_text(text: Text, found: Found, architectures: tuple[str, ...], seen: Any) -> None:
+def _assemble(
+    text: Text, found: Found, architectures: Sequence[str], seen: Any
+) -> Iterator[Assembled]:
+    """The kernels of a text that no other one had."""
     functions = Functions(text)
     with _compiled_once():
         first = Compiler(text, architectures[0])
@@ -233,8 +244,7 @@ def _look_at_text(text: Text, found: Found, architectures: tuple[str, ...], seen
                 compiler = copy(first)
                 compiler.architecture = architecture
                 compiler._capability = (int(architecture[3:-1]), int(architecture[-1]))
-                counts = examine(compiler.kernel(name), functions.of(name))
-                found.add(counts, architecture)
+                yield assembled(compiler.kernel(name), functions.of(name))
 
 
 @contextlib.contextmanager
@@ -274,13 +284,14 @@ def main() -> int:
         if not chosen.only or task.name in chosen.only
         if not (chosen.dtypes and task.dtype) or task.dtype in chosen.dtypes
     ]
+    groups = [list(some) for _, some in groupby(everything, lambda task: (task.section, task.name))]
     context = multiprocessing.get_context("spawn")
     began, total, wrong, refused = time.monotonic(), Found(Task("", "all")), 0, 0
     with context.Manager() as manager, context.Pool(chosen.n) as pool:
         work = functools.partial(
             look_at, architectures=tuple(chosen.architectures), seen=manager.dict()
         )
-        for found in pool.imap_unordered(work, everything):
+        for found in chain.from_iterable(pool.imap_unordered(work, groups)):
             print(found.line(), *(f"    WRONG {one}" for one in found.wrong), sep="\n", flush=True)
             wrong += bool(found.wrong)
             refused += bool(found.refused)

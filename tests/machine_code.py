@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import ast
 import re
+import struct
 import subprocess
 import tempfile
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import nvidia
 
@@ -26,7 +30,7 @@ from tapec.runtime.cuda.text.module_text import Text
 ARCHITECTURES = ("sm_80", "sm_90")
 _SPILLS = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
 #: "@!PT" never happens.
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/ +(?:@(?!!PT)!?U?P\w+ )?([A-Z][\w.]*)")
+_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/ +(?:@(?!!PT)!?U?P\w+ )?([A-Z][\w.]*)")
 _DOUBLE = re.compile(r"D(ADD|MUL|FMA|SETP|MNMX|MMA)\b|[\w.]*(\.F64|64H)\b.*")
 _LOCAL = re.compile(r"(LDL|STL)\b.*")
 _VECTOR = re.compile(r"\.v([24])\.")
@@ -35,7 +39,8 @@ _MEANT = {
     "barrier": r"bar\.sync\b",
     "shuffle": r"shfl\.sync\b",
     "mma": r"mma\.sync\b",
-    "copy4": r"cp\.async\.cg\b",
+    "matrices4": r"ldmatrix\.sync\b",
+    "copy": r"cp\.async\.cg\b",
     "commit": r"cp\.async\.commit_group\b",
     "wait": r"cp\.async\.wait_group\b",
     "load4": r"ld\.[\w.]*\bv4\b",
@@ -46,7 +51,8 @@ _MACHINE = {
     "barrier": r"BAR\.SYNC",
     "shuffle": r"SHFL",
     "mma": r"HMMA",
-    "copy4": r"LDGSTS",
+    "matrices4": r"LDSM",
+    "copy": r"LDGSTS",
     "commit": r"LDGDEPBAR",
     "wait": r"DEPBAR",
 }
@@ -125,18 +131,42 @@ def _primitives(function: ast.FunctionDef) -> Counter[str]:
     return found
 
 
-def examined(text: Text, architecture: str) -> Iterator[Counts]:
+class Assembled(NamedTuple):
+    """A kernel as PTX and as machine code, with the names in its text, and what the assembler said."""
+
+    ptx: Assembly
+    names: Counter[str]
+    code: bytes
+    log: str
+
+
+def assembled(one: Assembly, names: Counter[str]) -> Assembled:
+    """Assemble one kernel whose text has these names."""
+    return Assembled(one, names, *one.cubin())
+
+
+def examined(text: Text, architecture: str) -> list[Counts]:
     """Every kernel of a text, compiled and assembled."""
     functions = Functions(text)
     compiler = Compiler(text, architecture)
-    for name in text.kernels:
-        yield examine(compiler.kernel(name), functions.of(name))
+    return examine([assembled(compiler.kernel(name), functions.of(name)) for name in text.kernels])
 
 
-def examine(one: Assembly, names: Counter[str]) -> Counts:
-    """One kernel whose text has these names."""
-    code, log = one.cubin()
-    machine = Counter(instructions(code))
+def examine(kernels: Sequence[Assembled]) -> list[Counts]:
+    """Kernels, of any architectures.
+
+    The disassembler takes longer to start than for most kernels: it is started once for each architecture.
+    """
+    machine: dict[int, list[str]] = {}
+    for architecture in {kernel.ptx.architecture for kernel in kernels}:
+        some = [n for n, kernel in enumerate(kernels) if kernel.ptx.architecture == architecture]
+        code = [kernels[n].code for n in some]
+        machine |= zip(some, disassembled(code, architecture), strict=True)
+    return [_examine(kernel, Counter(machine[n])) for n, kernel in enumerate(kernels)]
+
+
+def _examine(kernel: Assembled, machine: Counter[str]) -> Counts:
+    one, names, _, log = kernel
     ptx = Counter(line.split()[0] for line in _statements(one.ptx))
     kinds = _kinds(names)
     # Loops that do not turn, as those over a matrix of one row, are dropped with the barriers in them.
@@ -190,7 +220,7 @@ def _kinds(names: Counter[str]) -> Counter[str]:
     """Calls of a text by kind."""
     found: Counter[str] = Counter({"shared": names["shared"]})
     for name, number in names.items():
-        kind = name.partition("_")[0]
+        kind = re.sub(r"^copy\d", "copy", name).partition("_")[0]
         if kind in _MEANT:
             found[kind] += number
     return found
@@ -221,14 +251,36 @@ def _registers(log: str) -> int:
     return int(found[1]) if found else 0
 
 
-def instructions(cubin: bytes) -> list[str]:
-    """Names of instructions of machine code, as NVIDIA's disassembler has them."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
+def instructions(one: Assembly) -> Counter[str]:
+    """Names of instructions of a kernel's machine code, as NVIDIA's disassembler has them."""
+    return Counter(disassembled([one.cubin()[0]], one.architecture)[0])
+
+
+def disassembled(cubins: Sequence[bytes], architecture: str) -> list[list[str]]:
+    """Names of the instructions of kernels, in order: all of them as if they were one piece of code."""
+    pieces = [b"".join(_code(cubin)) for cubin in cubins]
+    ends = list(accumulate(map(len, pieces)))
+    found: list[list[str]] = [[] for _ in pieces]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"".join(pieces))
         file.flush()
-        command = [str(_disassembler()), file.name]
+        command = [str(_disassembler()), "-ndf", "-b", architecture.upper().replace("_", "")]
+        command.append(file.name)
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return _INSTRUCTION.findall(text)
+    for place, name in _INSTRUCTION.findall(text):
+        found[bisect_right(ends, int(place, 16))].append(name)
+    return found
+
+
+def _code(cubin: bytes) -> Iterator[bytes]:
+    """The sections of an ELF file in which kernels are."""
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, last = struct.unpack_from("<HHH", cubin, 0x3A)
+    heads = [struct.unpack_from("<IIQQQQ", cubin, start + n * size) for n in range(count)]
+    names = heads[last][4]
+    for name, _, _, _, at, length in heads:
+        if cubin.startswith(b".text.", names + name):
+            yield cubin[at : at + length]
 
 
 @cache

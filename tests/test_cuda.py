@@ -13,6 +13,7 @@ from sampling import tensor_ops
 import tapec
 from tapec.compiler import lowered_for
 from tapec.ir.core import Module
+from tapec.ir.evaluator import evaluate_module
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops.foreign import Foreign
 from tapec.passes.device import owners
@@ -214,6 +215,27 @@ def test_long_sums_take_two_stages() -> None:
     assert "3 launches" in both.lower(x, a, b).text("cuda")
     assert total.numpy() == x.sum()
     np.testing.assert_array_equal(product.numpy(), a.T @ b)
+
+
+def test_what_parts_of_a_sum_give_is_not_rounded_to_16_bits() -> None:
+    """These sums are larger than 16 bits can tell apart: rounded once, they are those of a processor."""
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(1, 4, s).astype(np.float16) for s in ((1024, 32), (1024, 32)))
+    x = rng.integers(1, 4, (64, 128)).astype(np.float16)
+
+    def both(x: Any, a: Any, b: Any) -> Any:
+        return tapec.reduce_sum(x), tapec.matmul(a, b, transpose_a=True)
+
+    module = tapec.compile(both).trace(*(tapec.TensorSpec(v.shape, v.dtype) for v in (x, a, b)))
+    run_pipeline(module, parse_pipeline("inline,stages"))
+    assert [op.name for op in module.entry.block.ops].count("cast") == 3
+    total, product = evaluate_module(module, (x, a, b))
+    assert total == x.sum(dtype=np.float32).astype(np.float16)
+    np.testing.assert_array_equal(product, (a.T.astype(np.float32) @ b).astype(np.float16))
+    text = write_text(lowered_for(module, "cuda"))
+    pieces = [*text.parts.values(), *(kernel.source() for kernel in text.kernels.values())]
+    (tile,) = (piece for piece in pieces if "mma_f16(" in piece)
+    assert "f16_bits(" not in tile
 
 
 def test_what_computes_with_threads_is_joined_with_its_like() -> None:

@@ -102,14 +102,22 @@ def test_the_choice_counts_for_what_was_compiled_before_it() -> None:
 @pytest.mark.parametrize("dtype", [tapec.float16, tapec.bfloat16])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES[::2])
 def test_tensor_cores_multiply_floats_of_16_bits(dtype: Any, m: int, k: int, n: int) -> None:
-    """Without being asked for: sums are of float32, as elsewhere."""
+    """Without being asked for: sums are of float32, as elsewhere.
+
+    Warps read matrices, turned or not, of what was copied in the background.
+    """
     a, b, c = (tapec.cast(x, dtype) for x in operands(m, k, n))
     for function, given in (
         (layer, (a, b, c)),
         (transposed, (tapec.transpose(a), tapec.transpose(b), c)),
     ):
         found = on_device(function)
-        assert found.lower(*given).text("cuda").count(f"mma_{dtype.name.replace('loat', '')}(") == 8
+        text = found.lower(*given).text("cuda")
+        assert text.count(f"mma_{dtype.name.replace('loat', '')}(") == 8
+        # Two of rows, two of columns; of these, one kind is turned in either function.
+        turned, plain = text.count(" = matrices4_turned("), text.count(" = matrices4(")
+        assert (turned, plain) == (2, 2)
+        assert text.count(" copy8_u16(") == 4 * (k % 32 == 0)
         result, expected = found(*given), function(*given)
         np.testing.assert_array_equal(
             *(tapec.cast(x, "float32").numpy() for x in (result, expected))

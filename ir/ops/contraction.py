@@ -43,11 +43,18 @@ class SumOfProducts(Op):
         contraction = self.contraction(x.type, y.type, **attrs)
         first, second = contraction.maps
 
+        result = self.infer(x.type, y.type, **attrs)
+        assert isinstance(result, TensorType)
+        dtype = result.dtype
+
         def product(r: Index) -> Value:
-            return k.mul(x[first((*i, *r))], y[second((*i, *r))])
+            factors = x[first((*i, *r))], y[second((*i, *r))]
+            if dtype != x.type.dtype:
+                return k.mul(*(k.cast(factor, dtype=dtype) for factor in factors))
+            return k.mul(*factors)
 
         extents = contraction.space[len(contraction.space) - contraction.reduced :]
-        return k.reduce("add", extents, x.type.dtype, product)
+        return k.reduce("add", extents, dtype, product)
 
     def pairs(self, b: Builder, *operands: Any, **attrs: Any) -> Any:
         """Four real contractions."""

@@ -15,7 +15,7 @@ from tapec.ir.op import Contraction, Cotangents, Index, Sample, require_at_least
 from tapec.ir.ops.arith import conj
 from tapec.ir.ops.contraction import SumOfProducts
 from tapec.ir.ops.movement import span
-from tapec.ir.types import F64, TensorType
+from tapec.ir.types import F32, F64, TensorType
 
 if TYPE_CHECKING:
     from tapec.ir.builder import Builder
@@ -37,6 +37,8 @@ class Conv(SumOfProducts):
     The convolution of images ``[N, H, W, C]`` with filters ``[I, J, C, O]`` is ``left = "nhwc", right = "ijco",
     result = "nhwo", windows = ("hi", "wj")``. Nothing is padded (`pad` does that), and filters are not mirrored. Groups
     of channels are an axis that all three share. Both derivatives are convolutions again.
+
+    Sums of 16-bit floats are made in float32 and rounded; a ``wide`` convolution leaves them as they are.
     """
 
     name = "conv"
@@ -50,6 +52,7 @@ class Conv(SumOfProducts):
         windows: tuple[str, ...],
         strides: tuple[int, ...],
         dilations: tuple[int, ...],
+        wide: bool = False,
     ) -> TensorType:
         """The axes of ``result``; a window of reach r moves over n elements to (n - r) // stride + 1 places."""
         x, y = types
@@ -70,7 +73,9 @@ class Conv(SumOfProducts):
                 f"{list(dilations)}"
             )
         sizes = _sizes(x, y, left, right, windows, strides, dilations)
-        return TensorType(x.dtype, tuple(sizes[letter] for letter in result))
+        narrow = x.dtype.is_floating and x.dtype.bits < 32
+        dtype = F32 if wide and narrow else x.dtype
+        return TensorType(dtype, tuple(sizes[letter] for letter in result))
 
     @np.errstate(all="ignore")
     def evaluate(self, *arrays: Any, **attrs: Any) -> Any:
@@ -79,6 +84,7 @@ class Conv(SumOfProducts):
         dtype = x.dtype
         if dtype.itemsize == 2 and dtype.kind not in "iu":
             x, y = x.astype(np.float32), y.astype(np.float32)
+            dtype = x.dtype if attrs.get("wide") else dtype
         left, right, result = attrs["left"], attrs["right"], attrs["result"]
         for pair, stride, dilation in zip(
             attrs["windows"], attrs["strides"], attrs["dilations"], strict=True
@@ -104,9 +110,12 @@ class Conv(SumOfProducts):
 
         Source: Dumoulin, Visin, "A guide to convolution arithmetic for deep learning", 2016, chapter 4.
         """
+        ct = cts[0]
+        if ct.type.dtype != op.operands[0].type.dtype:  # it is wide
+            ct = b.cast(ct, dtype=op.operands[0].type.dtype)
         if 0 in op.result.tensor.shape:
             return tuple(b.full_like(0, v) for v in op.operands)
-        return _left_cotangent(b, op, cts[0]), _right_cotangent(b, op, cts[0])
+        return _left_cotangent(b, op, ct), _right_cotangent(b, op, ct)
 
     def batch(
         self, b: Builder, operands: Sequence[Value], batched: Sequence[bool], **attrs: Any
@@ -139,7 +148,8 @@ class Conv(SumOfProducts):
         def second(i: Index) -> Index:
             return tuple(i[place[letter]] for letter in right)
 
-        return Contraction(tuple(sizes[c] for c in letters), len(summed), (first, second))
+        space, wide = tuple(sizes[c] for c in letters), attrs.get("wide", False)
+        return Contraction(space, len(summed), (first, second), wide)
 
     def letters(self, op: Operation) -> Mapping[str, Any]:
         """Its own."""
@@ -150,6 +160,7 @@ class Conv(SumOfProducts):
         line: dict[str, Any] = {"left": "nwc", "right": "ico", "result": "nwo", "windows": ("wi",)}
         image = {"left": "nhwc", "right": "ijco", "result": "nhwo", "windows": ("hi", "wj")}
         yield _sample((2, 5, 2), (3, 2, 2), line, (1,), (1,))
+        yield _sample((2, 4, 2), (2, 2, 3), line | {"wide": True}, (1,), (1,))
         yield _sample((1, 8, 1), (2, 1, 2), line, (3,), (2,))
         yield _sample((0, 3, 1), (2, 1, 2), line, (1,), (1,))
         yield _sample((1, 1, 1), (2, 1, 2), line, (1,), (1,))

@@ -107,11 +107,11 @@ class StoreNeighbours(LoopOp):
 
 
 class CopyNeighbours(LoopOp):
-    """Copy four neighbours into memory of the block, some time before this thread has waited for it.
+    """Copy 16 bytes of neighbours into memory of the block, some time before this thread has waited for it.
 
-    Operands: the buffer that is read, its index, the buffer that is written, its index. Elements are of 4 bytes, both
-    addresses multiples of four. Nobody may read or write the copy before `WaitCopies`, and no thread but this one
-    before a barrier after that.
+    Operands: the buffer that is read, its index, the buffer that is written, its index. Neighbours are four elements of
+    4 bytes or eight of 2; both addresses are multiples of so many. Nobody may read or write the copy before
+    `WaitCopies`, and no thread but this one before a barrier after that.
     """
 
     name = "copy_neighbours"
@@ -121,7 +121,7 @@ class CopyNeighbours(LoopOp):
         """No results."""
         source = _neighbours(self.name, types[0])
         target = _neighbours(self.name, types[1 + len(source.shape)])
-        if source.dtype != target.dtype or source.dtype.bytes != 4:
+        if source.dtype != target.dtype:
             raise DTypeError(f"copy_neighbours: {source} does not fit into {target}")
         return ()
 
@@ -175,17 +175,25 @@ class RoundTf32(LoopOp):
         return kind
 
 
-class PackHalves(LoopOp):
-    """Two floats of 16 bits as one word: the first in its lower half."""
+class LoadMatrices(LoopOp):
+    """Four matrices of 8 by 8 elements of 2 bytes, which a warp reads together from the block's memory.
 
-    name = "pack_halves"
+    Each of its 32 threads gives a row, by the index of its first element: thread ``8 m + r`` row ``r`` of matrix ``m``.
+    It gets a word of each matrix, thread ``4 g + t`` the two elements ``[g, 2 t]`` and ``[g, 2 t + 1]``, the first in
+    the lower half; or ``[2 t, g]`` and ``[2 t + 1, g]`` if matrices are ``turned``. Rows begin at multiples of 16
+    bytes.
 
-    def infer(self, *types: Any) -> TensorType:
-        """A word."""
-        low, high = types
-        if low != high or low.dtype.kind != "float" or low.dtype.bytes != 2:
-            raise DTypeError(f"pack_halves: two floats of 16 bits are wanted, got {low} and {high}")
-        return TensorType(U32)
+    See "ldmatrix" in the PTX ISA.
+    """
+
+    name = "load_matrices"
+    pure = False
+
+    def infer(self, *types: Any, turned: bool = False) -> tuple[Type, ...]:
+        """Four words."""
+        if _neighbours(self.name, types[0]).dtype.bytes != 2:
+            raise DTypeError(f"load_matrices: elements of 2 bytes are wanted, got {types[0]}")
+        return (TensorType(U32),) * 4
 
 
 #: What a word of an operand of `WarpProduct` is, and in which form.

@@ -25,6 +25,7 @@
                | for %lo, %hi {over = "grid"} { … }      (turns dealt out: to the grid, its blocks, a block's threads)
                | barrier · %s = reduce_threads %v {combine = "add"}     (of a block's threads: `tapec.ir.ops.device`)
                | copy_neighbours %from, %i, %to, %j · commit_copies · wait_copies {groups = 0}     (as above)
+               | %0, %1, %2, %3 = load_matrices %buffer, %i {turned = true} : u32, …             (by a warp's threads)
                | %0, %1, %2, %3 = warp_product %a, … %b, … %c, … {form = "tf32"} : f32, …         (by a warp's threads)
                | launch %a, %b {kernel = "k"}           (… {number = 3}: which of the program it is, for a profile)
                | call_foreign %a, %out {op = "acme.blur", content = "…", inputs = 1}    (a user's kernel of arrays)

@@ -22,7 +22,7 @@ from tapec.passes.contractions.sliding import find
 from tapec.passes.contractions.tiling import Tiling, must_stage, streams
 from tapec.passes.contractions.winograd import Filters, Windows
 from tapec.passes.device.tile import Tile
-from tapec.passes.device.warp_tile import WarpTile
+from tapec.passes.device.warp_tile import HalfTile, WarpTile
 
 
 def lower_contraction(
@@ -243,4 +243,11 @@ class Dot(Form):
         return sums[:size]
 
 
-_FORMS = {"plain": Plain, "dot": Dot, "outer": Outer, "tile": Tile, "warps": WarpTile}
+_FORMS = {
+    "plain": Plain,
+    "dot": Dot,
+    "outer": Outer,
+    "tile": Tile,
+    "warps": WarpTile,
+    "halves": HalfTile,
+}

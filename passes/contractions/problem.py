@@ -170,4 +170,4 @@ def exchanged(contraction: Contraction, axis: int) -> tuple[Contraction, Callabl
 
     first, second = contraction.maps
     maps = (lambda i: first(swap(i))), (lambda i: second(swap(i)))
-    return Contraction(swap(contraction.space), contraction.reduced, maps), swap
+    return contraction._replace(space=swap(contraction.space), maps=maps), swap

@@ -53,6 +53,7 @@ class Form:
         small = self.dtype.kind == "float" and self.dtype.bits < 32
         #: Sums of 16-bit floats are kept in 32 bits.
         self.sum_dtype = F32 if small else self.dtype
+        self._result_dtype = self.sum_dtype if contraction.wide else self.dtype
         #: Prefetches what writing a result needs.
         self.fetch: Fetch = lambda index: None
         self._batch: Index = (0,) * len(self.problem.batch)
@@ -121,8 +122,8 @@ class Form:
 
     def write(self, row: DimLike, column: DimLike, value: Value) -> None:
         """Hand a sum on."""
-        if self.sum_dtype != self.dtype:
-            value = self.k.cast(value, dtype=self.dtype)
+        if self.sum_dtype != self._result_dtype:
+            value = self.k.cast(value, dtype=self._result_dtype)
         self._emit(self.index(row, column), value)
 
     # ---- loops

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from tapec.passes.contractions.problem import Machine, Problem, Workload, size, turned
 
-Form = Literal["outer", "dot", "plain", "tile", "warps"]
+Form = Literal["outer", "dot", "plain", "tile", "warps", "halves"]
 
 #: Lanes that a tile uses at most: with more, squares are too large to be transposed in registers.
 MOST_LANES = 16

@@ -14,7 +14,7 @@ from itertools import count
 from tapec.ir.core import Block, Function, Operation, Value
 from tapec.ir.dims import Dim, DimLike, Symbol, bounds, coefficient, symbol, symbols
 from tapec.ir.op import Elementwise
-from tapec.ir.ops import arith, compare, loop, source
+from tapec.ir.ops import arith, compare, device, loop, source
 from tapec.ir.types import INDEX, BufferType
 
 #: Operations that combine values in any order, as `tapec.ir.ops.device.ReduceThreads` does.
@@ -42,7 +42,7 @@ def root_of(buffer: Value) -> Value:
 def accesses(op: Operation) -> Iterator[Access]:
     """Every access in an operation."""
     for inner in op.walk():
-        if isinstance(inner.defn, loop.Load):
+        if isinstance(inner.defn, loop.Load | device.LoadMatrices):
             buffer, *index = inner.operands
         elif isinstance(inner.defn, loop.Store):
             _, buffer, *index = inner.operands

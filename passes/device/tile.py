@@ -30,9 +30,6 @@ T = TypeVar("T")
 
 #: Rows and columns of a thread's sums, and turns of the summed axes that are copied together.
 PART, DEEP = 4, 16
-#: Elements between what is shared of two rows, or of two depths: so a warp that reads eight of the one and four of the
-#: other finds each in another of the 32 banks.
-_AFTER_ROW, _AFTER_DEPTH = 4, 8
 #: Parts of an operand that there is room for.
 _STAGES = 2
 #: Tiles from which on a device is busy.
@@ -60,12 +57,14 @@ def choose_tile(problem: Problem, *, tf32: bool = False) -> Tiling:
     for larger in (64, 128) if warps else (64,):
         if tiles(problem, larger) >= BUSY and min(rows, columns) >= larger * 3 // 4:
             size = larger
-    return Tiling(form="warps" if warps else "tile", rows=size)
+    if warps:
+        return Tiling(form="halves" if problem.small else "warps", rows=size)
+    return Tiling(form="tile", rows=size)
 
 
 def has_tiles(problem: Problem) -> bool:
     """Whether a product is made by tiles."""
-    return choose_tile(problem).form in ("tile", "warps")
+    return choose_tile(problem).form in ("tile", "warps", "halves")
 
 
 def tiles(problem: Problem, size: int = 32) -> int:
@@ -110,17 +109,18 @@ class Shared:
     extent: int
 
     def place(self, stage: DimLike, at: DimLike, deep: DimLike) -> Index:
-        """Where a word is of row or column ``at`` of the tile."""
+        """Where an element is of row or column ``at`` of the tile."""
         return (stage, at, deep) if self.along else (stage, deep, at)
 
 
 class Tile(Form):
     """One tile by each block."""
 
-    @property
-    def packed(self) -> int:
-        """Numbers of the summed axes that are shared as one word."""
-        return 1
+    #: Turns of the summed axes that are copied together, and neighbours that a thread copies.
+    deep, together = DEEP, PART
+    #: Elements between what is shared of two rows, or of two depths: so a warp that reads eight of the one and four of
+    #: the other finds each in another of the 32 banks.
+    after_row, after_depth = 4, 8
 
     @property
     def threads(self) -> int:
@@ -128,7 +128,7 @@ class Tile(Form):
         return (self.tiling.rows // PART) ** 2
 
     @property
-    def word(self) -> DType:
+    def shared_dtype(self) -> DType:
         """The dtype of what is shared."""
         return self.sum_dtype
 
@@ -136,7 +136,7 @@ class Tile(Form):
         """Deal the tiles out to blocks."""
         k, size = self.k, self.tiling.rows
         self._height, self._width = _rows(self.problem), _count((self.columns,))
-        self._depth = -(-_count(self.problem.depth) // self.packed)
+        self._depth = _count(self.problem.depth)
         across, down = -(-self._width // size), -(-self._height // size)
         apart = _apart(self.problem)
         turns = across * down * _count(apart)
@@ -156,7 +156,7 @@ class Tile(Form):
         """The sums of a tile, and what becomes of them."""
         k = self.k
         left, right = self._shared(row, rows=True), self._shared(column, rows=False)
-        parts = -(-self._depth // DEEP)
+        parts = -(-self._depth // self.deep)
 
         def fetch(part: DimLike) -> None:
             for one in (left, right):
@@ -189,14 +189,16 @@ class Tile(Form):
 
     def _stage(self, part: DimLike) -> DimLike:
         """Where in what is shared a part of the summed axes is."""
-        return part % _STAGES if self._depth > DEEP else 0
+        return part % _STAGES if self._depth > self.deep else 0
 
     def _shared(self, start: DimLike, *, rows: bool) -> Shared:
         """Memory for parts of an operand."""
-        size, stages = self.tiling.rows, _STAGES if self._depth > DEEP else 1
+        size, stages = self.tiling.rows, _STAGES if self._depth > self.deep else 1
         along = (self.problem.left if rows else self.problem.right)[1] == 1
-        shape = (size, DEEP + _AFTER_ROW) if along else (DEEP, size + _AFTER_DEPTH)
-        buffer = self.k.shared(BufferType(self.word, (stages, *shape)))
+        shape = (size, self.deep + self.after_row)
+        if not along:
+            shape = (self.deep, size + self.after_depth)
+        buffer = self.k.shared(BufferType(self.shared_dtype, (stages, *shape)))
         return Shared(buffer, rows, along, start, self._height if rows else self._width)
 
     # ---- what a thread does
@@ -226,7 +228,7 @@ class Tile(Form):
         return self.k.repeat(0, DEEP, some, sums, step=PART)
 
     def _four(self, part: Shared, stage: DimLike, at: DimLike, deep: DimLike) -> list[list[Value]]:
-        """Words of `PART` rows or columns, each of as many depths; neighbours are read one after the other."""
+        """Elements of `PART` rows or columns, each of as many depths; neighbours are read one after the other."""
         places = [(n, d) for n in range(PART) for d in range(PART)]
         places.sort(key=lambda place: place if part.along else place[::-1])
         found = {
@@ -239,36 +241,35 @@ class Tile(Form):
     def _copy(self, part: Shared, number: DimLike) -> None:
         """Copy a part of the summed axes of an operand, neighbours at once if tiles come out even."""
         k, size = self.k, self.tiling.rows
-        stage, first = self._stage(number), number * DEEP
-        even = part.extent % size == 0 and _count(self.problem.depth) % (DEEP * self.packed) == 0
-        together = PART if even else 1
-        many = (DEEP if part.along else size) // together
+        stage, first = self._stage(number), number * self.deep
+        together = self.together if part.extent % size == 0 and self._is_even else 1
+        many = (self.deep if part.along else size) // together
 
         def some(turn: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             other, begin = turn // many, turn % many * together
             at, deep = (other, begin) if part.along else (begin, other)
             places = [(0, n) if part.along else (n, 0) for n in range(together)]
-            words = [self.copied(part, part.start + at + n, first + deep, d) for n, d in places]
-            for (n, d), word in zip(places, words, strict=True):
-                k.store(word, part.buffer, part.place(stage, at + n, deep + d))
+            found = [self._element(part, part.start + at + n, first + deep, d) for n, d in places]
+            for (n, d), value in zip(places, found, strict=True):
+                k.store(value, part.buffer, part.place(stage, at + n, deep + d))
             return ()
 
-        k.repeat(0, size * DEEP // together, some, over="threads")
+        k.repeat(0, size * self.deep // together, some, over="threads")
 
-    def copied(self, part: Shared, at: DimLike, deep: DimLike, more: int) -> Value:
-        """The word of a row or column, by its number among all, that is shared; see `element` for the depth."""
-        return self.element(part, at, deep, more)
+    @property
+    def _is_even(self) -> bool:
+        """Whether no part of the summed axes is smaller."""
+        return self._depth % self.deep == 0
 
-    def element(self, part: Shared, at: DimLike, deep: DimLike, more: int) -> Value:
+    def _element(self, part: Shared, at: DimLike, deep: DimLike, more: int) -> Value:
         """An element of an operand; 0 where depth has ended, any inside where rows or columns have.
 
         It is ``more`` behind a depth; where neighbours are copied at once along the summed axes, behind the first.
         """
-        k, depth = self.k, _count(self.problem.depth)
-        inside = depth % (DEEP * self.packed) == 0
+        k, depth, inside = self.k, self._depth, self._is_even
         if part.extent % self.tiling.rows:
             at = k.clamp(at, 0, part.extent - 1)
-        elif inside and part.along and _count(self.problem.depth[-1:]) % (PART * self.packed) == 0:
+        elif inside and part.along and _count(self.problem.depth[-1:]) % self.together == 0:
             return self._operand(part, at, self._neighbour(deep, more))
         deep = deep + more
         index = self._unflat(deep if inside else k.clamp(deep, 0, depth - 1), self.problem.depth)
@@ -280,7 +281,7 @@ class Tile(Form):
 
         These have the same index but for the last axis: so it shows that they follow each other.
         """
-        group, shape = PART * self.packed, self.problem.depth
+        group, shape = self.together, self.problem.depth
         *outer, last = self._unflat(deep // group, (*shape[:-1], shape[-1] // group))
         return (*outer, last * group + more)
 

@@ -16,6 +16,8 @@ from numba import cuda, types
 from numba.core import cgutils
 from numba.cuda import extending, libdevice, nvvmutils
 
+from tapec.runtime.cuda.text.primitives import COPIES
+
 #: Numba's types by the names that texts have.
 TYPES: Mapping[str, Any] = {
     "f32": numba.float32,
@@ -200,7 +202,9 @@ def _in_space(builder: Any, place: Any, space: int, bits: int) -> Any:
     return builder.ptrtoint(known, ir.IntType(bits))
 
 
-def _copy4() -> Any:
+def _copy() -> Any:
+    """16 bytes."""
+
     def emit(context: Any, builder: Any, sig: Any, to: Any, i: Any, source: Any, j: Any) -> Any:
         target = builder.gep(to, [_as_index(builder, sig.args[1], i)])
         place = builder.gep(source, [_as_index(builder, sig.args[3], j)])
@@ -253,15 +257,21 @@ def _tf32() -> Any:
     return _intrinsic(numba.float32, [numba.float32], emit)
 
 
-def _pack(form: str) -> Any:
-    """The instruction takes the upper half first."""
+def _matrices(suffix: str) -> Any:
+    """Four matrices: each thread gives the address of a row."""
+    text = f"ldmatrix.sync.aligned.m8n8.x4{suffix}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
+    result = ir.LiteralStructType([_WORD] * 4)
 
-    def emit(context: Any, builder: Any, sig: Any, low: Any, high: Any) -> Any:
-        kind = ir.FunctionType(_WORD, [ir.FloatType()] * 2)
-        text = f"cvt.rn.{form}x2.f32 $0, $1, $2;"
-        return builder.asm(kind, text, "=r,f,f", [high, low], False)
+    def emit(context: Any, builder: Any, sig: Any, pointer: Any, index: Any) -> Any:
+        row = builder.gep(pointer, [_as_index(builder, sig.args[1], index)])
+        kind = ir.FunctionType(result, [_WORD])
+        place = [_in_space(builder, row, _SHARED, 32)]
+        # Of effect: it reads memory, and all threads of a warp have to come by it together.
+        found = builder.asm(kind, text, "=r,=r,=r,=r,r,~{memory}", place, True)
+        words = [builder.extract_value(found, n) for n in range(4)]
+        return context.make_tuple(builder, sig.return_type, words)
 
-    return _intrinsic(numba.uint32, [numba.float32] * 2, emit)
+    return _intrinsic(lambda *_: types.UniTuple(numba.uint32, 4), None, emit, 2)
 
 
 #: The instruction for each form, and what a word of an operand is.
@@ -402,9 +412,10 @@ def _table() -> dict[str, Any]:
         "barrier": cuda.syncthreads,
     }
     found |= {f"mma_{form}": _mma(form) for form in _MMA}
-    found |= {"tf32": _tf32(), "pack_f16": _pack("f16"), "pack_bf16": _pack("bf16")}
+    found |= {"matrices4": _matrices(""), "matrices4_turned": _matrices(".trans")}
+    found["tf32"] = _tf32()
     found |= {"commit_copies": _commit_copies(), "wait_copies": _wait_copies()}
-    found |= {f"copy4_{code}": _copy4() for code in ("f32", "i32", "u32")}
+    found |= {name: _copy() for name in COPIES}
     for code in TYPES:
         found[f"shuffle_xor_{code}"] = _shuffle(code)
         for stem, make in _MEMORY.items():

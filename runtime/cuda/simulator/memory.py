@@ -165,12 +165,12 @@ class Pointer:
         self._cells.awaited.difference_update(self._parts(at))
         self[i] = value
 
-    def four(self, what: str, first: int) -> range:
-        """The indices of four neighbours; an instruction takes them where they begin at a multiple of 16 bytes."""
+    def neighbours(self, what: str, first: int, count: int = 4) -> range:
+        """The indices of neighbours; an instruction takes them where they begin at a multiple of 16 bytes."""
         # Or of all their bytes, where these are fewer.
-        if (self._offset + first * self._size) % min(4 * self._size, 16):
-            self._watch.fail(f"{what} four elements from {first} on, which are not aligned")
-        return range(first, first + 4)
+        if (self._offset + first * self._size) % min(count * self._size, 16):
+            self._watch.fail(f"{what} {count} elements from {first} on, which are not aligned")
+        return range(first, first + count)
 
     def part(self, code: str, offset: Any) -> Pointer:
         """A pointer some bytes further on."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,14 @@ from tapec.runtime.cuda.launches import Launch, Memory
 from tapec.runtime.cuda.simulator.memory import Cells, Copy, Local, Pointer, SimulationError, Who
 from tapec.runtime.cuda.text.kernel_writer import WARP
 from tapec.runtime.cuda.text.module_text import Text
-from tapec.runtime.cuda.text.primitives import COLLECTIVE, TWINS, exchanged, warp_product
+from tapec.runtime.cuda.text.primitives import (
+    COLLECTIVE,
+    COPIES,
+    TWINS,
+    exchanged,
+    matrix_words,
+    warp_product,
+)
 from tapec.runtime.python_text.primitives import DTYPES
 
 #: Blocks of a launch that are run, at most: kernels take any number.
@@ -74,6 +82,8 @@ class Simulator:
         #: The block, the thread and how many barriers the block has come by.
         self.me: Who = (0, 0, 0)
         self._kernel = ""
+        #: The line of what a warp does together, while it does that.
+        self._line: int | None = None
         #: The copies of each thread of the block, in groups; the last group is not complete yet.
         self._copies: dict[int, list[list[Copy]]] = {}
         self._shared = Cells(np.empty(0, np.uint8), written=False)
@@ -108,7 +118,7 @@ class Simulator:
             found[f"part_{code}"] = lambda p, n, code=code: p.part(code, n)
             found[f"load4_{code}"] = self._load4
             found[f"store4_{code}"] = self._store4
-            found[f"copy4_{code}"] = self._copy4
+        found |= {name: partial(self._copy, count) for name, count in COPIES.items()}
         return found | {"commit_copies": self._commit_copies, "wait_copies": self._wait_copies}
 
     def _shared_maker(self, code: str) -> Callable[[int], Pointer]:
@@ -119,17 +129,18 @@ class Simulator:
 
     @staticmethod
     def _load4(pointer: Any, index: Any) -> tuple[Any, ...]:
-        return tuple(pointer[i] for i in pointer.four("reads", int(index)))
+        return tuple(pointer[i] for i in pointer.neighbours("reads", int(index)))
 
     @staticmethod
     def _store4(pointer: Any, index: Any, *values: Any) -> None:
-        for i, value in zip(pointer.four("writes", int(index)), values, strict=True):
+        for i, value in zip(pointer.neighbours("writes", int(index)), values, strict=True):
             pointer[i] = value
 
     # ---- copies
 
-    def _copy4(self, target: Any, index: Any, source: Any, at: Any) -> None:
-        pairs = zip(target.four("writes", int(index)), source.four("reads", int(at)), strict=True)
+    def _copy(self, count: int, target: Any, index: Any, source: Any, at: Any) -> None:
+        places = target.neighbours("writes", int(index), count)
+        pairs = zip(places, source.neighbours("reads", int(at), count), strict=True)
         groups = self._copies.setdefault(self.me[1], [[]])
         groups[-1] += [Copy(target, i, source, j) for i, j in pairs]
 
@@ -247,12 +258,36 @@ class Simulator:
     def _exchange(self, warp: range, what: tuple[str, int], given: Sequence[Any]) -> dict[int, Any]:
         """What the threads of a warp get of something that they do together, in a line of the text."""
         name, line = what
+        self._line = line
         try:
-            if not name.startswith("mma_"):
-                return dict(zip(warp, exchanged(given), strict=True))
-            return dict(zip(warp, warp_product(name.removeprefix("mma_"), given), strict=True))
+            if name.startswith("mma_"):
+                found: Sequence[Any] = warp_product(name.removeprefix("mma_"), given)
+            elif name.startswith("matrices4"):
+                found = self._matrices(warp, given, turned=name.endswith("_turned"))
+            else:
+                found = exchanged(given)
         except ValueError as error:
             raise self._error(f"has {name} of what it cannot take: {error}", line) from None
+        self._line = None
+        return dict(zip(warp, found, strict=True))
+
+    def _matrices(
+        self, warp: range, given: Sequence[Any], *, turned: bool
+    ) -> list[tuple[np.uint32, ...]]:
+        """What each thread gets of rows that others give; it is the one that reads."""
+        if len(given) != WARP:
+            raise ValueError(f"{len(given)} threads of a warp's {WARP}")
+        block, _, epoch = self.me
+
+        def read(row: int, column: int) -> Any:
+            pointer, index = given[row]
+            return pointer[pointer.neighbours("reads", int(index), 8)[column]]
+
+        found = []
+        for lane, thread in enumerate(warp):
+            self.me = (block, thread, epoch)
+            found.append(matrix_words(lane, read, turned=turned))
+        return found
 
     # ---- complaints
 
@@ -272,6 +307,8 @@ class Simulator:
         self._complain(what, 3)
 
     def _complain(self, what: str, depth: int) -> None:
+        if self._line is not None:
+            raise self._error(what, self._line)
         frame = sys._getframe(depth)
         while frame.f_code.co_filename != "<tapec.cuda>" and frame.f_back is not None:
             frame = frame.f_back

@@ -37,7 +37,7 @@ _RULES = {
     device.CommitCopies: "commit_copies",
     device.WaitCopies: "wait_copies",
     device.RoundTf32: "round_tf32",
-    device.PackHalves: "pack_halves",
+    device.LoadMatrices: "load_matrices",
     device.WarpProduct: "warp_product",
 }
 
@@ -224,7 +224,7 @@ class KernelWriter(IndexWriter):
         self.line(f"store4_{code}({', '.join(given)})")
 
     def copy_neighbours(self, op: Operation) -> None:
-        """Begin to copy four elements."""
+        """Begin to copy 16 bytes."""
         assert isinstance(op.defn, device.CopyNeighbours)
         first = op.operands.index(op.defn.written(op)[0])
         source, target = op.operands[:first], op.operands[first:]
@@ -233,8 +233,9 @@ class KernelWriter(IndexWriter):
             for buffer, *indices in (target, source)
             for text in (self.names[buffer], self.offset(buffer, indices))
         ]
-        code = spelling.memory(kind_of(source[0]).dtype)
-        self.line(f"copy4_{code}({', '.join(given)})")
+        dtype = kind_of(source[0]).dtype
+        call = f"copy{16 // dtype.bytes}_{spelling.memory(dtype)}"
+        self.line(f"{call}({', '.join(given)})")
 
     def commit_copies(self, op: Operation) -> None:
         """The end of a group."""
@@ -411,10 +412,14 @@ class KernelWriter(IndexWriter):
         """What a tensor core reads of a number."""
         self.pure(op, f"tf32({self.names[op.operands[0]]})")
 
-    def pack_halves(self, op: Operation) -> None:
-        """Two in a word."""
-        low, high = (self.names[v] for v in op.operands)
-        self.pure(op, f"pack_{op.operands[0].type.dtype.code}({low}, {high})")
+    def load_matrices(self, op: Operation) -> None:
+        """A word of each."""
+        buffer, *indices = op.operands
+        names = [self.numbered("word") for _ in op.results]
+        call = "matrices4_turned" if op.attrs.get("turned") else "matrices4"
+        given = f"{self.names[buffer]}, {self.offset(buffer, indices)}"
+        self.line(f"{', '.join(names)} = {call}({given})")
+        self.names |= dict(zip(op.results, names, strict=True))
 
     def warp_product(self, op: Operation) -> None:
         """Four sums of this thread's."""

@@ -21,11 +21,13 @@ memory, are methods of the simulator (`tapec.runtime.cuda.simulator.simulator`).
 ``local_T(n)``                       ``n`` elements of this thread's own
 ``part_T(p, n)``                     a pointer ``n`` bytes further on
 ``load4_T(p, i) store4_T(p, i, …)``  four neighbours at once; ``i`` is a multiple of 4
-``copy4_T(p, i, q, j)``              begin to copy four neighbours from ``q[j]`` to ``p[i]``, which is the block's
+``copy4_T(p, i, q, j)``              begin to copy four neighbours from ``q[j]`` to ``p[i]``, which is the block's;
+                                     ``copy8_u16`` copies eight
 ``commit_copies()``                  what this thread has begun since the last one is a group
 ``wait_copies(n)``                   wait for this thread's groups but for the last ``n``, a literal
 ``tf32(x)``                          a number rounded to 10 bits of mantissa, halves away from zero
-``pack_f16(x, y) pack_bf16(x, y)``   two 16-bit floats as a ``u32``, the first in its lower half
+``matrices4(p, i)``                  words of four matrices that a warp reads, ``matrices4_turned`` of what is turned:
+                                     see `tapec.ir.ops.device.LoadMatrices`
 ``mma_tf32 mma_f16 mma_bf16``        a product by a warp, ``(a0, …, a3, b0, b1, c0, …, c3)`` to four sums: see
                                      `tapec.ir.ops.device.WarpProduct`
 ===================================  ===============================================================================
@@ -44,13 +46,20 @@ from tapec.runtime.python_text import primitives as text
 
 #: What threads do together: in a text they stand alone in a statement or an assignment.
 COLLECTIVE = frozenset(
-    {"barrier", "mma_tf32", "mma_f16", "mma_bf16", *(f"shuffle_xor_{t}" for t in text.DTYPES)}
+    {
+        "barrier",
+        *(f"mma_{form}" for form in ("tf32", "f16", "bf16")),
+        *("matrices4", "matrices4_turned"),
+        *(f"shuffle_xor_{t}" for t in text.DTYPES),
+    }
 )
+#: Copies in the background, with how many neighbours each is of.
+COPIES: Mapping[str, int] = {"copy4_f32": 4, "copy4_i32": 4, "copy4_u32": 4, "copy8_u16": 8}
 #: Families whose twins the simulator has.
 _OF_THREADS = ("thread", "block_index", "block_count", "commit_copies", "wait_copies")
 _OF_MEMORY = (
     *(f"{s}_{t}" for s in ("shared", "local", "part", "load4", "store4") for t in text.DTYPES),
-    *(f"copy4_{t}" for t in ("f32", "i32", "u32")),
+    *COPIES,
 )
 
 _C = ctypes.CDLL(None)
@@ -106,13 +115,21 @@ def _tf32(x: Any) -> Any:
     return np.uint32((bits + 0x1000) & 0xFFFFE000).view(np.float32)
 
 
-def _pack(form: str) -> Callable[[Any, Any], Any]:
-    bits = getattr(text, f"{form}_bits")
-    return lambda x, y: np.uint32(int(bits(x)) | int(bits(y)) << 16)
+def matrix_words(
+    lane: int, read: Callable[[int, int], Any], *, turned: bool
+) -> tuple[np.uint32, ...]:
+    """What a thread of a warp gets of ``matrices4``: ``read`` takes a row, by who gives it, and a column."""
+    across, pair = divmod(lane, 4)
+    words = []
+    for first in range(0, 32, 8):
+        places = [(pair * 2 + n, across) if turned else (across, pair * 2 + n) for n in range(2)]
+        low, high = (int(read(first + row, column)) for row, column in places)
+        words.append(np.uint32(low | high << 16))
+    return tuple(words)
 
 
-def halves(form: str, word: Any) -> tuple[Any, Any]:
-    """What ``pack_f16`` or ``pack_bf16`` has packed."""
+def _halves(form: str, word: Any) -> tuple[Any, Any]:
+    """The two floats of 16 bits in a word."""
     value = getattr(text, f"{form}_value")
     return value(np.uint16(int(word) & 0xFFFF)), value(np.uint16(int(word) >> 16))
 
@@ -166,7 +183,7 @@ def _numbers(form: str, word: int) -> list[int]:
 
 def _read(form: str, word: Any) -> tuple[Any, ...]:
     if form != "tf32":
-        return halves(form, word)
+        return _halves(form, word)
     if not np.isnan(word) and _tf32(word) != word:
         raise ValueError(f"{word!r} is not rounded to tf32")
     return (word,)
@@ -190,7 +207,6 @@ def _twins() -> dict[str, Callable[..., Any]]:
     for code in ("f16", "bf16"):
         found[code] = getattr(text, code)
         found |= {f"{code}_{form}": getattr(text, f"{code}_{form}") for form in ("value", "bits")}
-        found[f"pack_{code}"] = _pack(code)
     found["tf32"] = _tf32
     return found | {"nan": math.nan, "inf": math.inf, "range": range}
 
