@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from toolchains import need, run
 
 import tapec
+from tapec.compiler import lowered_for
 from tapec.runtime.cuda import ahead
+from tapec.runtime.cuda.launches import recorded
 from tapec.runtime.cuda.machine_code.assembly import Assembly
+from tapec.runtime.cuda.text.module_text import write_text
 
 
 class Kernels:
@@ -29,8 +33,8 @@ class Kernels:
         return Assembly(name, entry, ptx, self.architecture)
 
 
-def build(emit: str) -> tapec.aot.Built:
-    """A train step for a device."""
+def train_step() -> Any:
+    """A function that updates a Variable."""
     w = tapec.Variable(np.ones((4, 3), np.float32), name="w")
 
     def step(x: Any) -> Any:
@@ -39,7 +43,12 @@ def build(emit: str) -> tapec.aot.Built:
         w.assign_sub(0.1 * tape.gradient(loss, w))
         return loss
 
-    return tapec.aot.build(step, "f32[8,4]", target="cuda-sm_90", name="model", emit=emit)
+    return step
+
+
+def build(emit: str) -> tapec.aot.Built:
+    """A train step for a device."""
+    return tapec.aot.build(train_step(), "f32[8,4]", target="cuda-sm_90", name="model", emit=emit)
 
 
 @pytest.fixture
@@ -89,6 +98,64 @@ def test_headers_are_c(built: tapec.aot.Built, tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(source, encoding="utf-8")
     flags = "-std=c99 -Wall -Wextra -Werror -c main.c -o main.o".split()
     run("gcc", *flags, cwd=tmp_path)
+
+
+DRIVER = """
+#include <stdio.h>
+typedef int CUresult; typedef void *CUmodule, *CUstream; typedef const char *CUfunction;
+typedef unsigned long long CUdeviceptr;
+enum { CUDA_SUCCESS };
+static int cuModuleGetFunction(CUfunction *found, CUmodule module, const char *name) {
+    *found = name;
+    return module ? CUDA_SUCCESS : 1;
+}
+static unsigned arguments_of(const char *kernel);
+static int cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned a, unsigned b, unsigned c,
+                          unsigned shared, CUstream stream, void **arguments, void **extra) {
+    printf("%s %u %u %u", f, x * y * z, a * b * c, shared);
+    for (unsigned n = 0; n < arguments_of(f); n++) printf(" %llu", *(CUdeviceptr *)arguments[n]);
+    puts("");
+    return stream || extra;
+}
+#define CUDA_VERSION 13000
+#include "model.h"
+static unsigned arguments_of(const char *kernel) {
+    for (unsigned i = 0; i < MODEL_STEP_LAUNCHES; i++)
+        if (model_step_launches[i].kernel == kernel) return model_step_launches[i].count;
+    return 0;
+}
+int main(void) {
+    CUdeviceptr buffers[MODEL_STEP_BUFFERS];
+    for (unsigned n = 0; n < MODEL_STEP_BUFFERS; n++) buffers[n] = (n + 1) * 1000000ull;
+    buffers[MODEL_STEP_ARENA] = 0;
+    return model_step((void *)buffers, 0, buffers);
+}
+"""
+
+
+def test_c_launches_what_a_call_does(built: tapec.aot.Built, tmp_path: Path) -> None:
+    """With a driver that writes down what it is asked for: the kernels, their sizes, and places in the arena."""
+    need("gcc")
+    built.write(tmp_path)
+    (tmp_path / "main.c").write_text(DRIVER, encoding="utf-8")
+    run("gcc", *"-std=c99 -Wall -Wextra -Werror main.c -o main".split(), cwd=tmp_path)
+    done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True)
+    asked = [line.split() for line in done.stdout.splitlines()]
+    module = tapec.compile(train_step()).trace(tapec.TensorSpec([8, 4]))
+    launches = recorded(write_text(lowered_for(module, "cuda")))
+    assert launches
+    expected = [
+        [f"model_step_{one.kernel.name}", *map(str, (one.blocks, one.threads, one.kernel.shared))]
+        for one in launches
+    ]
+    assert [line[:4] for line in asked] == expected
+    for line, one in zip(asked, launches, strict=True):
+        places = [int(place) for place in line[4:]]
+        assert len(places) == len(one.memory)
+        for place, memory in zip(places, one.memory, strict=True):
+            # Every other buffer begins at another million.
+            assert (place < 1000000) == (memory.kind == "arena")
+            assert place % 1000000 == memory.offset
 
 
 def test_open_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
