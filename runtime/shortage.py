@@ -1,8 +1,9 @@
-"""Libraries that cannot be loaded because memory is short: the loader's words for it become a MemoryError."""
+"""Memory that is short, told by a MemoryError: of libraries, in the loader's words; of LLVM, before it is asked."""
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import re
 from collections.abc import Iterator
 
@@ -31,3 +32,18 @@ def loading() -> Iterator[None]:
                 raise MemoryError(str(reason)) from None
             reason = reason.__cause__ or reason.__context__
         raise
+
+
+def has_room(size: int) -> bool:
+    """Whether the process may have so many bytes of addresses more.
+
+    Code that ends the process, or waits for ever, where it gets no memory is not called then. It is a look, no
+    reservation, and one at addresses alone: no system tells how many pages it will have.
+    """
+    if not hasattr(mmap, "PROT_READ"):
+        return True  # a system without mmap has no such limits either
+    try:
+        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
+    except OSError:
+        return False
+    return True

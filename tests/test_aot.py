@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -52,6 +53,19 @@ def test_the_bits_are_those_of_compiled_functions(tmp_path: Path, optimizer: Any
     for variable in model.variables:
         held = getattr(state, variable.name.removesuffix(":0"))
         np.testing.assert_array_equal(held, variable.numpy())
+
+
+def test_a_newer_build_of_a_loaded_library_is_loaded_beside_it(tmp_path: Path) -> None:
+    """The loader would give a process the older one, which has the same name and perhaps other functions."""
+    loaded = []
+    for factor in (2.0, 3.0):
+        scale = {"scale": functools.partial(tapec.multiply, factor)}
+        aot.build(scale, {"scale": "f32[4]"}, name="net", emit="so").write(tmp_path)
+        loaded.append(load(tmp_path))
+    again = load(tmp_path)
+    results = [net["scale"](np.ones(4, "f4"))[0] for net in (*loaded, again)]
+    assert results == [2, 3, 3]
+    assert again["_library"]._handle == loaded[1]["_library"]._handle
 
 
 LANGUAGES = [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++17")]

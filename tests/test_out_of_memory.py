@@ -133,3 +133,54 @@ def test_libraries_that_have_no_room(room: int, library: str, tmp_path: Path) ->
     assert library in first
     assert "step(tapec.ones([2]))  # here" in told.stdout
     assert (before, after) == ("[1. 1.]", "[0.96 0.96]")
+
+
+#: Steps of growing room, in KiB: first there is none for LLVM, then enough for it and not for a thread.
+COMPILING = """
+import resource
+import sys
+from pathlib import Path
+
+import tapec
+
+weights = [tapec.Variable(tapec.ones([4, 4])) for _ in range(8)]
+
+
+def step(x):
+    with tapec.GradientTape() as tape:
+        loss = tapec.reduce_mean(x)
+        for w in weights:
+            loss = loss + tapec.reduce_sum(tapec.tanh(x @ w))
+    for w, g in zip(weights, tape.gradient(loss, weights)):
+        w.assign_sub(g)
+    return loss
+
+
+tapec.compile(lambda x: x + 1)(tapec.ones([2]))
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+for room in 1500, 2000, 2500, 3000, 8200, 40000:
+    limit = pages * resource.getpagesize() + (room << 10)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        tapec.compile(step)(tapec.ones([2, 4]))
+        print("compiled")
+    except (tapec.errors.ResourceExhaustedError, MemoryError):
+        print("refused")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_compiler_that_has_no_room_is_not_called(threads: str) -> None:
+    """LLVM would end the process, and Python wait for ever for a thread that has no memory to begin."""
+    told = subprocess.run(
+        [sys.executable, "-c", COMPILING],
+        env={**os.environ, "TAPEC_CACHE": "off", "TAPEC_NUM_THREADS": threads},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert told.stdout.split() == ["refused"] * 5 + ["compiled"], told.stdout + told.stderr

@@ -452,3 +452,41 @@ time.sleep(0.1)
 print("end")
 """
     assert runs(code, tmp_path) == "end\n"
+
+
+SMALL_STACKS = """
+import threading
+import tapec
+
+weights = [tapec.Variable(tapec.ones([64, 64])) for _ in range(8)]
+
+
+@tapec.compile
+def step(x):
+    with tapec.GradientTape() as tape:
+        loss = x
+        for w in weights:
+            loss = tapec.tanh(loss @ w)
+    for w, g in zip(weights, tape.gradient(loss, weights)):
+        w.assign_sub(g)
+    return tapec.reduce_sum(loss)
+
+
+threading.stack_size(1 << 16)
+thread = threading.Thread(target=lambda: print(step(tapec.zeros([32, 64])).numpy()))
+thread.start()
+thread.join()
+print(threading.stack_size())
+"""
+
+
+def test_a_thread_with_a_small_stack_can_compile(tmp_path: Path) -> None:
+    """LLVM needs more than the 64 KiB that a program may give its threads; the setting stays the program's."""
+    told = subprocess.run(
+        [sys.executable, "-c", SMALL_STACKS],
+        env={**os.environ, "TAPEC_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.stdout.split() == ["0.0", str(1 << 16)], told.returncode

@@ -20,11 +20,26 @@ _CTYPES = {
 _HEAD = '''"""{name}: {functions}. Made by tapec; needs lib{name}.so beside it, and NumPy."""
 
 import ctypes as _ctypes
+import os as _os
 from pathlib import Path as _Path
+from tempfile import TemporaryDirectory as _TemporaryDirectory
 
 import numpy as _np
 
-_library = _ctypes.CDLL(str(_Path(__file__).with_name("lib{name}.so")))
+
+def _loaded(path):
+    try:
+        _ctypes.CDLL(str(path), _os.RTLD_NOW | _os.RTLD_NOLOAD)
+    except OSError:
+        return _ctypes.CDLL(str(path))
+    # There is a library of this name, maybe of an older build; the loader compares files if the name is a new one.
+    with _TemporaryDirectory() as folder:
+        other = _Path(folder, path.name)
+        other.symlink_to(path.resolve())
+        return _ctypes.CDLL(str(other))
+
+
+_library = _loaded(_Path(__file__).with_name("lib{name}.so"))
 ARENA_BYTES, STATE_BYTES = {arena}, {state}
 #: The parts of the state: where each begins, its dtype and shape.
 LAYOUT = {{

@@ -8,15 +8,56 @@ others. So the one function that takes long is called without the lock, and the 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from llvmlite.binding import ffi
 
 _Todo = SimpleQueue["tuple[int, Any] | None"]
+_T = TypeVar("_T")
+
+#: Bytes of stack that LLVM gets at least; it goes down into expressions by calling itself.
+_STACK = 8 << 20
+
+
+def on_deep_stack(task: Callable[[], _T]) -> _T:
+    """What a task returns or raises; it has a thread of its own where the program gives its threads small stacks."""
+    size = threading.stack_size()
+    threading.stack_size(size)  # to read it is to set it back
+    if not 0 < size < _STACK or threading.current_thread() is threading.main_thread():
+        return task()
+    found: list[_T] = []
+    errors: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            found.append(context.run(task))
+        except BaseException as error:  # it is the caller's
+            errors.append(error)
+
+    with _deep_stacks():
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        thread.join()  # in here: it sets the size, too
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
+@contextlib.contextmanager
+def _deep_stacks() -> Iterator[None]:
+    """Threads that begin meanwhile have stacks that are large enough, whatever the program set for its own."""
+    before = threading.stack_size(_STACK)
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
 
 
 def emit_all(machines: Sequence[Any], modules: Iterable[Any]) -> list[bytes]:
@@ -35,7 +76,7 @@ def emit_all(machines: Sequence[Any], modules: Iterable[Any]) -> list[bytes]:
     others: list[_Emitter] = []
     count = 0
     try:
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError), _deep_stacks():
             for helper in helpers:
                 helper.start()
                 others.append(helper)

@@ -18,9 +18,14 @@ from llvmlite.binding import ffi
 
 from tapec.ir.errors import TargetError
 from tapec.runtime import forking
-from tapec.runtime.cpu.machine_code.emission import emit_all
+from tapec.runtime.cpu.machine_code.emission import emit_all, on_deep_stack
 from tapec.runtime.cpu.machine_code.resident import pages_of
 from tapec.runtime.processors import processors
+from tapec.runtime.shortage import has_room
+
+#: Addresses that LLVM takes, in bytes: at any rate, for each byte of text (heaps were seen to grow by 16), and with
+#: each thread more, whose stack and heap they are.
+_ROOM, _ROOM_FOR_TEXT, _ROOM_FOR_THREAD = 8 << 20, 32, 160 << 20
 
 #: Held while LLVM compiles; llvmlite's own lock, where it has one, is held while it does anything.
 _in_llvm = RLock()
@@ -75,6 +80,7 @@ class JitCompiler:
 
         Raises:
             TargetError: LLVM refuses the text, which is a fault of whoever wrote it.
+            MemoryError: as `optimised`.
         """
         (found,) = self.compile_all([text], 1)
         return found
@@ -90,8 +96,11 @@ class JitCompiler:
         """
         threads = max(min(threads, processors()), 1)
         with _in_llvm:
+            _require_room(0)
+            if threads > 1 and not has_room(_ROOM + _ROOM_FOR_THREAD * (threads - 1)):
+                threads = 1  # Python waits for ever for a thread that has no memory to begin
             machines = [self.machine, *(self._make_machine() for _ in range(threads - 1))]
-            found = emit_all(machines, map(self._prepared, texts))
+            found = on_deep_stack(lambda: emit_all(machines, map(self._prepared, texts)))
             self._pages.let_go()
         return found
 
@@ -106,7 +115,13 @@ class JitCompiler:
         return str(self.machine.emit_assembly(self.optimised(text)))
 
     def optimised(self, text: str) -> Any:
-        """Parse, check and optimise."""
+        """Parse, check and optimise.
+
+        Raises:
+            TargetError: as `compile`.
+            MemoryError: there is too little room; LLVM would end the process.
+        """
+        _require_room(_ROOM_FOR_TEXT * len(text))
         try:
             # Of its own, so that no other thread uses what it does.
             module = llvm.parse_assembly(text, llvm.create_context())
@@ -133,6 +148,11 @@ class JitCompiler:
         manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
         manager.run(module, builder)
+
+
+def _require_room(size: int) -> None:
+    if not has_room(_ROOM + size):
+        raise MemoryError(f"LLVM may need {_ROOM + size} bytes of addresses more than are left")
 
 
 @functools.cache
