@@ -43,6 +43,14 @@ ALIKE = {
     "array": ("np.zeros(2, 'f')", "h[0] = 1.0", "h += (1.0, 0.0)", "a * h.sum()"),
     "array that stays": ("np.ones(2, 'f')", "x = h[0]", "x = h.sum()", "a * x + h[1]"),
     "array with another shape": ("np.zeros((2, 1), 'f')", "h.resize(1, 2)", "h.resize(1, 2)", "a * h.shape[0]"),
+    "array and a view of it": (
+        "np.zeros(4, 'f'); g = h[:2]",
+        "h[0] = 5.0; h[3] = 1.0; x = g[0]",
+        "x = g[0]; h[0] = 5.0; h[3] = 1.0",
+        "a * h.sum()",
+    ),
+    "array with a mask": ("np.ma.array([1.0, 2.0])", "h[0] = np.ma.masked", "h[:1] = np.ma.masked", "a * h.sum()"),
+    "noted in a set": ("{1, 2}", "h.add(0)", "pass", "a * 2"),
     "bytes": ("bytearray(b'ab')", "h[0] = 9", "h[:1] = b'\t'", "a * sum(h)"),
 }  # fmt: skip
 #: The same, where the branches leave something that no program can choose between.
@@ -57,6 +65,7 @@ UNLIKE = {
     "array filled": ("np.zeros(2)", "h.fill(1.0)", "h.fill(2.0)", "a * h.sum()"),
     "array copied to": ("np.zeros(2)", "np.copyto(h, 1.0)", "pass", "a * h.sum()"),
     "array sorted": ("np.array([2.0, 1.0])", "h.sort()", "pass", "a * h[0]"),
+    "array's mask": ("np.ma.array([1.0, 2.0])", "h[0] = np.ma.masked", "pass", "a * h.sum()"),
     "array's sign": ("np.zeros(2)", "h *= -1.0", "pass", "a / h[0]"),
     "array of objects": ("np.full(2, None)", "h[1] = a", "h[1] = a * 2", "h[1]"),
     "array in a nested function": (
@@ -167,6 +176,19 @@ def test_a_loop_that_writes_to_an_array_is_refused() -> None:
         errors.TypeError, match=r"^h holds \[0., 0.\] before .*\[1., 0.\](?s:.*)while a < 9:"
     ):
         f(scalar(2.0))
+
+
+def test_a_loop_reads_an_array_whose_fields_have_room_between_them() -> None:
+    """Copies of an array need not have what lies there."""
+    h = np.frombuffer(bytearray(range(32)), np.dtype("i1, f8", align=True))
+
+    @tapec.compile
+    def f(a: Any) -> Any:
+        while a < 20:
+            a = a + float(h["f0"][1])
+        return a
+
+    assert float(f(scalar(2.0))) == 34.0
 
 
 def test_an_array_of_an_object_is_followed() -> None:

@@ -70,7 +70,12 @@ def choose(
         def run() -> list[Any]:
             restore(places, before)
             branch()
-            return [*(p.get() for p in wanted), *(h.take() for h in held)]
+            # All are looked at before one is put back: arrays may be views of the same memory.
+            found, ends = [p.get() for p in wanted], [h.look() for h in held]
+            for holder, end in zip(held, ends, strict=True):
+                if not end.stays:
+                    holder.put_back()
+            return [*found, *ends]
 
         return run
 

@@ -7,6 +7,7 @@ same in it.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -44,22 +45,22 @@ class Buffer:
     def __init__(self, name: str, holder: Any) -> None:
         self.name = name
         shared = isinstance(holder, np.ndarray | memoryview)
-        self._holder = np.asarray(holder) if shared else holder
+        self._holder = np.asarray(holder) if shared and not _is_masked(holder) else holder
         self._before = Image(self._copy())
 
     def _copy(self) -> Any:
         return self._holder.copy() if isinstance(self._holder, np.ndarray) else self._holder[:]
 
-    def take(self) -> Image:
-        """What it holds now; if that is not as before, it is put back."""
+    def look(self) -> Image:
+        """What it holds now."""
         now, before = self._holder, self._before.copy
         if not isinstance(now, np.ndarray):
             now = now[: len(before)]
-        if _alike(now, before):
-            return self._before
-        found = Image(self._copy(), stays=False)
+        return self._before if _alike(now, before) else Image(self._copy(), stays=False)
+
+    def put_back(self) -> None:
+        """Make it hold what it did before."""
         self._put(self._before)
-        return found
 
     def _put(self, image: Image) -> None:
         holder = self._holder
@@ -95,8 +96,9 @@ class Buffer:
         Raises:
             TypeError: a turn changes it.
         """
-        found = self.take()
+        found = self.look()
         if not found.stays:
+            self.put_back()
             raise TypeError(
                 f"{self.name} holds {_text(self._before)} before the loop, but {_text(found)} after one iteration",
                 location=here(),
@@ -131,9 +133,21 @@ def buffers_under(thing: Any, names: Sequence[str]) -> Iterator[tuple[str, Any]]
 
 def _alike(one: Any, other: Any) -> bool:
     """Whether two buffers of a kind hold the same: NaN, zeros with a sign, objects that are one."""
-    if isinstance(one, np.ndarray) and (one.shape, one.dtype) != (other.shape, other.dtype):
-        return False
+    if isinstance(one, np.ndarray):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            return False
+        if _is_masked(one):
+            masks = np.ma.getmaskarray(one), np.ma.getmaskarray(other)
+            return _alike(one.data, other.data) and _alike(*masks)
+        if one.dtype.names:  # what lies between fields is nobody's, and no copy has it
+            return all(_alike(one[name], other[name]) for name in one.dtype.names)
     return np.array_equal(_bits(one), _bits(other))
+
+
+def _is_masked(array: Any) -> bool:
+    """Whether it has a mask beside its items, which Python can change as well."""
+    ma = sys.modules.get("numpy.ma")  # NumPy loads it when somebody uses it
+    return ma is not None and isinstance(array, ma.MaskedArray)
 
 
 def _bits(buffer: Any) -> NDArray[np.uint8]:
@@ -148,7 +162,7 @@ def _bits(buffer: Any) -> NDArray[np.uint8]:
 
 def _text(image: Image) -> str:
     copy: NDArray[Any] | Any = image.copy
-    if isinstance(copy, np.ndarray):
+    if isinstance(copy, np.ndarray) and not _is_masked(copy):
         shown = np.array2string(copy, threshold=8, edgeitems=2, separator=", ")
         return " ".join(shown.split())
     shown = repr(copy)

@@ -48,6 +48,7 @@ class Held:
     def __init__(self, name: str, holder: Any, places: Sequence[Place]) -> None:
         self.name = name
         self._holder = holder
+        self._before: Contents = []
         self._keys, self._before = self._there()
         self._named, self._grows = items_of(holder, places)
         self._assigned = [key in self._named for key in self._keys] if self._named else None
@@ -57,16 +58,19 @@ class Held:
         if isinstance(self._holder, dict):
             return list(self._holder), list(self._holder.values())
         if isinstance(self._holder, set):
-            return list(self._holder), list(self._holder)
+            kept = [v for v in self._before if v in self._holder]  # a set's own order is of chance
+            items = kept + sorted(self._holder.difference(kept), key=hash)
+            return items, items
         return range(len(self._holder)), list(self._holder)
 
-    def take(self) -> End:
-        """What it holds now; if that is not as before, it is put back."""
+    def look(self) -> End:
+        """What it holds now."""
         keys, values = self._there()
-        stays = self._stays(keys, values)
-        if not stays:
-            self.put(self._keys, self._before)
-        return End(keys, values, stays)
+        return End(keys, values, self._stays(keys, values))
+
+    def put_back(self) -> None:
+        """Make it hold what it did before."""
+        self.put(self._keys, self._before)
 
     def _stays(self, keys: Sequence[Any], values: Contents) -> bool:
         """Whether nothing became of it that places do not know, and no tensor came to it."""
@@ -120,8 +124,9 @@ class Held:
             TypeError: a turn changes it.
         """
         self._grows = True
-        found = self.take()
+        found = self.look()
         if not found.stays:
+            self.put_back()
             raise TypeError(
                 f"{self.name} holds {_count(self._keys, self._holder)} before the loop, and "
                 f"{_count(found.keys, self._holder)} or others after one iteration",
