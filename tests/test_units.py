@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 import llvmlite.binding as llvm
@@ -12,6 +13,7 @@ from loop_programs import arena_module
 
 import tapec
 from tapec import config
+from tapec.compiled.boxes import deal_in_tensors
 from tapec.compiler import lowered
 from tapec.ir.core import Module
 from tapec.ir.errors import TargetError
@@ -71,6 +73,19 @@ def test_units_compute_what_one_text_does(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(units, "FULL", full)
         for got, wanted in zip(compile_module(module(), threads=2)(x, w), want, strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+def test_llvm_optimises_kernels_and_not_what_runs_once_for_each_call() -> None:
+    """Entries were most of what LLVM did for a small program."""
+    deal_in_tensors()
+    text, _ = write_text(module(), boxed=2)
+    (group,) = re.findall(r"^attributes (#\d) = {.* optnone ", text, re.MULTILINE)
+    functions = re.findall(r'^define .*@"?(\w+\.[\w.]+).* (#\d) {$', text, re.MULTILINE)
+    left = {name for name, attributes in functions if attributes == group}
+    assert left >= {"tapec.call", "tapec.boxed", "tapec.unbox"}
+    computing = {name for name, _ in functions if name.startswith(("kernel.", "body."))}
+    assert computing
+    assert left.isdisjoint({"tapec.run", *computing})
 
 
 @pytest.mark.usefixtures("small_units")

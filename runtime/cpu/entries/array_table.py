@@ -48,7 +48,7 @@ def function(types: Sequence[BufferType], flags: Sequence[int], writer: ModuleWr
     )
 
 
-_TEXT = """define internal i1 {name}(ptr %objects, i64 %low, i64 %high) #0 {{
+_TEXT = """define internal i1 {name}(ptr %objects, i64 %low, i64 %high) #2 {{
 entry:
   %ndarray = load ptr, ptr {ndarray}
   br label %each

@@ -191,7 +191,7 @@ def _unbox(wanted: Sequence[int], writer: ModuleWriter) -> str:
 
 
 # The count of references is read as 32 bits: those that all versions of CPython have.
-_UNBOX = """define internal i1 @tapec.unbox(ptr %objects, ptr %arrays) #0 {{
+_UNBOX = """define internal i1 @tapec.unbox(ptr %objects, ptr %arrays) #2 {{
 entry:
   %kind = load ptr, ptr {kind}
   %holder = load ptr, ptr {holder}

@@ -79,7 +79,7 @@ class EntryWriter(FunctionWriter):
         self._run(data, results)
         self._finish(results, made)
         self._write_failures(results)
-        header = f"define hidden ptr @{self.symbol}(ptr %self, ptr %args, i64 %count) #0"
+        header = f"define hidden ptr @{self.symbol}(ptr %self, ptr %args, i64 %count) #2"
         self.writer.add_function(self.text(header))
 
     def write_support(self) -> None:
@@ -377,7 +377,7 @@ def _arena_functions(writer: ModuleWriter, kind: Type) -> str:
 
 
 _ARENA = """@tapec.arena = internal global ptr null
-define internal ptr @tapec.take(i64 %need) #0 {{
+define internal ptr @tapec.take(i64 %need) #2 {{
 entry:
   %kept = atomicrmw xchg ptr @tapec.arena, ptr null acq_rel
   %none = icmp eq ptr %kept, null
@@ -411,12 +411,12 @@ done:
   %result = phi ptr [ %kept, %look ], [ null, %make ], [ %arena, %cut ]
   ret ptr %result
 }}
-define internal void @tapec.keep(ptr %arena) #0 {{
+define internal void @tapec.keep(ptr %arena) #2 {{
   %old = atomicrmw xchg ptr @tapec.arena, ptr %arena acq_rel
   call void @tapec.free(ptr %old)
   ret void
 }}
-define internal void @tapec.free(ptr %arena) #0 {{
+define internal void @tapec.free(ptr %arena) #2 {{
 entry:
   %none = icmp eq ptr %arena, null
   br i1 %none, label %done, label %give
@@ -429,7 +429,7 @@ give:
 done:
   ret void
 }}
-define hidden void @{release}() #0 {{
+define hidden void @{release}() #2 {{
   call void @tapec.keep(ptr null)
   ret void
 }}

@@ -90,6 +90,8 @@ class ModuleWriter:
                 times,
                 f"attributes #0 = {{ {self.dialect.attributes} }}",
                 f"attributes #1 = {{ alwaysinline {self.dialect.attributes} }}",
+                # What runs once for each call: LLVM spends more on making it fast than it can ever give back.
+                f"attributes #2 = {{ noinline optnone {self.dialect.attributes} }}",
                 self.debug.text() if self.debug is not None else "",
             ]
         )

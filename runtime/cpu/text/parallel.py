@@ -100,7 +100,7 @@ def _task(number: str, record: str, kinds: Sequence[str], op: Operation) -> str:
         f'call void @"body.{number}"({", ".join(arguments)})',
         "ret void",
     ]
-    header = f'define internal void @"task.{number}"(ptr %context, i64 %thread, i64 %threads) #0'
+    header = f'define internal void @"task.{number}"(ptr %context, i64 %thread, i64 %threads) #2'
     return f"{header} {{\n  " + "\n  ".join(lines) + "\n}\n"
 
 
