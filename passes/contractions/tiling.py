@@ -131,13 +131,14 @@ def choose_rows(work: Workload) -> Tiling | None:
     fitting: list[tuple[float, Tiling]] = []
     for _, tiling in found:
         even = problem.rows % tiling.rows == 0 and problem.columns % tiling.width == 0
-        plain = tiling.form == "outer" and not (tiling.swapped or tiling.pack)
+        copied = tiling.pack and problem.right[0] != 1
+        plain = tiling.form == "outer" and not (tiling.swapped or copied)
         if not (even and plain and problem.rows // tiling.rows >= _ROW_TURNS):
             continue
         across = problem.columns > tiling.width
         if across and not _fits_across(problem, tiling.width, work.machine, pack=False):
             continue
-        tiling = replace(tiling, across=across, ahead=0, parallel="rows")
+        tiling = replace(tiling, pack=False, across=across, ahead=0, parallel="rows")
         fitting.append((_outer_cost(problem, tiling, work), tiling))
     least = min((cost for cost, _ in found), default=0.0)
     cost, best = min(fitting, key=lambda pair: pair[0], default=(0.0, None))
@@ -212,7 +213,7 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
     lanes = _width(columns, work.lanes, machine)
     right_bytes = _right_bytes(problem)
     for vectors in range(1, min(_ceil(columns, lanes), machine.registers // 2) + 1):
-        pack = _packs(problem, lanes, vectors)
+        pack = _packs(problem, lanes, vectors, machine)
         if pack is None:
             continue
         for most in range(1, min(rows, (machine.registers - 1 - vectors) // vectors) + 1):
@@ -357,7 +358,7 @@ def _lines_in_set(stride: int | None, count: int, bytes: int, machine: Machine) 
     return _ceil(count, apart)
 
 
-def _packs(problem: Problem, lanes: int, vectors: int) -> bool | None:
+def _packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool | None:
     """Whether the right operand is copied into panels; None if it had to be and cannot."""
     depth = prod(problem.depth)
     bytes = problem.dtype.bytes
@@ -367,8 +368,12 @@ def _packs(problem: Problem, lanes: int, vectors: int) -> bool | None:
         return True if fits else None
     if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
         return True  # each element is widened once, not once for each tile
-    distance = (problem.right[1] or 0) * bytes * size(depth)
-    return fits and lanes > 1 and distance >= PACK_DISTANCE and _packed_rows(problem) >= 64
+    # A tile of few registers is done before a line comes from the second cache; the first has no place for all.
+    lines = _lines_in_set(problem.right[1], size(depth), bytes, machine)
+    apart = size(problem.columns) > vectors * lanes
+    few = machine.registers < 32 and apart and lines > machine.ways
+    far = (problem.right[1] or 0) * bytes * size(depth) >= PACK_DISTANCE
+    return fits and lanes > 1 and (few or far) and _packed_rows(problem) >= 64
 
 
 def _packed_rows(problem: Problem) -> int:

@@ -202,8 +202,9 @@ class Transformed(Form):
             return adds and not even, cost
 
         left, right = (x.type for x in given)
-        machine = Machine(masked=self.k.masked)
-        work = Workload(inner, left, right, self.tiling.lanes, machine)
+        lanes = self.tiling.lanes
+        machine = Machine.of(lanes * left.dtype.bytes, masked=self.k.masked)
+        work = Workload(inner, left, right, lanes, machine)
         found = candidates(work)
         straight = (pair for pair in found if pair[1].form == "outer" and not pair[1].swapped)
         _, best = min(straight, key=rank)
