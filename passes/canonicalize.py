@@ -128,8 +128,9 @@ def _is_bad(array: Any) -> bool:
 
 
 def _small(values: Sequence[Value], limit: int) -> bool:
-    sizes = [v.type.size if isinstance(v.type, TensorType) else None for v in values]
-    return all(isinstance(size, int) and size <= limit for size in sizes)
+    """Whether all are arrays of few elements; one of none may still have a dim that is known only at run time."""
+    types = [v.type for v in values]
+    return all(isinstance(t, TensorType) and t.is_static and t.size <= limit for t in types)
 
 
 def _constant(b: Builder, array: np.ndarray[Any, Any], like: Value) -> Value:
