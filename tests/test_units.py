@@ -163,6 +163,8 @@ def test_threads_are_no_more_than_a_program_can_use(monkeypatch: pytest.MonkeyPa
         monkeypatch.delattr(os, "sched_getaffinity")  # other systems have none
         monkeypatch.setattr(os, "cpu_count", lambda: 3)
         assert config.threads() == 3
+        monkeypatch.setenv("TAPEC_NUM_THREADS", "0")
+        assert config.threads() == 3
         assert host_compiler(1).compile_all(["define void @f() {\n  ret void\n}"], 2)
         monkeypatch.setenv("TAPEC_NUM_THREADS", "100")
         assert config.threads() == MOST_THREADS
@@ -176,9 +178,9 @@ def test_threads_are_no_more_than_a_program_can_use(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("name", ["TAPEC_NUM_THREADS", "TAPEC_CACHE_SIZE", "TAPEC_CHECK"])
 def test_settings_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     read = {s.name: s for s in config.settings}[name]
-    for text in ("few", "2.5"):
+    for text in ("few", "2.5", "-1"):
         monkeypatch.setenv(name, text)
         with pytest.raises(
-            tapec.errors.ValueError, match=f"{name} is a whole number, got '{text}'"
+            tapec.errors.ValueError, match=f"{name} is a whole number from 0 on, got '{text}'"
         ):
             assert read.number

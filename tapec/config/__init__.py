@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,20 +46,20 @@ class Setting(NamedTuple):
         """The value as a whole number; one that is set but empty is the default.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is none, or negative.
         """
         text = self.value or self.default
-        try:
-            return int(text)
-        except builtins.ValueError:
-            raise ValueError(
-                f"{self.name} is a whole number, got {text!r}",
-                hint=f"{self.name}: {self.meaning}",
-            ) from None
+        with suppress(builtins.ValueError):
+            if int(text) >= 0:
+                return int(text)
+        raise ValueError(
+            f"{self.name} is a whole number from 0 on, got {text!r}",
+            hint=f"{self.name}: {self.meaning}",
+        )
 
 
 _THREADS = Setting(
-    "TAPEC_NUM_THREADS", "", "threads of compiled code; empty: the cores this process may use"
+    "TAPEC_NUM_THREADS", "", "threads of compiled code; empty or 0: the cores this process may use"
 )
 _CACHE = Setting(
     "TAPEC_CACHE", "", "folder of compiled code; empty: the user's cache folder; 0: none"
@@ -133,7 +133,7 @@ def threads() -> int:
     """Number of threads that compiled code may use: no more than a program can, however many cores there are."""
     chosen = threading.get_intra_op_parallelism_threads()
     if not chosen and _THREADS.value:
-        chosen = max(_THREADS.number, 1)
+        chosen = _THREADS.number
     return min(chosen or processors(), MOST_THREADS)
 
 
