@@ -82,7 +82,7 @@ def prints(code: str, tmp_path: Path, threads: int = 1) -> str:
         env={**os.environ, "TAPEC_NUM_THREADS": str(threads), "TAPEC_CACHE": "0"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
