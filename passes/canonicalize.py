@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,9 @@ def _is_bad(array: Any) -> bool:
 def _small(values: Sequence[Value], limit: int) -> bool:
     """Whether all are arrays of few elements; one of none may still have a dim that is known only at run time."""
     types = [v.type for v in values]
-    return all(isinstance(t, TensorType) and t.is_static and t.size <= limit for t in types)
+    return all(
+        isinstance(t, TensorType) and t.is_static and prod(t.static_shape) <= limit for t in types
+    )
 
 
 def _constant(b: Builder, array: np.ndarray[Any, Any], like: Value) -> Value:
