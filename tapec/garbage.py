@@ -38,6 +38,17 @@ def collecting_rarely() -> Iterator[None]:
             gc.set_threshold(*_usual)
 
 
+def thresholds() -> tuple[int, int, int]:
+    """What `gc.get_threshold` gives outside of these blocks."""
+    first, second, third = _usual if _inside else gc.get_threshold()
+    return first, second, third
+
+
+def as_usual() -> None:
+    """Go on with the settings of the user, for code that asks for them."""
+    gc.set_threshold(*thresholds())
+
+
 @contextmanager
 def importing() -> Iterator[None]:
     """The same around imports, whose objects then join the old ones at once.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextvars
+import csv
 import gc
 import importlib.util
 import inspect
 import logging
 import queue
+import socket
 import sys
 import timeit
 import warnings
@@ -22,27 +24,38 @@ import attribute_scripts
 import class_scripts
 import library_scripts
 import numpy as np
+import package_scripts
 import pytest
 import state_scripts
 from state_scripts import Script
 
 import tapec
 from tapec.compiled.guards.library import Library
-from tapec.compiled.guards.trails import Run, Trail
+from tapec.compiled.guards.runs import Run
+from tapec.compiled.guards.trails import Trail
 
 SCRIPTS = (
     state_scripts.SCRIPTS
     | attribute_scripts.SCRIPTS
     | class_scripts.SCRIPTS
     | library_scripts.SCRIPTS
+    | package_scripts.SCRIPTS
 )
 
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """A script may silence all loggers; other tests hear them."""
+    """A script may silence all loggers, or change what the whole process has; other tests find it as it was."""
+    thresholds, patience, longest = (
+        gc.get_threshold(),
+        socket.getdefaulttimeout(),
+        csv.field_size_limit(),
+    )
     yield
     logging.disable(logging.NOTSET)
+    gc.set_threshold(*thresholds)
+    socket.setdefaulttimeout(patience)
+    csv.field_size_limit(longest)
 
 
 def started(script: Script) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _CALLED: dict[str, tuple[str, ...]] = {
     "PyIter_Next": ("ptr", "ptr"),
     "PyCell_Get": ("ptr", "ptr"),
     "PyMethod_Function": ("ptr", "ptr"),
+    "PyFunction_GetCode": ("ptr", "ptr"),
     "PyFunction_GetDefaults": ("ptr", "ptr"),
     "PyFunction_GetKwDefaults": ("ptr", "ptr"),
     "PyErr_Clear": ("void",),
@@ -347,6 +348,7 @@ look:
     i64 {Kind.DEFAULTS:d}, label %defaults
     i64 {Kind.SLOT:d}, label %slot
     i64 {Kind.KEYWORDS:d}, label %keywords
+    i64 {Kind.CODE:d}, label %code
   ]
 attribute:
   %attribute.now = call ptr @PyObject_GetAttr(ptr %owner, ptr %key)
@@ -394,11 +396,15 @@ keywords:
   %keywords.now = call ptr @PyFunction_GetKwDefaults(ptr %owner)
   %keywords.are = icmp eq ptr %keywords.now, %held
   br label %decide
+code:
+  %code.now = call ptr @PyFunction_GetCode(ptr %owner)
+  %code.is = icmp eq ptr %code.now, %held
+  br label %decide
 decide:
   %holds = phi i1 [ %attribute.is, %attribute ], [ %method.is, %method ], [ %entry.is, %entry.of ],
     [ %cell.is, %cell ], [ %class.is, %class ], [ %items.are, %items ], [ %entries.are, %entries ],
     [ %names.are, %names ], [ %version.is, %version ], [ %members.are, %members ],
-    [ %defaults.are, %defaults ], [ %keywords.are, %keywords ]
+    [ %defaults.are, %defaults ], [ %keywords.are, %keywords ], [ %code.is, %code ]
   br i1 %holds, label %each, label %bad
 object:
   %of.object = call i64 @unchanged(ptr %owner, ptr %key, ptr %held)

@@ -45,11 +45,12 @@ class Kind(IntEnum):
     DICT = 11
     #: A dict, nothing, the `Snapshot` in front: all in between was looked at, and holds for the dict as it is now.
     SEAL = 12
-    #: A function, nothing, the defaults of its parameters, or of those that are given by name.
+    #: A function, nothing, the defaults of its parameters, or of those that are given by name, or its code.
     DEFAULTS = 13
     KEYWORDS = 14
+    CODE = 15
     #: As OBJECT, by the address where the object has its dict.
-    SLOT = 15
+    SLOT = 16
 
 
 class Look(NamedTuple):

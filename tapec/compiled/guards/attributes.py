@@ -10,12 +10,13 @@ from typing import Any
 
 from tapec.compiled.guards import places
 from tapec.compiled.guards.entries import Entry
+from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.instances import Unset
 from tapec.compiled.guards.objects import (
-    NOTHING,
     inherited_by,
     is_namespace,
     is_read_by_others,
+    kept_in_c,
     looks_up_missing,
     own_attributes,
 )
@@ -26,6 +27,7 @@ from tapec.compiled.retraces import Cause
 from tapec.compiled.shelves import ENTRY
 from tapec.frames import is_ours
 from tapec.module import Module
+from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.variable import Variable
 
 #: Properties of a Module that look for Variables and Modules among its attributes.
@@ -94,6 +96,7 @@ class Attributes:
         inherited = self._inherited.get(kind)
         if inherited is None:
             inherited = {name for owner in _users_classes(kind) for name in vars(owner)}
+            inherited |= kept_in_c(kind)
             self._inherited[kind] = inherited
         found = own.keys() | inherited
         return found | _ABOUT if isinstance(thing, type | FunctionType) else found
@@ -151,6 +154,9 @@ class Attributes:
             self._put(places.Attribute(thing, name, value, where, Cause.ATTRIBUTE), manner)
             return
         kind = thing if isinstance(thing, type) else type(thing)
+        if not isinstance(thing, type) and name in kept_in_c(kind):
+            self._watch_in_c(thing, name, where, manner)
+            return
         inherited = inherited_by(kind, name)
         is_fixed = hasattr(type(inherited), "__set__")
         if inherited is NOTHING and name not in own:
@@ -166,6 +172,12 @@ class Attributes:
             self._put(_slot(thing, name, where), manner)
         else:
             self._watch_inherited(thing, kind, name, inherited, where, manner)
+
+    def _watch_in_c(self, thing: Any, name: str, path: str, manner: Manner) -> None:
+        """Watch what C code gives of an object, if it gives the same each time."""
+        value = getattr(thing, name, NOTHING)
+        if value is not NOTHING and is_or_same(value, getattr(thing, name, NOTHING)):
+            self._put(places.Attribute(thing, name, value, path, Cause.ATTRIBUTE), manner)
 
     def _watch_of_module(
         self, module: ModuleType, name: str, own: Mapping[str, Any], path: str, manner: Manner

@@ -16,8 +16,9 @@ from typing import Any
 from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.ownership import is_users_class
 from tapec.compiled.guards.places import Place, text_of
+from tapec.compiled.guards.runs import inherited
 from tapec.compiled.retraces import Cause, Change
-from tapec.runtime.cpu.guards.looks import Kind, Look
+from tapec.runtime.cpu.guards.looks import NOTHING, Kind, Look
 from tapec.runtime.cpu.guards.versions import version_of
 
 #: Special names that say nothing of what a class does, or that Python fills in when it likes.
@@ -32,7 +33,6 @@ _NO_METHODS = {
     "__static_attributes__",
     "__weakref__",
 }
-_NOTHING = object()
 
 
 class Classes:
@@ -151,7 +151,7 @@ class ClassState(ByVersion):
         return [
             key
             for key in {**self.value, **now}
-            if not is_or_same(self.value.get(key, _NOTHING), now.get(key, _NOTHING))
+            if not is_or_same(self.value.get(key, NOTHING), now.get(key, NOTHING))
         ]
 
     def change(self) -> Change:
@@ -160,6 +160,32 @@ class ClassState(ByVersion):
         key, now = (owner, name), self.now()
         old, new = (text_of(of[key]) if key in of else "nothing" for of in (self.value, now))
         return Change(f"{(owner or self.owner).__qualname__}.{name}", self.cause, old, new)
+
+
+class ClassNames(ByVersion):
+    """What a class of a package has under some names, of its own or from those that it is derived from."""
+
+    def __init__(self, owner: type, names: Mapping[str, Any]) -> None:
+        """``names``: with what was under them."""
+        super().__init__(owner, None, dict(names), owner.__qualname__, Cause.ATTRIBUTE)
+
+    def now(self) -> Any:
+        """The same of now."""
+        return {name: inherited(self.owner, name) for name in self.value}
+
+    def _holds(self) -> bool:
+        now = self.now()
+        return all(is_or_same(now[name], held) for name, held in self.value.items())
+
+    def change(self) -> Change:
+        """The first name under which something else is."""
+        now = self.now()
+        name = next(n for n, held in self.value.items() if not is_or_same(now[n], held))
+        old, new = (
+            "nothing" if held is NOTHING else text_of(held)
+            for held in (self.value[name], now[name])
+        )
+        return Change(f"{self.path}.{name}", self.cause, old, new)
 
 
 class Registry(Place):

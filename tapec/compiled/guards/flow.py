@@ -265,9 +265,11 @@ def _takes(name: str, argument: int, effect: int) -> int:
     if name in _TAKES_COUNTED:
         return argument + _TAKES_COUNTED[name]
     if name == "FORMAT_VALUE":
-        return 2 if argument & 4 else 1
+        return 2 if argument & _WITH_SPEC else 1
     return 1 - effect if name in _PUSHING_TAKERS else max(-effect, 0)
 
 
+#: The flag of FORMAT_VALUE by which it takes a specification, too (CPython's FVS_HAVE_SPEC).
+_WITH_SPEC = 4
 #: They take at least one value and push one.
 _PUSHING_TAKERS = {"CALL_FUNCTION_EX", "BUILD_MAP", "MAKE_FUNCTION", "CALL_INTRINSIC_1"}

@@ -8,10 +8,11 @@ is first asked for) is the package's own affair, and objects that the trace make
 from __future__ import annotations
 
 import sys
+import warnings
+from abc import ABCMeta
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from enum import Enum, auto
 from functools import lru_cache
 from types import (
     CodeType,
@@ -25,59 +26,42 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import places
-from tapec.compiled.guards.classes import ByVersion
+from tapec.compiled.guards.classes import ClassNames, Registry
 from tapec.compiled.guards.entries import Entry, Gap, Member
-from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.instances import Held, Unset
-from tapec.compiled.guards.objects import NOTHING, function_behind, own_attributes
-from tapec.compiled.guards.ownership import is_users_code
+from tapec.compiled.guards.objects import (
+    GETTERS,
+    cell_of,
+    function_behind,
+    is_filled,
+    own_attributes,
+)
+from tapec.compiled.guards.ownership import Sort, sort_of
 from tapec.compiled.guards.places import Place, text_of
 from tapec.compiled.guards.reads import reads_of
-from tapec.compiled.guards.trails import Hearing, Run, Trail, held_under, inherited
-from tapec.compiled.retraces import Cause, Change
-from tapec.frames import is_ours
+from tapec.compiled.guards.running import function_of
+from tapec.compiled.guards.runs import MOST, Hearing, Run, held_under, inherited
+from tapec.compiled.guards.trails import Trail
+from tapec.compiled.retraces import Cause, RetraceWarning
+from tapec.frames import depth, is_ours
+from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.tensor import Tensor
 from tapec.tracing import TracedTensor
 from tapec.variable import Variable
 
-#: Python's own modules that are about code and objects in general, not about settings of anybody's: followed only
-#: where the user calls them.
-_MACHINERY = set(
-    "_collections_abc _weakrefset abc ast asyncio bdb codecs collections concurrent contextlib copy copyreg dis "
-    "encodings functools genericpath importlib inspect io keyword linecache multiprocessing ntpath opcode operator os "
-    "pathlib pdb pprint posixpath re reprlib selectors shutil site subprocess sysconfig tempfile textwrap threading "
-    "timeit token tokenize traceback types typing typing_extensions unittest warnings weakref zipimport".split()
-)
-#: What tapec itself is made with: followed where others call it.
-_OWN = {"ml_dtypes", "networkx", "numpy", "optree", "scipy", "llvmlite", "numba", "rich"}
 #: Containers whose items count where code goes over them.
 _CONTAINERS = (list, dict, set, deque, bytearray, MappingProxyType)
-#: What has no attributes that matter.
-_LEAVES = (int, float, complex, str, bytes, tuple, frozenset, type(None), Tensor, Variable)
-#: Through which no state is found.
-_NO_WAY = (int, float, complex, str, bytes, type(None), Tensor, Variable)
+#: What has no attributes that matter, unless a class that is derived from it gives them; and what has none at all.
+_LEAVES = (int, float, complex, str, bytes, tuple, frozenset, type(None))
+_OURS = (Tensor, Variable)
 #: Up to so many items of a container are told apart, of those that a call has made for its arguments.
 _FEW = 8
-#: Places of a container that the trace itself filled would be as many as it has items.
-_LARGEST = 4096
-
-
-class _Sort(Enum):
-    """How far code is followed."""
-
-    #: Tapec's, and what it has for packages that run on it: not at all, but for objects that the latter makes.
-    CORE = auto()
-    ENGINE = auto()
-    #: Python's import, and who finds modules for it: what was imported is told by names.
-    IMPORT = auto()
-    #: The user's: in another way.
-    USER = auto()
-    #: A package's, whoever calls it; Python's and what tapec is made with, where code that is followed does.
-    PACKAGE = auto()
-    MACHINERY = auto()
-    OWN = auto()
+#: CPython's flag of classes that are made while a program runs, so that they, and of which class their objects are,
+#: may change (Py_TPFLAGS_HEAPTYPE).
+_HEAP_TYPE = 1 << 9
+#: Modules of Python whose classes packages register their own with, when they are imported.
+_SHARED = {"collections.abc", "numbers", "os", "io", "typing", "contextlib", "importlib.abc"}
 
 
 class _Running(NamedTuple):
@@ -86,6 +70,7 @@ class _Running(NamedTuple):
     trail: Trail
     local: dict[str, Any]
     results: dict[int, list[Any]]
+    function: FunctionType | None
 
 
 class Library(Hearing):
@@ -99,12 +84,14 @@ class Library(Hearing):
     def __init__(self) -> None:
         """Nothing yet."""
         #: By the ``id`` of code: how far it is followed, and what it may load.
-        self._sorts: dict[int, _Sort] = {}
+        self._sorts: dict[int, Sort] = {}
         self._trails: dict[int, Trail] = {}
         self.running: dict[int, _Running] = {}
         self.passed: set[int] = set()
+        #: Frames that are looked at once more when they end, by ``id``.
+        self._waiting: set[int] = set()
         #: What was looked at: code with what it was handed, code of methods with a class, what was read of what.
-        self._looked: set[tuple[int, ...]] = set()
+        self._looked: set[tuple[Any, ...]] = set()
         self._methods: set[tuple[int, int]] = set()
         self._told: set[tuple[int, str]] = set()
         #: What has been seen, by ``id``, kept alive; and what the trace made.
@@ -112,22 +99,30 @@ class Library(Hearing):
         self._made: set[int] = set()
         self._places: dict[tuple[int, type, Any], Place] = {}
         self._kinds: dict[type, dict[str, Any]] = {}
+        #: Which function runs whose code is looked at.
+        self._function: FunctionType | None = None
+        #: What was found, and so was there before.
+        self._found: dict[int, Any] = {}
+        #: Code of which not all values were looked at.
+        self._left_out: dict[CodeType, None] = {}
 
     # -- hearing of functions
 
     def entered(self, frame: FrameType) -> None:
         """Hear of a call."""
         code, sort = frame.f_code, self._sort_of(frame)
-        if sort in (_Sort.CORE, _Sort.IMPORT):
+        if code.co_name == "<module>" and id(frame.f_back) in self.running:
+            sort = Sort.PACKAGE  # a text that it evaluates
+        if sort in (Sort.CORE, Sort.IMPORT):
             self.passed.add(id(code))
             return
         if code.co_name == "__init__" and code.co_argcount:
             self._hear_of_new(frame)
-        if sort in (_Sort.USER, _Sort.ENGINE) or not self._is_followed(sort, frame.f_back):
+        if sort in (Sort.USER, Sort.ENGINE) or not self._is_followed(sort, frame.f_back):
             return
         trail = self._trails.get(id(code))
         if trail is None:
-            trail = self._trails[id(code)] = _trail_of(code)
+            trail = self._trails[id(code)] = _trail_of(code, _applies(code, frame.f_globals))
             if frame.f_globals.get("__name__", "").startswith("optree"):
                 self.items_read(sys.modules["optree.registry"]._NODETYPE_REGISTRY)
         local: dict[str, Any] = {}
@@ -135,47 +130,69 @@ class Library(Hearing):
             held = frame.f_locals
             local = {name: held[name] for name in trail.local if name in held}
             self._hear_of_method(code, local)
-        running = self.running[id(frame)] = _Running(trail, local, {})
+        function = function_of(frame)
+        if function is not None and self._is_news(function, "__defaults__"):
+            self._defaults_read(function)
+        running = self.running[id(frame)] = _Running(trail, local, {}, function)
         self._look(frame, running)
 
-    def left(self, frame: FrameType, result: Any) -> None:
-        """Hear of the end of a call, and note for who called what it gave."""
+    def left(self, frame: FrameType, result: Any) -> list[Any]:
+        """Hear of the end of a call, and note for who called what it gave.
+
+        Returns:
+            What the user's code got that was there before.
+        """
         found = self.running.pop(id(frame), None)
-        if found is not None and found.results:
-            self._look(frame, found)
+        if found is not None and (found.results or id(frame) in self._waiting):
+            self._waiting.discard(id(frame))
+            self._look(frame, found, is_over=True)
         caller = frame.f_back
         waiting = None if caller is None else self.running.get(id(caller))
         if caller is None or waiting is None:
-            return
+            is_users = caller is not None and self._sort_of(caller) is Sort.USER
+            parts = result if type(result) in (tuple, list) else (result,)
+            return [part for part in parts if id(part) in self._found] if found and is_users else []
         number = waiting.trail.number(caller.f_lasti)
-        if number in waiting.trail.leading and self._may_lead(result):
+        trail = waiting.trail
+        if number in trail.asking or (number in trail.leading and self._may_lead(result)):
             given = waiting.results.setdefault(number, [])
             if not any(result is other for other in given):
                 given.append(result)
+        return []
 
     def listens(self, frame: FrameType) -> bool:
         """Whether what a frame asks matters: the user's does, and what is followed."""
-        return id(frame) in self.running or self._sort_of(frame) is _Sort.USER
+        return id(frame) in self.running or self._sort_of(frame) is Sort.USER
 
     def _hear_of_new(self, frame: FrameType) -> None:
         made = frame.f_locals.get(frame.f_code.co_varnames[0])
         self._alive[id(made)] = made
         self._made.add(id(made))
 
-    def _look(self, frame: FrameType, running: _Running) -> None:
+    def _look(self, frame: FrameType, running: _Running, is_over: bool = False) -> None:
         """Look at what the code loads, unless it ran with these very objects before."""
-        trail, local, results = running
+        trail, local, results, self._function = running
         names = (*trail.parameters, *frame.f_code.co_freevars)
         given = [local[name] for name in names if name in local]
         given += [result for found in results.values() for result in found]
         leading = [part for thing in given for part in _parts(thing) if self._tells(part)]
-        key = (id(frame.f_code), *(hash(t) if type(t) is str else id(t) for t in leading))
+        asked = [local[name] for name in trail.keyed if name in local]
+        asked += [result for n, found in results.items() if n in trail.asking for result in found]
+        key = (
+            id(frame.f_code),
+            id(self._function),
+            is_over,
+            *map(_mark, leading),
+            *map(_mark, asked),
+        )
         if key in self._looked:
             return
+        if trail.waits and not is_over:
+            self._waiting.add(id(frame))
         self._looked.add(key)
-        for thing in leading:
+        for thing in (*leading, *asked, self._function):
             self._alive[id(thing)] = thing
-        Run(trail, frame.f_globals, local, results, self).look()
+        Run(trail, frame.f_globals, local, results, self, is_over).look()
 
     def _tells(self, thing: Any) -> bool:
         """Whether another thing may lead elsewhere; a text may name an attribute."""
@@ -183,28 +200,30 @@ class Library(Hearing):
 
     def _may_lead(self, thing: Any) -> bool:
         """Whether state may be found through a thing: not through numbers and tensors, nor what the trace made."""
-        return id(thing) not in self._made and not issubclass(type(thing), _NO_WAY)
+        return id(thing) not in self._made and (
+            isinstance(thing, tuple | frozenset) or not _is_leaf(type(thing))
+        )
 
-    def _sort_of(self, frame: FrameType) -> _Sort:
+    def _sort_of(self, frame: FrameType) -> Sort:
         code = frame.f_code
         known = self._sorts.get(id(code))
         if known is None:
             self._alive[id(code)] = code
-            known = self._sorts[id(code)] = _sort(code, frame.f_globals)
+            known = self._sorts[id(code)] = sort_of(code, frame.f_globals)
         return known
 
-    def _is_followed(self, sort: _Sort, caller: FrameType | None) -> bool:
+    def _is_followed(self, sort: Sort, caller: FrameType | None) -> bool:
         if caller is None:
             return False
         above = self._sort_of(caller)
-        if above is _Sort.USER:
+        if above is Sort.USER:
             return True
-        if above in (_Sort.CORE, _Sort.ENGINE):
-            return sort is _Sort.PACKAGE
+        if above in (Sort.CORE, Sort.ENGINE):
+            return sort is Sort.PACKAGE
         followed = id(caller) in self.running
-        if sort is _Sort.MACHINERY:
-            return followed and above is _Sort.MACHINERY
-        return followed or (above is _Sort.MACHINERY and sort is _Sort.PACKAGE)
+        if sort is Sort.MACHINERY:
+            return followed and above is Sort.MACHINERY
+        return followed or (above is Sort.MACHINERY and sort is Sort.PACKAGE)
 
     def _hear_of_method(self, code: CodeType, local: Mapping[str, Any]) -> None:
         """Watch the class that has a method which was found by the class alone."""
@@ -220,17 +239,21 @@ class Library(Hearing):
             function = function_behind(inherited(kind, name))
             if isinstance(function, FunctionType) and function.__code__ is code:
                 self._class_read(kind, name)
+                if kind is not first:
+                    self.class_read(first)
                 self._defaults_read(function)
                 return
 
     def _defaults_read(self, function: Any) -> None:
-        for name in ("__defaults__", "__kwdefaults__"):
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
             if value is not None:
                 path = f"{function.__module__}.{function.__qualname__}.{name}"
                 self._put(places.Attribute(function, name, value, path, Cause.CONTENTS))
-                if isinstance(value, dict):
-                    self.items_read(value)
+                parts = value.values() if isinstance(value, dict) else value
+                for part in () if name == "__code__" else (value, *parts):
+                    if self.has_items(part):
+                        self.items_read(part)
 
     # -- what code reads
 
@@ -246,10 +269,12 @@ class Library(Hearing):
         function = function_behind(value)
         if isinstance(function, FunctionType):
             self._defaults_read(function)
+        if isinstance(value, ABCMeta) and value.__module__ not in _SHARED:
+            self._put(Registry(value))
 
     def attribute_read(self, thing: Any, name: str) -> None:
         """An attribute, or that there is none."""
-        if name.startswith("__") or id(thing) in self._made or isinstance(thing, _LEAVES):
+        if name.startswith("__") or id(thing) in self._made or _is_leaf(type(thing)):
             return
         if not self._is_news(thing, name):
             return
@@ -263,6 +288,7 @@ class Library(Hearing):
         kind = type(thing)
         if is_ours(kind.__module__) and not kind.__module__.startswith("tapec.keras"):
             return
+        self.class_read(thing)
         self._class_read(kind, name)
         given = inherited(kind, name)
         getter = given.fget if isinstance(given, property) else None
@@ -300,9 +326,7 @@ class Library(Hearing):
         return True
 
     def _class_read(self, kind: type, name: str) -> None:
-        if kind.__flags__ & (1 << 9) and not is_ours(
-            kind.__module__
-        ):  # made by Python code: it may change
+        if kind.__flags__ & _HEAP_TYPE and not is_ours(kind.__module__):
             self._alive[id(kind)] = kind
             known = self._kinds.setdefault(kind, {})
             if name not in known:
@@ -317,8 +341,8 @@ class Library(Hearing):
             return
         path = f"{text_of(key)} in a dict of {len(thing)}"
         if key in thing:
-            self._put(Entry(thing, key, thing[key], path, Cause.ENTRY))
-        elif type(thing) is dict:
+            self._put(Entry(thing, key, dict.get(thing, key), path, Cause.ENTRY))
+        else:
             self._put(Gap(thing, key, None, path, Cause.ENTRY))
 
     def member_read(self, thing: Any, key: Any) -> None:
@@ -332,13 +356,45 @@ class Library(Hearing):
 
     def items_read(self, thing: Any) -> None:
         """The items of a container."""
-        if id(thing) not in self._made and (
-            isinstance(thing, np.ndarray) or len(thing) <= _LARGEST
-        ):
+        if id(thing) not in self._made:
             path = f"a {type(thing).__name__} of a package"
             key = (id(thing), places.Contents, None)
             if key not in self._places:
                 self._put(places.Contents(thing, path))
+
+    def seen(self, value: Any) -> None:
+        """What was found on the way, and so was there before."""
+        if self._may_lead(value) and not isinstance(value, FunctionType | ModuleType | type):
+            self._found[id(value)] = value
+
+    def closed_read(self, name: str) -> None:
+        """A closure variable of the function that runs."""
+        function = self._function
+        cell = None if function is None or name == "__class__" else cell_of(function, name)
+        if function is not None and cell is not None and is_filled(cell):
+            path = f"{function.__module__}.{function.__qualname__}.{name}"
+            self._put(places.Closed(cell, name, cell.cell_contents, path, Cause.CLOSURE))
+
+    def class_read(self, thing: Any) -> None:
+        """Of which class an object is, if that can change."""
+        kind = type(thing)
+        may_change = kind.__flags__ & _HEAP_TYPE and not issubclass(kind, type)
+        if may_change and id(thing) not in self._made and not is_ours(kind.__module__):
+            path = f"{_called(thing)}.__class__"
+            self._put(places.Attribute(thing, "__class__", kind, path, Cause.ATTRIBUTE))
+
+    def whole_read(self, thing: Any) -> Iterable[str]:
+        """All attributes of a thing, one of which is asked for by a name that is not known."""
+        own = own_attributes(thing)
+        if own and id(thing) not in self._made and not isinstance(thing, ModuleType | type):
+            self._put(places.Names(thing, _called(thing), frozenset()))
+        kinds = thing.__mro__ if isinstance(thing, type) else type(thing).__mro__
+        made = [kind for kind in kinds if kind.__flags__ & _HEAP_TYPE]
+        return {*own, *(name for kind in made for name in vars(kind))}
+
+    def left_out(self, code: CodeType) -> None:
+        """That not all values were looked at."""
+        self._left_out[code] = None
 
     def has_items(self, thing: Any) -> bool:
         """Whether a thing is a container whose items may change."""
@@ -353,6 +409,17 @@ class Library(Hearing):
             self._places[key] = place
 
     # -- the end
+
+    def tell(self, name: str) -> None:
+        """Warn if code goes over so much that not all of it is watched."""
+        for code in self._left_out:
+            warnings.warn(
+                f"{name} is traced through {code.co_qualname} of an installed package, which goes over more than "
+                f"{MOST} objects: what changes in those behind is not noticed\n  {code.co_filename}:"
+                f"{code.co_firstlineno}\n  remedy: call it outside of the function, and pass what it gives",
+                RetraceWarning,
+                stacklevel=depth(),
+            )
 
     def places(self, taken: Sequence[Any]) -> Iterator[Place]:
         """What to look at before each call; ``taken``: arrays that the program takes as inputs."""
@@ -377,56 +444,22 @@ class Library(Hearing):
 def _stayed(place: Place) -> bool:
     """Whether a place is as it was when it was read first: else the trace itself changes it."""
     try:
-        if isinstance(place, places.Contents | Gap | Member | Unset):
+        if isinstance(place, places.Contents | Gap | Member | Unset | Registry):
             return place.holds()
         return place.now() is place.value
     except (LookupError, AttributeError, ValueError, RuntimeError):
         return False
 
 
-class ClassNames(ByVersion):
-    """What a class of a package has under some names, of its own or from those that it is derived from."""
-
-    def __init__(self, owner: type, names: Mapping[str, Any]) -> None:
-        """``names``: with what was under them."""
-        super().__init__(owner, None, dict(names), owner.__qualname__, Cause.ATTRIBUTE)
-
-    def now(self) -> Any:
-        """The same of now."""
-        return {name: inherited(self.owner, name) for name in self.value}
-
-    def _holds(self) -> bool:
-        now = self.now()
-        return all(is_or_same(now[name], held) for name, held in self.value.items())
-
-    def change(self) -> Change:
-        """The first name under which something else is."""
-        now = self.now()
-        name = next(n for n, held in self.value.items() if not is_or_same(now[n], held))
-        old, new = (
-            "nothing" if held is NOTHING else text_of(held)
-            for held in (self.value[name], now[name])
-        )
-        return Change(f"{self.path}.{name}", self.cause, old, new)
-
-
 @lru_cache(4096)
-def _trail_of(code: CodeType) -> Trail:
-    return Trail(code)
+def _trail_of(code: CodeType, applies: bool) -> Trail:
+    return Trail(code, applies)
 
 
-def _sort(code: CodeType, space: dict[str, Any]) -> _Sort:
-    module = space.get("__name__") or ""
-    root = module.partition(".")[0]
-    if root == "tapec":
-        return _Sort.ENGINE if module.startswith("tapec.keras") else _Sort.CORE
-    if is_users_code(original_code(code), space):
-        return _Sort.USER
-    if code.co_filename.startswith("<frozen importlib"):
-        return _Sort.IMPORT
-    if root in _MACHINERY or code.co_filename.startswith("<frozen") or not root:
-        return _Sort.MACHINERY
-    return _Sort.OWN if root in _OWN or root in sys.stdlib_module_names else _Sort.PACKAGE
+def _applies(code: CodeType, space: Mapping[str, Any]) -> bool:
+    """Whether code calls getters that Python made in C."""
+    made = not {kind.__name__ for kind in GETTERS}.isdisjoint(code.co_names)
+    return made or any(isinstance(space.get(name), GETTERS) for name in code.co_names)
 
 
 def _parts(thing: Any) -> Sequence[Any]:
@@ -436,6 +469,17 @@ def _parts(thing: Any) -> Sequence[Any]:
     if type(thing) is dict and len(thing) <= _FEW:
         return tuple(thing.values())
     return (thing,)
+
+
+def _is_leaf(kind: type) -> bool:
+    """Whether objects of a class have no attributes that matter."""
+    return issubclass(kind, _OURS) or (issubclass(kind, _LEAVES) and not kind.__dictoffset__)
+
+
+def _mark(thing: Any) -> Any:
+    """What tells one value from another: of keys, the value."""
+    kind = type(thing)
+    return (kind, thing) if kind in (str, int, bool, bytes) else id(thing)
 
 
 def _called(thing: Any) -> str:

@@ -8,11 +8,12 @@ then on needs no further program. After the trace every place has its own number
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from types import CellType, FrameType, FunctionType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tapec.compiled.guards import places
 from tapec.compiled.guards.entries import Entry
+from tapec.compiled.guards.objects import cell_of
 from tapec.compiled.guards.places import Place
 from tapec.compiled.scalars import HostNumber, is_number
 
@@ -82,7 +83,7 @@ class Loans:
         for place, number in self._taken:
             name = place.key
             if type(place) is places.Closed and name in frame.f_code.co_freevars and functions:
-                if all(_cell(function, name) is place.owner for function in functions):
+                if all(cell_of(function, name) is place.owner for function in functions):
                     frame.f_locals[name] = number
 
     def give_back(self) -> None:
@@ -100,11 +101,6 @@ class Loans:
                 number.exactly()
             if type(now) is HostNumber:
                 _put(place, now.value)
-
-
-def _cell(function: FunctionType, name: str) -> CellType | None:
-    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return next((cell for own, cell in closed if own == name), None)
 
 
 def _put(place: Place, value: Any) -> bool:

@@ -13,6 +13,7 @@ from types import (
     CellType,
     CodeType,
     FunctionType,
+    GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -24,6 +25,7 @@ import numpy as np
 
 from tapec.compiled.guards.ownership import is_users_class
 from tapec.frames import is_ours
+from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.tracing import TracedTensor
 
 #: Modules of tapec whose objects have settings that tapec's own code reads.
@@ -32,10 +34,16 @@ _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
 _NAMESPACES = {"argparse", "types"}
 #: Modules of Python with classes that tell the state of their objects by methods.
 _TELLING = {"queue", "threading"}
+#: Descriptors of slots, and of what C code keeps.
+_IN_C = (GetSetDescriptorType, MemberDescriptorType)
+#: Modules of Python, and NumPy, whose objects do not change so, or are watched in other ways.
+_FIXED = {
+    "_io", "_thread", "asyncio", "builtins", "collections", "ctypes", "_ctypes", "datetime", "decimal", "functools",
+    "itertools", "numpy", "operator", "pathlib", "queue", "random", "re", "threading", "types", "typing",
+    "weakref", "_weakref", "mmap", "array",
+}  # fmt: skip
 #: The class of the links of Python's caches.
 _LINK = "_lru_list_elem"
-#: What a class has under a name that it does not have.
-NOTHING = object()
 #: How many wrappers around a function are looked through.
 _DEEPEST = 16
 
@@ -145,16 +153,24 @@ def functions_with(code: CodeType) -> list[FunctionType]:
     return found
 
 
+#: What looks attributes up, or calls methods, that it was made for.
+GETTERS = (operator.attrgetter, operator.methodcaller)
+
+
+def paths_of(thing: Any) -> list[str]:
+    """What a getter of attributes or a caller of methods looks up: names, with dots between."""
+    if not isinstance(thing, GETTERS):
+        return []
+    return [text for text in thing.__reduce__()[1] if isinstance(text, str)]
+
+
 def words_of(thing: Any) -> set[str]:
     """The names that a getter of attributes, a caller of methods or a slot's descriptor looks up."""
     if isinstance(thing, MethodWrapperType):
         thing = thing.__self__
     if isinstance(thing, MemberDescriptorType):
         return {thing.__name__}
-    if not isinstance(thing, operator.attrgetter | operator.methodcaller):
-        return set()
-    texts = [text for text in thing.__reduce__()[1] if isinstance(text, str)]
-    return {word for text in texts for word in text.split(".")}
+    return {word for path in paths_of(thing) for word in path.split(".")}
 
 
 def has_attributes(thing: Any) -> bool:
@@ -165,7 +181,17 @@ def has_attributes(thing: Any) -> bool:
         return is_users_class(thing)
     kind = type(thing)  # asking the object may run code of the user
     has_dict = kind.__dictoffset__ != 0 or isinstance(thing, threading.local)
-    return has_dict or hasattr(kind, "__slots__")
+    return has_dict or hasattr(kind, "__slots__") or bool(kept_in_c(kind))
+
+
+def kept_in_c(kind: type) -> set[str]:
+    """The names of what objects of a package's class have in slots, or C code keeps for them."""
+    made = [owner for owner in kind.__mro__ if owner.__module__ not in _FIXED]
+    owners = [
+        owner for owner in made if not is_users_class(owner) and not is_ours(owner.__module__)
+    ]
+    names = {n for owner in owners for n, v in vars(owner).items() if isinstance(v, _IN_C)}
+    return {name for name in names if not name.startswith("__")}
 
 
 def own_attributes(thing: Any) -> dict[str, Any]:
@@ -213,6 +239,12 @@ def holds_traced(copy: Any) -> bool:
     """Whether a tensor of a trace is among the items of a container."""
     items = copy.values() if isinstance(copy, dict) else copy
     return not isinstance(copy, bytes) and any(isinstance(item, TracedTensor) for item in items)
+
+
+def cell_of(function: FunctionType, name: str) -> CellType | None:
+    """The cell that a function has for a closure variable."""
+    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return next((cell for own, cell in closed if own == name), None)
 
 
 def is_filled(cell: CellType) -> bool:

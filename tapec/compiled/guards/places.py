@@ -164,7 +164,11 @@ class Attribute(Place):
 
 
 #: What native code finds in a function itself, if there is any.
-_OF_FUNCTIONS = {"__defaults__": Kind.DEFAULTS, "__kwdefaults__": Kind.KEYWORDS}
+_OF_FUNCTIONS = {
+    "__code__": Kind.CODE,
+    "__defaults__": Kind.DEFAULTS,
+    "__kwdefaults__": Kind.KEYWORDS,
+}
 
 
 class Missing(Attribute):

@@ -19,6 +19,8 @@ _METHODS = {
     "pop": True,
     "setdefault": True,
 }
+#: Functions by which code looks after a cache of its own: how full it is, what came first.
+_CARING = {"iter", "len"}
 #: Who takes a container and asks for nothing that is in it.
 _NO_QUESTION = {"IS_OP", "POP_TOP", "STORE_SUBSCR", "DELETE_SUBSCR"}
 
@@ -35,21 +37,26 @@ class Question(NamedTuple):
     is_value: bool
 
 
-def questions(flow: Flow, load: int) -> list[Question] | None:
-    """All that is asked of a container that an instruction loads; None if it may be more than single keys."""
+def questions(flow: Flow, load: int, is_cache: bool = False) -> list[Question] | None:
+    """All that is asked of a container that an instruction loads; None if it may be more than single keys.
+
+    ``is_cache``: whether the same code enters keys, so that to count them is no question.
+    """
     found: list[Question] = []
-    for question in _questions(flow, load, set()):
+    for question in _questions(flow, load, set(), is_cache):
         if question is None:
             return None
         found.append(question)
     return found
 
 
-def _questions(flow: Flow, load: int, known: set[int]) -> Iterator[Question | None]:
+def _questions(flow: Flow, load: int, known: set[int], is_cache: bool) -> Iterator[Question | None]:
     known.add(load)
     for use in flow.uses[load]:
         name, operands = flow.instructions[use.taker].opname, flow.operands.get(use.taker, [])
         if name in _NO_QUESTION and (name, use.position) != ("STORE_SUBSCR", 0):
+            continue
+        if is_cache and name == "CALL" and flow.callees(use.taker) & _CARING:
             continue
         if name == "BINARY_SUBSCR" and use.position == 0:
             yield Question(operands[1], is_value=True)
@@ -60,7 +67,7 @@ def _questions(flow: Flow, load: int, known: set[int]) -> Iterator[Question | No
         elif name == "STORE_FAST":
             for again in flow.loads_of(flow.instructions[use.taker]):
                 if again not in known:
-                    yield from _questions(flow, again, known)
+                    yield from _questions(flow, again, known, is_cache)
         else:
             yield None
 

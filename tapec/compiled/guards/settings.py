@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
+from tapec import garbage
 from tapec.compiled.guards.places import Place
 from tapec.compiled.retraces import Cause
 
@@ -23,6 +24,7 @@ _TELLING = {
     "get_debug": ("gc",),
     "get_int_max_str_digits": ("sys",),
     "get_traceback_limit": ("_tracemalloc",),
+    "getdefaulttimeout": ("_socket",),
     "getrecursionlimit": ("sys",),
     "getswitchinterval": ("sys",),
     "getvalue": ("BytesIO", "StringIO"),
@@ -61,11 +63,17 @@ def _decimal() -> Any:
     return rounding_of(sys.modules["decimal"].getcontext())
 
 
+def _longest_field() -> Any:
+    return sys.modules["_csv"].field_size_limit()
+
+
 #: Functions that take arguments, which are not seen: what to ask in their place, and how to call it.
 _INSTEAD: dict[tuple[str, str], tuple[Callable[[], Any], str]] = {
     ("_locale", "setlocale"): (_locale, "locale.setlocale(locale.LC_ALL)"),
     ("_locale", "strcoll"): (_locale, "locale.setlocale(locale.LC_ALL)"),
     ("_locale", "strxfrm"): (_locale, "locale.setlocale(locale.LC_ALL)"),
+    ("_csv", "field_size_limit"): (_longest_field, "csv.field_size_limit()"),
+    ("gc", "get_threshold"): (garbage.thresholds, "gc.get_threshold()"),
     ("_signal", "getsignal"): (_handlers, "signal.getsignal"),
 }
 #: The names of all of them.
@@ -83,6 +91,8 @@ class Settings:
         """Hear of a call of a function in C."""
         name = function.__name__
         owner = function.__self__
+        if name == "get_threshold":
+            garbage.as_usual()  # of which it is about to tell
         named = owner.__name__ if isinstance(owner, ModuleType | type) else type(owner).__name__
         if named in _TELLING.get(name, ()):
             self._ask((id(owner), name), function, f"{named}.{name}()")

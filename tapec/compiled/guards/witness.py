@@ -48,7 +48,7 @@ from tapec.compiled.guards.objects import (
     wrapped_by,
 )
 from tapec.compiled.guards.ownership import is_users_class, is_users_code
-from tapec.compiled.guards.places import Place
+from tapec.compiled.guards.places import Place, text_of
 from tapec.compiled.guards.reads import READ, Manner, Reads, parts, reads_of, words_in
 from tapec.compiled.guards.settings import Settings
 from tapec.compiled.guards.sources import Sources
@@ -147,7 +147,8 @@ class Witness:
                     self._settings.called(argument)
         elif event == "return":
             if library is not None and library.running:
-                library.left(frame, argument)
+                for thing in library.left(frame, argument):
+                    self._visit(thing, text_of(thing))
         elif event == "call":
             if library is not None and id(frame.f_code) not in library.passed:
                 library.entered(frame)
@@ -452,6 +453,8 @@ class Witness:
         """What the program that was traced rests on; ``native``: whether native code may look at that."""
         if not trace.created_variables:  # else it is traced again; they begin with what they like
             self._sources.tell(self._name)
+            if self._library is not None:
+                self._library.tell(self._name)
         for cached, path in self._caches:
             for result in results_in(cached):
                 self._visit_item(result, f"{path}(...)")
