@@ -36,6 +36,7 @@ def first_fit(
         seconds: how long to try orders, of which the first is tried in any case.
     """
     end = monotonic() + seconds
+    in_order: Callable[[Sequence[Buffer], Sequence[int]], list[int]]
     in_order = _in_crowd if _is_crowd(buffers) else partial(_in_order, _beside(buffers))
     best = Plan((), 0, most_alive(buffers))
     for key in _ORDERS:
@@ -79,10 +80,12 @@ def _in_order(
     beside: Sequence[Sequence[int]], buffers: Sequence[Buffer], order: Sequence[int]
 ) -> list[int]:
     """Put each at the lowest place that is free while it lives."""
-    offsets = [-1] * len(buffers)
+    offsets, ends = [-1] * len(buffers), [0] * len(buffers)
     for number in order:
-        taken = [(offsets[k], offsets[k] + buffers[k].size) for k in beside[number]]
-        offsets[number] = lowest_gap(sorted(t for t in taken if t[0] >= 0), buffers[number].size)
+        size = buffers[number].size
+        taken = sorted([(offsets[k], ends[k]) for k in beside[number] if offsets[k] >= 0])
+        offsets[number] = offset = lowest_gap(taken, size)
+        ends[number] = offset + size
     return offsets
 
 

@@ -12,7 +12,8 @@ def lowest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
     for start, end in taken:
         if offset + size <= start:
             break
-        offset = max(offset, end)
+        if end > offset:
+            offset = end
     return offset
 
 

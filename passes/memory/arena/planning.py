@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Of a turn of the search: branches for each buffer, the weight of blame, what is left of it after, and noise.
 _BRANCHES, _WEIGHT, _MEMORY, _NOISE = 2.5, 0.3, 0.9, 0.02
+#: Of so many turns at first: a buffer has one branch if nothing is tried twice.
+_EARLY, _EARLY_BRANCHES = 24, 1.3
 
 #: Buffers that are searched at most.
 _MOST = 2048
@@ -45,7 +47,7 @@ def best_plan(
         The best plan found. Its bound is higher than what is alive at one time, if less was proven not to be enough.
     """
     start = monotonic()
-    best = first_fit(buffers, tries=10, seconds=seconds / 2)
+    best = first_fit(buffers, tries=10, seconds=seconds / 10)
     if _is_enough(best, capacity) or not _is_searchable(buffers):
         return best
     # Numba is loaded, and compiles the search, only where there is something to search for. Neither is searching.
@@ -56,13 +58,14 @@ def best_plan(
     start += monotonic() - before
     problem = search.Problem(buffers)
     step = gcd(*(b.size for b in buffers))
-    branches = max(1000, int(_BRANCHES * len(buffers)))
+    few, branches = (int(a * len(buffers)) for a in (_EARLY_BRANCHES, _BRANCHES))
     for turn, (priorities, blame) in enumerate(_orders(problem.features)):
         if monotonic() - start > seconds:
             break
         target = _target(best, capacity, step, turn)
-        # More branches in later turns, so that a small problem is decided in the end.
-        limit = branches * (1 + turn // 100)
+        # Many orders first, and more branches in later turns, so that a small problem is decided in the end.
+        early = 0 < turn < _EARLY
+        limit = max(100, few) if early else max(1000, branches) * (1 + turn // 100)
         result, offsets = problem.within(target, priorities, limit, blame)
         if result == search.FOUND:
             total = int(max(o + b.size for o, b in zip(offsets, buffers, strict=True)))
