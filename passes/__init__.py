@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tapec.passes.table import Constraint, Pass
 
-#: Each is the module of its name, which is imported when the pass is to run.
+#: Where each is, below this folder; a pass has the name of its module, which is imported when it is to run.
 _TABLE = (
     Pass("inline", "tensor", "tensor", "Replace calls by what they call."),
     Pass(
@@ -19,7 +19,12 @@ _TABLE = (
     ),
     Pass("cse", "tensor", "tensor", "Merge operations that compute the same."),
     Pass("dce", "tensor", "tensor", "Remove what nobody reads."),
-    Pass("checkpoint", "tensor", "tensor", "Cut loops so that gradients keep few of their states."),
+    Pass(
+        "loops.checkpoint",
+        "tensor",
+        "tensor",
+        "Cut loops so that gradients keep few of their states.",
+    ),
     Pass("adjoint", "tensor", "tensor", "Write the reverse-mode program of gradients."),
     Pass("prune", "tensor", "tensor", "Take the tape's marks down; drop unread adjoints."),
     Pass("commit", "tensor", "tensor", "Turn checks into a result on which updates depend."),
@@ -27,26 +32,34 @@ _TABLE = (
     Pass("pairs", "tensor", "tensor", "Write complex numbers as pairs of real numbers."),
     Pass("hoist", "tensor", "tensor", "Take out of loops what need not be done turn by turn."),
     Pass("factor", "tensor", "tensor", "Add rows up before a product, not behind it."),
-    Pass("revolve", "tensor", "tensor", "Let loops back have few states, and make others again."),
+    Pass(
+        "loops.revolve",
+        "tensor",
+        "tensor",
+        "Let loops back have few states, and make others again.",
+    ),
     Pass(
         "rematerialize",
         "tensor",
         "tensor",
         "Compute again what a budget of memory has no room for.",
     ),
-    Pass("stages", "tensor", "tensor", "Make long sums in two stages."),
+    Pass("device.stages", "tensor", "tensor", "Make long sums in two stages."),
     Pass("fuse", "tensor", "tensor", "Group operations into kernels."),
     Pass("schedule", "tensor", "tensor", "Choose vectors, tiles, threads."),
     Pass("plan", "tensor", "tensor", "Place every kernel's result in memory."),
-    Pass("poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
+    Pass("memory.poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
     Pass(
-        "predicate", "loop", "loop", "Let kernels look at conditions that the host would wait for."
+        "device.predicate",
+        "loop",
+        "loop",
+        "Let kernels look at conditions that the host would wait for.",
     ),
-    Pass("enclose", "loop", "loop", "Make one kernel of a loop that launches small ones."),
-    Pass("spread", "loop", "loop", "Deal loops out to the blocks and threads of a device."),
-    Pass("join", "loop", "loop", "Launch kernels together that do not wait for each other."),
-    Pass("widen", "loop", "loop", "Access four neighbours at once."),
+    Pass("device.enclose", "loop", "loop", "Make one kernel of a loop that launches small ones."),
+    Pass("device.spread", "loop", "loop", "Deal loops out to the blocks and threads of a device."),
+    Pass("device.join", "loop", "loop", "Launch kernels together that do not wait for each other."),
+    Pass("device.widen", "loop", "loop", "Access four neighbours at once."),
     Pass("poll", "loop", "loop", "Mark the loops between whose turns a program may stop."),
     Pass("alarm", "loop", "loop", "Let kernels tell of numbers that are NaN or infinite."),
 )

@@ -17,7 +17,7 @@ Seven things leave a loop, or go from one to another:
 - A matrix that is the same in all turns, and lies the wrong way round for a product, is turned once.
 
 Rows are kept only where all turns come for certain, and up to `Options.room` bytes in each case, or so many as the
-attribute ``row_bytes`` of the function tells (`tapec.passes.checkpoint`); where a size is open, what is typical.
+attribute ``row_bytes`` of the function tells (`tapec.passes.loops.checkpoint`); where a size is open, what is typical.
 The order in which numbers are added changes, so results are equal but for rounding.
 """
 
@@ -34,7 +34,7 @@ from tapec.ir.dims import typical
 from tapec.ir.op import Elementwise
 from tapec.ir.ops.arith import Add
 from tapec.ir.ops.repetition import Loop
-from tapec.passes.turns import Change, Turns, behind, changed_loop, with_stacks
+from tapec.passes.loops.turns import Change, Turns, behind, changed_loop, with_stacks
 
 #: Turns that are too few to make something for them.
 _FEW_TURNS = 3

@@ -21,7 +21,7 @@ from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import Place, parse_place, symbols_of
 from tapec.ir.types import INDEX, U8, BufferType, DType, TensorType, Type
-from tapec.passes.nest import KernelWriter
+from tapec.passes.kernels.nest import KernelWriter
 from tapec.passes.plan import home
 
 

@@ -14,7 +14,7 @@ from tapec.ir.core import Block, Module
 from tapec.ir.errors import PassError
 from tapec.ir.ops.control import Gradient
 from tapec.passes import dce
-from tapec.passes.joining import join_sums
+from tapec.passes.loops.joining import join_sums
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Hold a function to a budget of memory: what does not fit is computed again.
 
 The budget is the attribute ``memory_budget`` of the function: bytes of its arena, or a part of those that it takes
-without (what these were, `tapec.passes.checkpoint` tells if it cut loops). Sums of everything get kernels of their own
-first: what one adds up then waits for no other. Ways to save are tried in the order of what they cost, and the first
-that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and fewer states kept
-(`tapec.passes.memory.recomputation`). What each takes is not guessed: a copy is fused and planned. If none fits, all
-are tried again on what came out smallest, as long as that helps.
+without (what these were, `tapec.passes.loops.checkpoint` tells if it cut loops). Sums of everything get kernels of
+their own first: what one adds up then waits for no other. Ways to save are tried in the order of what they cost, and
+the first that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and fewer states
+kept (`tapec.passes.memory.recomputation`). What each takes is not guessed: a copy is fused and planned. If none fits,
+all are tried again on what came out smallest, as long as that helps.
 
 After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
 """

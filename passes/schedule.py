@@ -1,7 +1,8 @@
 """Decide how each kernel runs: vectors, tiles, threads. The decisions are attributes of the kernel operations.
 
 Contractions are tiled by `tapec.passes.contractions.tiling`. Other kernels get ``lanes``, the elements of a vector, and
-``parallel``: whether threads share the outermost loop. `tapec.passes.alike` makes that fit in the bodies of loops.
+``parallel``: whether threads share the outermost loop. `tapec.passes.loops.alike` makes that fit in the bodies of
+loops.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from tapec.ir.op import Elementwise
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import DType, TensorType
-from tapec.passes import alike
 from tapec.passes.contractions import sliding, tiling
 from tapec.passes.contractions.problem import Machine, Workload, size
 from tapec.passes.device.rows import keeps_rows
 from tapec.passes.device.tile import choose_tile
+from tapec.passes.loops import alike
 
 
 @dataclass(frozen=True)

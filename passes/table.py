@@ -23,12 +23,17 @@ class NoOptions:
 
 
 class Pass(NamedTuple):
-    """A pass: the module ``tapec.passes.NAME``, imported at the first look at one of its two properties."""
+    """A pass: a module of `tapec.passes`, imported at the first look at what it runs or takes as options."""
 
-    name: str
+    module: str
     takes: Level
     leaves: Level
     summary: str
+
+    @property
+    def name(self) -> str:
+        """What pipelines call it: its module's name, whatever room that is in."""
+        return self.module.rpartition(".")[2]
 
     @property
     def run(self) -> Callable[[Module, Any], bool]:
@@ -42,7 +47,7 @@ class Pass(NamedTuple):
 
     @property
     def _module(self) -> Any:
-        return import_module(f"tapec.passes.{self.name}")
+        return import_module(f"tapec.passes.{self.module}")
 
 
 class Constraint(NamedTuple):

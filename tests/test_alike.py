@@ -13,8 +13,8 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.verifier import verify
-from tapec.passes import alike
 from tapec.passes.contractions import tiling
+from tapec.passes.loops import alike
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.recording import tracing
 from tapec.structure import flatten

@@ -12,7 +12,7 @@ from tapec.compiler import lowered_for
 from tapec.ir.ops import device
 from tapec.ir.parser import parse_module
 from tapec.ir.verifier import verify
-from tapec.passes import predicate
+from tapec.passes.device import predicate
 from tapec.runtime.cuda.launches import recorded
 from tapec.runtime.cuda.program import simulated
 from tapec.runtime.cuda.simulator.memory import SimulationError

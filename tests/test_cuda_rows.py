@@ -18,8 +18,8 @@ import tapec
 from tapec.compiler import lowered_for
 from tapec.ir.core import Operation
 from tapec.ir.ops.repetition import Loop
-from tapec.passes import enclose, schedule
-from tapec.passes.device import rows
+from tapec.passes import schedule
+from tapec.passes.device import enclose, rows
 
 TIME, ROWS, WIDTH = 5, 64, 40
 

@@ -19,8 +19,9 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.parser import parse_module
 from tapec.ir.verifier import verify
-from tapec.passes import alike, schedule
+from tapec.passes import schedule
 from tapec.passes.contractions import tiling
+from tapec.passes.loops import alike
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 
 SIMPLIFYING = ("canonicalize", "cse", "dce")

@@ -23,6 +23,7 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.types import F32, TensorType
 from tapec.ir.verifier import verify
 from tapec.passes import dce
+from tapec.passes.loops.reversal import actions, advances
 from tapec.passes.memory.cut import least_kept
 from tapec.passes.memory.footprint import footprint
 from tapec.passes.memory.recomputation import (
@@ -33,7 +34,6 @@ from tapec.passes.memory.recomputation import (
     repeat_steps,
     steps_of,
 )
-from tapec.passes.memory.reversal import actions, advances
 from tapec.passes.observers import random_inputs
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 

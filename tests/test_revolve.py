@@ -15,8 +15,8 @@ from tapec.ir.ops.elementary import Tanh
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.verifier import verify
 from tapec.passes import PIPELINES
+from tapec.passes.loops.reversal import advances, schedule
 from tapec.passes.memory.footprint import footprint
-from tapec.passes.memory.reversal import advances, schedule
 from tapec.passes.observers import random_inputs
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 

@@ -137,7 +137,7 @@ class CommitCopies(LoopOp):
     """The end of a group of copies.
 
     What this thread has moved into memory of the block since the last barrier, four neighbours as they are each time,
-    may go on until it waits for the group: `tapec.passes.widen` makes `CopyNeighbours` of that.
+    may go on until it waits for the group: `tapec.passes.device.widen` makes `CopyNeighbours` of that.
     """
 
     name = "commit_copies"

@@ -1,7 +1,7 @@
 """Four turns of a loop along memory as one: a thread reads four neighbours, and writes four.
 
 Each operation of a turn is done for all four before the next, so accesses to neighbours come one behind the other, and
-`tapec.passes.widen` makes instructions of 16 bytes of them.
+`tapec.passes.device.widen` makes instructions of 16 bytes of them.
 """
 
 from __future__ import annotations

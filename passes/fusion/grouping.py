@@ -150,7 +150,7 @@ class Group:
             return len(accesses) <= 8
         if not op.defn.costly:
             return len(accesses) <= 4
-        # What is read by rows waits in scratch: see `tapec.passes.nest`.
+        # What is read by rows waits in scratch: see `tapec.passes.kernels.nest`.
         shape = op.result.tensor.shape
         return all(is_by_rows(a, shape, self.space) for a in accesses) or (
             len(accesses) <= 2 and all(is_once(a, self.space) for a in accesses)

@@ -10,7 +10,7 @@ from tapec.ir.op import RUNS
 from tapec.ir.types import Shape
 from tapec.passes.contractions.problem import size
 from tapec.passes.fusion.access import block_accesses, is_by_rows
-from tapec.passes.loop_choice import vector_axis
+from tapec.passes.kernels.loop_choice import vector_axis
 
 #: Bytes of a row that waits in scratch: it should stay in the first cache.
 _LONGEST_ROW = 1 << 14

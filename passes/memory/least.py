@@ -14,7 +14,8 @@ arguments: `_Search` goes through what may have been, what takes least first, as
 (Dijkstra), and stops after a number of steps; what it has found by then is a bound, too.
 
 The most of this over all operations is a bound for the arena of every program that `tapec.passes.rematerialize` and
-`tapec.passes.checkpoint` can make of this one: they run operations again and elsewhere, but each of them has to run.
+`tapec.passes.loops.checkpoint` can make of this one: they run operations again and elsewhere, but each of them has to
+run.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ What the way back reads of the forward part is kept, or computed again from what
 
 * `repeat_cheap` runs operations of some kinds again. What is kept then is a minimum cut (`tapec.passes.memory.cut`).
 * `repeat_steps` cuts the forward part into steps, at products and the like, where little goes from one to the next; it
-  keeps as many states between steps as it is told to, and runs the others again (`tapec.passes.memory.reversal`).
+  keeps as many states between steps as it is told to, and runs the others again (`tapec.passes.loops.reversal`).
 
 Operations that run again have the mark ``recompute``, so that nobody merges them with the first ones; its number says
 in which order: with the first number comes what the way back needs first.
@@ -19,10 +19,10 @@ from itertools import accumulate
 
 from tapec.ir.core import Function, Operation, Value, clone_operation
 from tapec.ir.dims import typical
+from tapec.passes.loops.reversal import state_to_keep
 from tapec.passes.memory.cut import least_kept
 from tapec.passes.memory.footprint import Footprint, producers
 from tapec.passes.memory.ownership import stored
-from tapec.passes.memory.reversal import state_to_keep
 
 #: Bytes below which a value is kept in any case.
 _SMALL = 512

@@ -1,8 +1,8 @@
 """Programs for NVIDIA's GPUs: loop-level kernels as Python text, which numba.cuda compiles.
 
-The pass `tapec.passes.spread` has given each kernel its place on the device: loops that run ``over`` the ``grid``, the
-``blocks`` or the ``threads`` of a block, buffers in ``shared`` memory, barriers, sums over a block. What is left to do
-here is to spell them, and to run what was spelled.
+The pass `tapec.passes.device.spread` has given each kernel its place on the device: loops that run ``over`` the
+``grid``, the ``blocks`` or the ``threads`` of a block, buffers in ``shared`` memory, barriers, sums over a block. What
+is left to do here is to spell them, and to run what was spelled.
 
 ======================  ================================================================================
 `text/`                 a module -> `Text`: a function of Python's for each kernel, launches, tables

@@ -75,7 +75,7 @@ def files(model: Model, architecture: str, forms: Collection[str]) -> dict[str, 
     """Contents by file name, with ``.state.bin`` and ``.constants.bin`` if there are any.
 
     Args:
-        model: its programs dealt out by `tapec.passes.spread`.
+        model: its programs dealt out by `tapec.passes.device.spread`.
         architecture: such as ``sm_90``.
         forms: of ``ptx``, ``obj`` (``.cubin`` for the device, and ``.ptx`` for later ones) and ``header``.
 

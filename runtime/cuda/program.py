@@ -34,7 +34,7 @@ def simulated(module: Module, *, blocks: int = MOST_BLOCKS) -> Executable:
     """A module whose kernels Python runs, watching every access (`tapec.runtime.cuda.simulator.simulator`).
 
     Args:
-        module: dealt out by `tapec.passes.spread`.
+        module: dealt out by `tapec.passes.device.spread`.
         blocks: of a launch, at most.
 
     Raises:

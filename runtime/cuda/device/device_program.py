@@ -35,7 +35,8 @@ from tapec.runtime.residence import AWAY, at_home
 _GRAPHS = 4
 #: Bytes up to which it takes less to compare an argument with the one before than to copy it to the device.
 _COMPARED = 1 << 14
-#: Where buffers begin, in bytes: `tapec.passes.widen` counts on it. The driver's memory begins at multiples of 256.
+#: Where buffers begin, in bytes: `tapec.passes.device.widen` counts on it. The driver's memory begins at multiples of
+#: 256.
 _ALIGNMENT = 16
 #: The streams that were chosen, by the number of the device.
 _CHOSEN: ContextVar[Mapping[int, int]] = ContextVar("tapec_cuda_streams", default={})  # noqa: B039

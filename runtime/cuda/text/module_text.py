@@ -56,7 +56,7 @@ def _name_of(launches: Sequence[Operation]) -> str:
 
 
 def write_text(module: Module) -> Text:
-    """Write a module that `tapec.passes.spread` has dealt out.
+    """Write a module that `tapec.passes.device.spread` has dealt out.
 
     Raises:
         TargetError: it has what the target cannot do; the message names it.

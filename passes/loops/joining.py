@@ -12,8 +12,8 @@ from tapec.passes.rules.rewrite import is_exactly, splat
 def join_sums(function: Function) -> bool:
     """Let sums go through the parts of a loop that was cut, instead of adding what each part has added up.
 
-    Parts of one loop have the same attribute ``part`` (`tapec.passes.checkpoint`). Sums of loops that the user wrote
-    one into the other, or one after the other, stay as they are. Return whether there were any to join.
+    Parts of one loop have the same attribute ``part`` (`tapec.passes.loops.checkpoint`). Sums of loops that the user
+    wrote one into the other, or one after the other, stay as they are. Return whether there were any to join.
     """
     changed = False
     for op in list(function.walk()):

@@ -2,7 +2,7 @@
 
 The gradient of a loop goes back over the carried values that each turn had, so the loop keeps as many as there are
 turns. With a budget it keeps as many as there is room for, and turns are run again from these, in the order that needs
-the fewest runs: the attribute ``states`` of a loop tells `tapec.passes.revolve` how many, which does it when the
+the fewest runs: the attribute ``states`` of a loop tells `tapec.passes.loops.revolve` how many, which does it when the
 gradient is written.
 
 Where somebody else reads the states, a gradient of a gradient say, that is not possible. Then a loop of 10,000 turns is
@@ -10,7 +10,7 @@ cut into 100 parts of 100: a loop of loops. What goes back over the outer one ke
 inner one again, which keeps those of its own turns: 200 at one time, and the body runs once more. Cut again, there are
 fewer, and one more run (Griewank, 1992). Rows are reshaped, not moved; turns that are left over come behind, as a loop
 of their own. Sums over turns, such as a weight's gradient, go through all parts, so numbers are added in the order of
-one loop, and results are the same to the bit (`tapec.passes.joining`).
+one loop, and results are the same to the bit (`tapec.passes.loops.joining`).
 
 How many states, or how deep, is found by trying: the most states, or the fewest cuts, that fit into the attribute
 ``memory_budget``; ``budget_bytes`` tells what that comes to. What `hoist` would keep, so that products of all turns are
@@ -28,20 +28,10 @@ from tapec.ir.core import Block, Function, Module, Operation, Value, clone_funct
 from tapec.ir.ops.control import Gradient
 from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
-from tapec.passes import (
-    adjoint,
-    canonicalize,
-    commit,
-    cse,
-    dce,
-    hoist,
-    pairs,
-    prune,
-    rematerialize,
-    revolve,
-)
+from tapec.passes import adjoint, canonicalize, commit, cse, dce, hoist, pairs, prune, rematerialize
+from tapec.passes.loops import revolve
+from tapec.passes.loops.reversal import reach, repetitions
 from tapec.passes.memory.footprint import Footprint, footprint
-from tapec.passes.memory.reversal import reach, repetitions
 
 #: Turns from which on a loop may keep less than all states, and from which on it is cut.
 _SOME, _MANY = 3, 16

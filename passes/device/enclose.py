@@ -6,8 +6,9 @@ no more to do than one block of threads does in passing, one block runs it, and 
 waited for launches. And where they treat each row of a batch by itself (`tapec.passes.device.rows`), as the cells of a
 recurrent network do, every row has a block of its own that takes it through all turns.
 
-Buffers of the loop become arguments of the kernel, views that move with its turns stay inside. `tapec.passes.spread`
-takes different arguments for different memory; so a loop stays as it is where two of them overlap.
+Buffers of the loop become arguments of the kernel, views that move with its turns stay inside.
+`tapec.passes.device.spread` takes different arguments for different memory; so a loop stays as it is where two of them
+overlap.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tapec.passes.fusion.access import loops_of
 from tapec.passes.fusion.depth import DEEP, below, depths
 from tapec.passes.fusion.rows import values_by_rows
 from tapec.passes.fusion.totals import reduce_in_parts, total_of
-from tapec.passes.loop_choice import order_for_gathers, shared_axis, vector_axis, written_out
+from tapec.passes.kernels import loop_choice
 from tapec.passes.schedule import core_of
 
 #: Places where a loop is split, at most.
@@ -110,7 +110,9 @@ class KernelWriter:
         simple = not self._rows and all(r.tensor.shape == self.space for r in self.op.results)
         phases: dict[int, int] = {}
         if simple and not k.compact:
-            phases = written_out(k.periods, self._turns, self.space, len(self.block.ops))
+            phases = loop_choice.written_out(
+                k.periods, self._turns, self.space, len(self.block.ops)
+            )
         if phases:
             self._start_again()
             k = self._loops(vector=True, phases=phases)
@@ -127,7 +129,7 @@ class KernelWriter:
             )
             if scalars.vectorised or moves:
                 tries.append((scalars.gathers, self.function))
-            order = order_for_gathers(self.block, self.space) if simple else ()
+            order = loop_choice.order_for_gathers(self.block, self.space) if simple else ()
             if order and not scalars.vectorised:
                 self._start_again()
                 tries = [(self._loops(vector=True, order=order).gathers, self.function)]
@@ -212,9 +214,9 @@ class KernelWriter:
         natural = not order
         order = order or range(len(space))
         place = {axis: n for n, axis in enumerate(order)}
-        last = vector_axis(space)
+        last = loop_choice.vector_axis(space)
         parallel = self.op.attrs["parallel"]
-        shared = shared_axis(space, order, self.op.attrs["lanes"]) if parallel else None
+        shared = loop_choice.shared_axis(space, order, self.op.attrs["lanes"]) if parallel else None
         self._turns = []
 
         def nest(turns: tuple[_Turn, ...]) -> None:
@@ -343,7 +345,7 @@ class KernelWriter:
         if self.inputs.get(value) is out:
             return
         shape = value.tensor.shape
-        last = vector_axis(shape)
+        last = loop_choice.vector_axis(shape)
 
         def axis(index: Index) -> None:
             if len(index) == len(shape):

@@ -1,10 +1,10 @@
 """Let a loop that goes back have the states of the loop there from a stack that has not room for all of them.
 
 The gradient of a loop is a loop the other way round, over the carried values that each turn had. If the first one has
-the attribute ``states`` (`tapec.passes.checkpoint`), it keeps no more than so many of them, in a stack that it carries;
-the loop back puts others in their place as it goes, and makes these from those before them, by running the turns again.
-Which ones, and in which order, is the schedule that runs the fewest turns (`tapec.passes.memory.reversal`): tables of
-numbers, which the loop back goes through. Each of its turns takes a stretch of those of the first loop:
+the attribute ``states`` (`tapec.passes.loops.checkpoint`), it keeps no more than so many of them, in a stack that it
+carries; the loop back puts others in their place as it goes, and makes these from those before them, by running the
+turns again. Which ones, and in which order, is the schedule that runs the fewest turns (`tapec.passes.loops.reversal`):
+tables of numbers, which the loop back goes through. Each of its turns takes a stretch of those of the first loop:
 
 1. States are put into the stack, with as many turns between them as the table says.
 2. Of the last of these on, all states that the stretch needs are put behind it.
@@ -29,9 +29,9 @@ from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.types import I32, TensorType
 from tapec.passes import dce
+from tapec.passes.loops.reversal import schedule
+from tapec.passes.loops.turns import Turns
 from tapec.passes.memory.footprint import producers
-from tapec.passes.memory.reversal import schedule
-from tapec.passes.turns import Turns
 
 _NUMBER = TensorType(I32)
 
