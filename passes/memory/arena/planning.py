@@ -63,8 +63,9 @@ def best_plan(
         if monotonic() - start > seconds:
             break
         target = _target(best, capacity, step, turn)
-        # Many orders first, and more branches in later turns, so that a small problem is decided in the end.
-        early = 0 < turn < _EARLY
+        # Many orders first, where each plan found lowers what the next must do with, but not where it is given; more
+        # branches in later turns, so that a small problem is decided in the end.
+        early = capacity is None and 0 < turn < _EARLY
         limit = max(100, few) if early else max(1000, branches) * (1 + turn // 100)
         result, offsets = problem.within(target, priorities, limit, blame)
         if result == search.FOUND:
