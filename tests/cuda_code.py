@@ -19,7 +19,14 @@ from typing import Any
 import machine_code
 import numpy as np
 import pytest
-from machine_code import ARCHITECTURES, Functions, examine, examined, instructions
+from machine_code import (
+    ARCHITECTURES,
+    Functions,
+    examine,
+    examined,
+    instructions,
+    unread_shuffles,
+)
 from programs_of_ops import Program
 from sampling import arrays, retyped, tensor_ops
 
@@ -296,3 +303,14 @@ def test_builds_for_devices() -> None:
         built = tapec.aot.build(step, "f32[8,4]", target=f"cuda-{architecture}")
         assert built.files["step.cubin"][:4] == b"\x7fELF"
         assert f".target {architecture}".encode() in built.files["step.ptx"]
+
+
+def test_shuffles_that_nobody_reads_are_counted() -> None:
+    sums = """
+        shfl.sync.bfly.b32 %r2|%p1, %r1, %r9, %r9, %r9;
+        add.f32 %f2, %f1, %r2;
+        shfl.sync.bfly.b32 %r3|%p2, %f2, %r9, %r9, %r9;
+    """
+    assert unread_shuffles(sums) == 2
+    assert unread_shuffles(f"{sums}\n st.global.u32 [%rd1], %r3;") == 0
+    assert unread_shuffles(f"{sums}\n st.global.u32 [%rd1], %f2;") == 1
