@@ -225,7 +225,7 @@ def outcomes(module: Module, seed: int, *, native: bool) -> dict[str, list[bytes
 
 def main() -> None:
     """Compare so many programs."""
-    count, first = int(sys.argv[1]), int([*sys.argv, 0][2])
+    count, first = int(sys.argv[1]), int([*sys.argv, "0"][2])
     start = time.monotonic()
     for done, seed in enumerate(range(first, first + count), 1):
         found = outcomes(program(seed), seed, native=seed % 20 == 0)
