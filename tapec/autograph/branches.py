@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tapec.autograph.buffers import Buffer, Image
-from tapec.autograph.containers import End, Held, held_by
 from tapec.autograph.expressions import is_traced, predicate
 from tapec.autograph.merging import merged
 from tapec.autograph.places import UNBOUND, Path, Place, places_of
+from tapec.autograph.reach import Ends, Reach
 from tapec.control.regions import Merged, one_of
 from tapec.tensor import Tensor
 
@@ -39,7 +38,7 @@ def if_stmt(
         paths: the attributes and items that they assign.
 
     Raises:
-        TypeError, ValueError: see `tapec.autograph.merging.merged` and `tapec.autograph.containers.Held.pairs`.
+        TypeError, ValueError: see `tapec.autograph.merging.merged` and `tapec.autograph.reach.Reach.pairs`.
     """
     if not is_traced(test):
         if test:
@@ -48,8 +47,7 @@ def if_stmt(
             orelse()
         return
     places = places_of((body, orelse), names, paths, branches=True)
-    held = held_by((body, orelse), paths, places)
-    choose(predicate(test, "if statement"), body, orelse, places, held, names, later)
+    choose(predicate(test, "if statement"), body, orelse, places, names, later)
 
 
 def choose(
@@ -57,38 +55,26 @@ def choose(
     body: Callable[[], None],
     orelse: Callable[[], None],
     places: Sequence[Place],
-    held: Sequence[Held | Buffer],
     names: Collection[str],
     later: Collection[str],
 ) -> None:
-    """A branch of the program, and what is in the places and containers behind it."""
+    """A branch of the program, and what is behind it in the places, and in all else that it can reach."""
     wanted = [p for p in places if p.name in later or p.name not in names]
     before = [p.get() for p in places]
-    changed: list[tuple[Any, End | Image]] = []
+    reach = Reach((body, orelse), places)
 
-    def side(branch: Callable[[], None]) -> Callable[[], list[Any]]:
-        def run() -> list[Any]:
+    def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Any], Ends]]:
+        def run() -> tuple[list[Any], Ends]:
             restore(places, before)
-            branch()
-            # All are looked at before one is put back: arrays may be views of the same memory.
-            found, ends = [p.get() for p in wanted], [h.look() for h in held]
-            for holder, end in zip(held, ends, strict=True):
-                if not end.stays:
-                    holder.put_back()
-            return [*found, *ends]
+            with reach.watching():
+                branch()
+            return [p.get() for p in wanted], reach.take()
 
         return run
 
-    def merge(one: list[Any], other: list[Any]) -> Merged:
-        names = [p.name for p in wanted]
-        values = list(zip(names, one, other, strict=False))
-        ends = zip(held, one[len(wanted) :], other[len(wanted) :], strict=True)
-        changed[:] = []
-        for holder, first, second in ends:
-            if not (first.stays and second.stays):
-                changed.append((holder, first))
-                values += holder.pairs(first, second)
-        return merged(values)
+    def merge(one: tuple[list[Any], Ends], other: tuple[list[Any], Ends]) -> Merged:
+        values = list(zip([p.name for p in wanted], one[0], other[0], strict=True))
+        return merged([*values, *reach.pairs(one[1], other[1])])
 
     try:
         found = one_of(condition, side(body), side(orelse), merge)
@@ -98,10 +84,8 @@ def choose(
         raise
     finally:
         restore(places, before)
-    rest = iter(found[len(wanted) :])
     restore(wanted, found[: len(wanted)])
-    for holder, end in changed:
-        holder.settle(end, rest)
+    reach.settle(iter(found[len(wanted) :]))
 
 
 class _Result:
@@ -109,6 +93,7 @@ class _Result:
 
     name = "the value"
     surely = True
+    identity = (0, name)
     _value: Any = UNBOUND
 
     def get(self) -> Any:
@@ -127,9 +112,8 @@ def if_exp(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any
     def giving(branch: Callable[[], Any]) -> Callable[[], None]:
         return lambda: result.set(branch())
 
-    held = held_by((body, orelse), (), ())
     condition = predicate(test, "if expression")
-    choose(condition, giving(body), giving(orelse), [result], held, (), ())
+    choose(condition, giving(body), giving(orelse), [result], (), ())
     return result.get()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,11 @@ class Buffer:
         shared = isinstance(holder, np.ndarray | memoryview)
         self._holder = np.asarray(holder) if shared and not _is_masked(holder) else holder
         self._before = Image(self._copy())
+
+    @property
+    def unchanged(self) -> Image:
+        """What it holds at the end of a branch that cannot reach it."""
+        return self._before
 
     def _copy(self) -> Any:
         return self._holder.copy() if isinstance(self._holder, np.ndarray) else self._holder[:]
@@ -111,24 +116,6 @@ def is_buffer(thing: Any) -> bool:
     if isinstance(thing, np.ndarray):
         return bool(thing.flags.writeable)
     return isinstance(thing, BUFFERS) and not (isinstance(thing, memoryview) and thing.readonly)
-
-
-def buffers_under(thing: Any, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """The buffers among an object's attributes, and theirs, that code may reach: those that have such names."""
-    met: dict[int, Any] = {}
-    waiting = [thing]
-    while waiting:
-        owner = waiting.pop()
-        own = getattr(owner, "__dict__", None)
-        if id(owner) in met or not isinstance(own, dict):
-            continue
-        met[id(owner)] = owner
-        for name in names:
-            value = own.get(name)
-            if is_buffer(value):
-                yield name, value
-            elif value is not None:
-                waiting.append(value)
 
 
 def _alike(one: Any, other: Any) -> bool:

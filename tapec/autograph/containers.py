@@ -6,24 +6,20 @@ to a list (``pop``, ``insert``, ``+=``, under another name, in a nested function
 
 from __future__ import annotations
 
-from collections import UserDict, UserList, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
 from operator import is_, or_
-from types import FunctionType
 from typing import Any, NamedTuple
 
-from tapec.autograph.buffers import BUFFERS, Buffer, buffers_under, is_buffer
-from tapec.autograph.places import Path, Place, items_of
+from tapec.autograph.merging import is_value
+from tapec.autograph.places import Place, items_of
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 
-_KINDS = (list, dict, deque, set)
-#: What has all that it holds in one of these.
-_WRAPPERS = (UserDict, UserList)
-_FOLLOWED = (*_KINDS, *_WRAPPERS, *BUFFERS, tuple)
+#: What is looked at in this way, with its subclasses, past what these do of their own.
+KINDS = (list, dict, deque, set)
 
 Contents = list[Any]
 #: A name for messages, and what is there behind either branch.
@@ -42,12 +38,15 @@ class Held:
     """What one list, dict, deque or set holds in front of a branch or loop.
 
     Items that are assigned by name, and what is appended, are left to their places. What else is appended and has no
-    tensor in it stays: Python does it once, while it is traced.
+    tensor in it, or comes under a new key and has no number in it either, stays: Python does it once, while it is
+    traced.
     """
 
     def __init__(self, name: str, holder: Any, places: Sequence[Place]) -> None:
         self.name = name
         self._holder = holder
+        #: Of which kind it is as Python sees it, whatever a class of the user's adds to that.
+        self._kind: Any = next(k for k in (OrderedDict, *KINDS) if isinstance(holder, k))
         self._before: Contents = []
         self._keys, self._before = self._there()
         self._named, self._grows = items_of(holder, places)
@@ -55,13 +54,20 @@ class Held:
 
     def _there(self) -> tuple[Sequence[Any], Contents]:
         """The keys, in order, and what is at each."""
-        if isinstance(self._holder, dict):
-            return list(self._holder), list(self._holder.values())
-        if isinstance(self._holder, set):
-            kept = [v for v in self._before if v in self._holder]  # a set's own order is of chance
-            items = kept + sorted(self._holder.difference(kept), key=hash)
+        holder, kind = self._holder, self._kind
+        if issubclass(kind, dict):
+            return list(kind.keys(holder)), list(kind.values(holder))
+        if kind is set:  # its own order is of chance
+            kept = [v for v in self._before if set.__contains__(holder, v)]
+            items = kept + sorted(set.difference(holder, kept), key=hash)
             return items, items
-        return range(len(self._holder)), list(self._holder)
+        items = list(kind.__iter__(holder))
+        return range(len(items)), items
+
+    @property
+    def unchanged(self) -> End:
+        """What it holds at the end of a branch that cannot reach it."""
+        return End(self._keys, self._before, stays=True)
 
     def look(self) -> End:
         """What it holds now."""
@@ -73,7 +79,7 @@ class Held:
         self.put(self._keys, self._before)
 
     def _stays(self, keys: Sequence[Any], values: Contents) -> bool:
-        """Whether nothing became of it that places do not know, and no tensor came to it."""
+        """Whether nothing became of it that places do not know, and nothing came to it that is more than noted."""
         count = len(self._before)
         if len(values) < count or (isinstance(self._holder, dict) and keys[:count] != self._keys):
             return False
@@ -81,20 +87,24 @@ class Held:
         if not all(same if self._assigned is None else map(or_, same, self._assigned)):
             return False
         new = list(zip(keys[count:], values[count:], strict=True))
-        return self._grows or not _has_tensors([v for key, v in new if key not in self._named])
+        came = flatten([v for key, v in new if key not in self._named])[0]
+        notes = not issubclass(self._kind, dict)  # of numbers: who counts traces does so
+        tensors = not self._grows
+        return not any(
+            tensors if isinstance(v, Tensor) else is_value(v) and not notes for v in came
+        )
 
     def put(self, keys: Sequence[Any], values: Contents) -> None:
         """Make it hold something, in this order."""
-        if isinstance(self._holder, list):
-            self._holder[:] = values
-            return
-        self._holder.clear()
-        if isinstance(self._holder, dict):
-            self._holder.update(zip(keys, values, strict=True))
-        elif isinstance(self._holder, set):
-            self._holder.update(values)
+        holder, kind = self._holder, self._kind
+        kind.clear(holder)
+        if issubclass(kind, dict):
+            for key, value in zip(keys, values, strict=True):
+                kind.__setitem__(holder, key, value)
+        elif kind is set:
+            set.update(holder, values)
         else:
-            self._holder.extend(values)
+            kind.extend(holder, values)
 
     def settle(self, end: End, values: Iterator[Any]) -> None:
         """Make it hold, under the keys of one branch's end, what both chose: the next of some values."""
@@ -134,88 +144,6 @@ class Held:
                 hint=f"a loop over tensors does not change a {type(self._holder).__name__} in place, but for items "
                 "that it assigns: let it make another one of the same length, or collect values in a tapec.TensorArray",
             )
-
-
-def held_by(
-    functions: Sequence[Callable[..., Any]], paths: Sequence[Path], places: Sequence[Place]
-) -> list[Held | Buffer]:
-    """What the parts of a statement can reach by the variables that they name: containers, and those inside of these.
-
-    So it is with the variables of nested functions that they name, and with arrays in attributes.
-
-    Args:
-        functions: the parts of the statement.
-        paths: the attributes and items that they assign.
-        places: where these are.
-    """
-    found: dict[int, Held | Buffer] = {}
-    stack = [*_named(functions), *_along(paths)]
-    while stack:
-        name, thing = stack.pop()
-        if id(thing) in found:
-            continue
-        if isinstance(thing, _WRAPPERS):
-            thing = thing.data
-        if is_buffer(thing):
-            found[id(thing)] = Buffer(name, thing)
-            continue
-        if isinstance(thing, _KINDS):
-            found[id(thing)] = Held(name, thing, places)
-        elif not isinstance(thing, tuple):
-            continue
-        items = thing.items() if isinstance(thing, dict) else enumerate(thing)
-        stack += [(f"{name}[{key!r}]", v) for key, v in items if isinstance(v, _FOLLOWED)]
-    return list(found.values())
-
-
-def _named(functions: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """What functions find in variables of others around them, and globally; arrays also in attributes of these.
-
-    Functions among what they find, if of the same module, are gone into for the variables around them.
-    """
-    waiting, met = [f for f in functions if isinstance(f, FunctionType)], set()
-    entered = {f.__code__ for f in waiting}
-    while waiting:
-        function = waiting.pop()
-        if id(function) in met:
-            continue
-        met.add(id(function))
-        code, space = function.__code__, function.__globals__
-        values = list(_around(function))
-        if code in entered:
-            values += [(name, space[name]) for name in code.co_names if name in space]
-        for name, value in values:
-            yield name, value
-            for attribute, buffer in buffers_under(value, code.co_names):
-                yield f"{name}.{attribute}", buffer
-            if isinstance(value, FunctionType) and value.__globals__ is space:
-                waiting.append(value)
-
-
-def _around(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables that a function shares with those around it, and their values, if they have one."""
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
-        with suppress(ValueError):
-            yield name, cell.cell_contents
-
-
-def _along(paths: Sequence[Path]) -> Iterator[tuple[str, Any]]:
-    """What paths to attributes and items come by, the last step left out."""
-    for variable, steps in paths:
-        try:
-            thing = variable()
-        except NameError:
-            continue
-        for kind, key in steps:
-            if kind != ".":
-                break
-            thing = getattr(thing, key, None)
-            yield key, thing
-
-
-def _has_tensors(values: Contents) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in flatten(values)[0])
 
 
 def _count(keys: Sequence[Any], holder: Any) -> str:

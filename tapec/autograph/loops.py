@@ -6,11 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from tapec.autograph.branches import choose, nothing
-from tapec.autograph.buffers import Buffer
-from tapec.autograph.containers import Held, held_by
 from tapec.autograph.expressions import is_traced, predicate
 from tapec.autograph.options import LoopOptions, of_this_loop
-from tapec.autograph.places import Path, places_of
+from tapec.autograph.places import Path, Place, places_of
 from tapec.autograph.ranges import Turning, turning
 from tapec.autograph.state import Growing, LoopState
 from tapec.control.regions import Leaves
@@ -62,11 +60,10 @@ def while_stmt(
     assert trace is not None
     places = places_of((test, body), names, paths)
     state = LoopState(places, names, later, again)
-    held = held_by((test, body), paths, places)
     # A test that draws numbers or assigns runs once before the loop, and at the end of each turn.
     changes = binds or trace.states != before
     go = predicate(found, "while loop") if changes else None
-    _Loop(state, held, lambda _: body(), None, lambda: predicate(test(), "while loop"), go).run()
+    _Loop(state, places, lambda _: body(), None, lambda: predicate(test(), "while loop"), go).run()
 
 
 def for_stmt(
@@ -102,7 +99,7 @@ def for_stmt(
     state = LoopState(places, names, later, again, turns_surely)
     goes_on = None if test is None else lambda: predicate(test(), "for loop")
     try:
-        _Loop(state, held_by((body,), paths, places), body, way, goes_on).run()
+        _Loop(state, places, body, way, goes_on).run()
     except Growing as error:
         if not isinstance(way.length, int):
             raise ValueError(
@@ -132,8 +129,7 @@ def _each(
         if is_traced(goes_on):
             places = places or places_of((body,), names, paths, branches=True)
             condition = predicate(goes_on, "for loop")
-            held = held_by((body,), paths, places)
-            choose(condition, lambda item=item: body(item), nothing, places, held, names, later)  # type: ignore[misc]
+            choose(condition, lambda item=item: body(item), nothing, places, names, later)  # type: ignore[misc]
             continue
         body(item)
         goes_on = test()
@@ -147,7 +143,7 @@ class _Loop:
     def __init__(
         self,
         state: LoopState,
-        held: Sequence[Held | Buffer],
+        places: Sequence[Place],
         body: Callable[[Any], None],
         way: Turning | None = None,
         test: Callable[[], Tensor] | None = None,
@@ -155,7 +151,7 @@ class _Loop:
     ) -> None:
         """``go`` is what the test gave before the loop, if it is to be computed once for each turn."""
         self._state, self._body, self._way, self._test, self._go = state, body, way, test, go
-        self._held = held
+        self._turns = Turns("loop", places=places)
         self._counts = way is not None and not way.columns
         #: What goes round before the user's variables: the number of the turn, whether there is another.
         self._first = [constant(0, I32)] if self._counts else []
@@ -164,7 +160,8 @@ class _Loop:
     def run(self) -> None:
         """Trace the body, and give the variables their values behind the loop."""
         way, state, front = self._way, self._state, len(self._first)
-        turns = Turns("loop", again=None if self._test is None else self._again)
+        turns = self._turns
+        turns.again = None if self._test is None else self._again
         if way is not None:
             turns.columns, turns.length, turns.count = list(way.columns), way.length, way.count
 
@@ -191,8 +188,7 @@ class _Loop:
         after = [] if turn is None else [add(turn, constant(1, I32))]
         if self._go is not None and self._test is not None:
             after.append(self._test())
-        for held in self._held:
-            held.refuse_change()
+        self._turns.refuse_changes()  # before items are put back that may be gone
         return [*after, *self._state.take(options)]
 
     def _again(self, values: Leaves) -> Tensor:

@@ -39,6 +39,10 @@ class Place(Protocol):
     name: str
     surely: bool
 
+    @property
+    def identity(self) -> tuple[int, str]:
+        """What tells it from others: the ``id`` of what it is in, and where there."""
+
     def get(self) -> Any:
         """The value, or `UNBOUND`."""
 
@@ -52,6 +56,10 @@ class _Cell:
     def __init__(self, name: str, cell: CellType) -> None:
         self.name = name
         self._cell = cell
+
+    @property
+    def identity(self) -> tuple[int, str]:
+        return id(self._cell), repr(self.name)
 
     def get(self) -> Any:
         try:

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
+from tapec.autograph.merging import merged
+from tapec.autograph.reach import Ends, Reach
 from tapec.control.arguments import pairs_of
-from tapec.control.regions import branch, truth
+from tapec.control.regions import Merged, one_of, same_structure, truth
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import cast, equal, identity
@@ -195,7 +197,27 @@ def _chosen(pred: Tensor, then: Branch, otherwise: Branch) -> Any:
     """What one of two functions returns, eagerly or in the program."""
     if current_trace() is None:
         return then() if _truth(pred) else otherwise()
-    return branch(truth(pred), then, otherwise)
+    reach = Reach((then, otherwise))
+
+    def side(fn: Branch) -> Callable[[], tuple[Any, Ends]]:
+        def run() -> tuple[Any, Ends]:
+            with reach.watching():
+                found = fn()
+            return found, reach.take()
+
+        return run
+
+    def merge(one: tuple[Any, Ends], other: tuple[Any, Ends]) -> Merged:
+        pairs, result = same_structure(one[0], other[0])
+        more, changed = merged(reach.pairs(one[1], other[1]))
+
+        def together(found: list[Tensor]) -> Any:
+            reach.settle(iter(changed(found[len(pairs) :])))
+            return result(found[: len(pairs)])
+
+        return [*pairs, *more], together
+
+    return one_of(truth(pred), side(then), side(otherwise), merge)
 
 
 def _case(pairs: Sequence[tuple[Tensor, Branch]], default: Branch | None, exclusive: bool) -> Any:

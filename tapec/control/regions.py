@@ -58,17 +58,13 @@ def truth(pred: TensorLike) -> Tensor:
 # ---- branches
 
 
-def branch(pred: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """What one of two functions returns; both become part of the program.
+def same_structure(one: Any, other: Any) -> Merged:
+    """What becomes of two results that have to be alike.
 
     Raises:
-        TypeError: they return different dtypes.
-        ValueError: they return different structures or shapes.
+        TypeError: they have different dtypes.
+        ValueError: they have different structures or shapes.
     """
-    return one_of(pred, then, otherwise, _same_structure)
-
-
-def _same_structure(one: Any, other: Any) -> Merged:
     nothing = one is None or other is None
     if nothing and one is other:
         return [], lambda _: None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from tapec.autograph.places import Place
+from tapec.autograph.reach import Reach
 from tapec.control.counters import (
     Ranges,
     counting,
@@ -29,6 +31,9 @@ from tapec.ir.types import TensorType
 from tapec.recording import current_trace, tracing
 from tapec.tensor import Tensor, as_tensor
 from tapec.tracing import Trace, TracedTensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def repeated(
@@ -80,6 +85,7 @@ class Turns:
         count: the number of turns, an int32 of rank 0 that the program computes.
         again: takes the values that go round, and says whether there is another turn.
         backwards: from the last row to the first.
+        places: what a step assigns that goes round, or comes out.
 
     Attributes:
         most: the number of turns at most, which a step may set.
@@ -93,10 +99,12 @@ class Turns:
         count: Tensor | None = None,
         again: Callable[[Leaves], Tensor] | None = None,
         backwards: bool = False,
+        places: Sequence[Place] = (),
     ) -> None:
         self.name, self.columns, self.length, self.count = name, list(columns), length, count
         self.again, self.backwards = again, backwards
         self.most: int | None = None
+        self._places = places
         self._ranges: Ranges = {}
         self._counts_arrays = False
 
@@ -108,7 +116,34 @@ class Turns:
         """The last values, and the rows that the steps made, stacked.
 
         A step may return more values than it takes: these are what it made last, zeros if there was no turn.
+
+        Raises:
+            TypeError: it changes something else that is there before.
         """
+        self._reach = Reach([step, self.again], self._places)
+        if self.again is not None:
+            self.again = self._held_to_its_own(self.again)
+        return self._run(leaves, self._held_to_its_own(step))
+
+    def refuse_changes(self) -> None:
+        """Hold a part of the loop to what is its own.
+
+        Raises:
+            TypeError: it changed something else.
+        """
+        self._reach.refuse_change()
+
+    def _held_to_its_own(self, part: Callable[P, R]) -> Callable[P, R]:
+        def held(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._reach.watching():
+                found = part(*args, **kwargs)
+            self.refuse_changes()
+            return found
+
+        return held
+
+    def _run(self, leaves: Leaves, step: Step) -> tuple[Leaves, list[Tensor]]:
+        """`run`, where a step keeps to what is its own."""
         rows = [c.type.with_shape(c.type.shape[1:]) for c in self.columns]
         if not self._counts_arrays and self._asks_sizes(leaves, rows, step):
             return self._run_counted(leaves, step)
@@ -193,7 +228,7 @@ class Turns:
             self.again = lambda values: again(with_counts(values))
         counts = [leaves[i].size() for i in arrays]
         plain = [v.counted(None) if i in arrays else v for i, v in enumerate(leaves)]
-        last, made = self.run([*plain, *counts], counted)
+        last, made = self._run([*plain, *counts], counted)
         for i, count in zip(arrays, last[given : given + len(arrays)], strict=True):
             if leaves[i].count is not None:
                 last[i] = last[i].counted(count)

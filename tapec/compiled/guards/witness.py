@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec import config
+from tapec import config, hearing
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import equality, places, settings, sources
 from tapec.compiled.guards.arrays import Arrays
@@ -153,6 +153,7 @@ class Witness:
             if library is not None and id(frame.f_code) not in library.passed:
                 library.entered(frame)
             self._called(frame)
+            hearing.entered(frame)
 
     def _called(self, frame: FrameType) -> None:
         running = frame.f_code

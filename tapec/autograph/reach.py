@@ -1,0 +1,371 @@
+"""What a branch or loop of the program can reach and change, and what it did to that.
+
+Python changes lists, arrays and attributes while a branch is traced, whatever the run will find. So all that code can
+change is looked at before it runs: of each function of the user's that is entered, the names that it has, and what
+these lead to. What was there before a branch is found from the functions that it consists of, from globals and classes;
+objects that the branch makes are in reach of none of these, and are its own affair.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tapec.autograph import fields
+from tapec.autograph.buffers import Buffer, is_buffer
+from tapec.autograph.containers import KINDS, Held, Pair
+from tapec.autograph.fields import Fields
+from tapec.autograph.places import Place
+from tapec.compiled.guards.objects import has_attributes, own_attributes, parts_of, wrapped_by
+from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_code
+from tapec.compiled.guards.reads import parts
+from tapec.frames import is_ours
+from tapec.hearing import listening
+from tapec.recording import current_trace
+from tapec.tensor import Tensor
+from tapec.variable import Variable
+
+#: What holds nothing that code could change.
+_LEAVES = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    np.generic,
+    np.dtype,
+    CodeType,
+    Tensor,
+    Variable,
+)
+#: Modules of Python with classes whose code changes all that their objects have.
+_CONTAINING = {"collections", "queue", "types"}
+#: Names by which code gets at attributes whose names are values.
+_ANY_NAME = {
+    "getattr",
+    "setattr",
+    "delattr",
+    "__setattr__",
+    "__dict__",
+    "vars",
+    "globals",
+    "attrgetter",
+}
+_STORES = {
+    "STORE_ATTR",
+    "DELETE_ATTR",
+    "STORE_GLOBAL",
+    "DELETE_GLOBAL",
+    "STORE_DEREF",
+    "DELETE_DEREF",
+}
+#: How far functions and objects of ours lead to the user's functions that they call.
+_DEEPEST = 4
+
+Holder = Held | Buffer | Fields
+#: What became of what was reached, by its number.
+Ends = dict[int, Any]
+
+
+class _Words(NamedTuple):
+    """What a piece of code names, and what of that it stores."""
+
+    names: frozenset[str]
+    stored: frozenset[str]
+    by_any_name: bool
+
+
+@functools.lru_cache(4096)
+def _words_of(code: CodeType) -> _Words:
+    names: set[str] = set()
+    stored: set[str] = set()
+    for part in parts(code):
+        names |= {*part.co_names}
+        stored |= {i.argval for i in dis.get_instructions(part) if i.opname in _STORES}
+        texts = [c for c in part.co_consts if isinstance(c, str) and c.isidentifier()]
+        if not _ANY_NAME.isdisjoint(part.co_names):
+            names |= {*texts}
+            stored |= {*texts}
+    return _Words(frozenset(names), frozenset(stored), not _ANY_NAME.isdisjoint(names))
+
+
+class Reach:
+    """What some functions, and those that they call, can change of what is there before they run.
+
+    Args:
+        functions: what will run: a branch and the other, or the parts of a loop.
+        places: what is known to be assigned, and left alone here.
+    """
+
+    def __init__(self, functions: Sequence[Any], places: Sequence[Place] = ()) -> None:
+        self._places = places
+        self._assigned = {place.identity for place in places}
+        self._found: list[Holder] = []
+        #: What was met, by ``id``, kept alive.
+        self._met: dict[int, Any] = {id(places): places}
+        self._objects: list[tuple[Any, str]] = []
+        self._entered: dict[int, CodeType] = {}  # by ``id``: a hash of code takes long
+        self._names: set[str] = set()
+        self._stored: set[str] = set()
+        self._by_any_name = False
+        for function in functions:
+            self._root(function, _DEEPEST)
+
+    # -- while code runs
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Look at what functions can reach that are entered inside of the block."""
+        return listening(self._enter)
+
+    def take(self) -> Ends:
+        """What is in all that changed; it is put back.
+
+        Where Variables were made, once, what is there stays: the function will be traced again, and make none.
+        """
+        trace = current_trace()
+        if trace is not None and trace.created_variables:
+            for found in self._found:
+                if isinstance(found, Fields):
+                    found.renew()
+        return {n: found.take() for n, found in enumerate(self._found)}
+
+    def refuse_change(self) -> None:
+        """For loops: what is there stays, but for items that they assign by name.
+
+        Raises:
+            TypeError: a turn changes it.
+        """
+        trace = current_trace()
+        if trace is not None and trace.created_variables:
+            return
+        for found in self._found:
+            found.refuse_change()
+
+    # -- behind two branches
+
+    def pairs(self, one: Ends, other: Ends) -> list[Pair]:
+        """What two branches leave that differs.
+
+        Raises:
+            TypeError: something that no program can choose between.
+        """
+        self._changed: list[tuple[Holder, Any]] = []
+        pairs: list[Pair] = []
+        for n, found in enumerate(self._found):
+            first, second = one.get(n, found.unchanged), other.get(n, found.unchanged)
+            if isinstance(found, Fields):
+                if first or second:
+                    pairs += found.pairs(first, second)
+                    self._changed.append((found, None))
+            elif not (first.stays and second.stays):
+                pairs += found.pairs(first, second)
+                self._changed.append((found, first))
+        return pairs
+
+    def settle(self, values: Iterator[Any]) -> None:
+        """Put what both chose where it belongs."""
+        for found, end in self._changed:
+            if isinstance(found, Fields):
+                found.settle(values)
+            else:
+                found.settle(end, values)
+
+    # -- what is in reach
+
+    def _enter(self, frame: FrameType) -> None:
+        """Look at what a function names, before it runs."""
+        code = frame.f_code
+        if id(code) in self._entered:
+            return
+        self._entered[id(code)] = code
+        space = frame.f_globals
+        if not is_users_code(code, space):
+            return
+        words = _words_of(code)
+        self._stored |= words.stored
+        fresh = words.names - self._names
+        self._names |= fresh
+        if id(space) not in self._met:
+            self._met[id(space)] = space
+            self._add_space(space, space, str)
+        for name in words.names & space.keys():
+            self._visit(space[name], name)
+        more = words.by_any_name and not self._by_any_name
+        self._by_any_name |= more
+        for thing, path in list(self._objects):
+            self._look(thing, path, self._names if more else fresh)
+
+    def _root(self, thing: Any, depth: int) -> None:
+        """Look at what is going to be called: past what is ours, which calls what it holds."""
+        inner: list[Any] = []
+        if isinstance(thing, FunctionType) and is_ours(thing.__module__ or ""):
+            inner = [v for _, _, v in _closed(thing)]
+        elif isinstance(thing, MethodType) and is_our_class(type(thing.__self__)):
+            inner = [thing.__self__, thing.__func__]
+        elif isinstance(thing, functools.partial):
+            inner = [thing.func, *thing.args, *thing.keywords.values()]
+        elif isinstance(thing, list | tuple):
+            inner = [*thing]
+        elif is_our_class(type(thing)) and not isinstance(thing, Tensor | Variable):
+            inner = [*own_attributes(thing).values()]
+        elif callable(thing):
+            self._visit(thing, getattr(thing, "__name__", type(thing).__name__))
+        for value in inner if depth else ():
+            self._root(value, depth - 1)
+
+    def _visit(self, thing: Any, path: str) -> None:
+        if isinstance(thing, _LEAVES) and not is_users_class(type(thing)):
+            return
+        if id(thing) in self._met:
+            return
+        self._met[id(thing)] = thing
+        if is_buffer(thing):
+            self._found.append(Buffer(path, thing))
+        elif isinstance(thing, KINDS):
+            self._found.append(Held(path, thing, self._places))
+            kind: Any = next(k for k in KINDS if isinstance(thing, k))
+            items = dict.items(thing) if kind is dict else enumerate(kind.__iter__(thing))
+            for key, item in list(items):
+                self._visit(item, f"{path}[{key!r}]")
+        elif isinstance(thing, tuple | frozenset):
+            for number, item in enumerate(thing):
+                self._visit(item, f"{path}[{number}]")
+        elif isinstance(thing, ContextVar):
+            self._found.append(fields.of_context(thing))
+            self._visit(thing.get(None), path)
+        elif isinstance(thing, FunctionType):
+            self._add_function(thing)
+        elif isinstance(thing, BuiltinFunctionType | MethodWrapperType):
+            self._visit(thing.__self__, path)
+        for part, where in parts_of(thing):
+            self._visit(part, f"{path}{where}")
+        accessors = (thing.fset, thing.fdel) if isinstance(thing, property) else ()
+        for inner in (wrapped_by(thing), *accessors):
+            if inner is not None:
+                self._visit(inner, path)
+        if _has_state(thing):
+            self._add_object(thing, path)
+
+    def _add_function(self, function: FunctionType) -> None:
+        if is_ours(function.__module__ or ""):
+            return
+        is_users = is_users_code(function.__code__, function.__globals__)
+        for name, cell, value in _closed(function):
+            if is_users and id(cell) not in self._met:
+                self._met[id(cell)] = cell
+                if (id(cell), repr(name)) not in self._assigned:
+                    self._found.append(fields.of_cell(name, cell, self._is_stored))
+            self._visit(value, name)
+        self._visit(function.__defaults__, f"{function.__name__}.__defaults__")
+        self._visit(function.__kwdefaults__, f"{function.__name__}.__kwdefaults__")
+
+    def _add_object(self, thing: Any, path: str) -> None:
+        """Watch what an object has, and what that leads to as far as code names it."""
+        self._objects.append((thing, path))
+
+        def called(key: Any) -> str:
+            return f"{path}.{key}"
+
+        if isinstance(thing, type):
+            self._found.append(fields.of_class(thing, called, self._is_stored))
+        else:
+            kind = type(thing)
+            own, slots = own_attributes(thing), _slots_of(kind)
+            if own or not slots:
+                self._add_space(thing, own, called)
+            if slots:
+                self._found.append(fields.of_slots(thing, slots, called, self._is_stored))
+            for owner in kind.__mro__:
+                if is_users_class(owner):
+                    self._visit(owner, owner.__qualname__)
+        self._look(thing, path, self._names)
+
+    def _add_space(self, owner: Any, space: dict[str, Any], path: Callable[[Any], str]) -> None:
+        """Watch the attributes of an object, or globals, but for those that are assigned by name."""
+        spelled: Callable[[Any], str] = repr if owner is space else ".{}".format
+        is_users = owner is space or _is_users_alone(type(owner))
+
+        def watched(key: Any) -> bool:
+            by_any_name = self._by_any_name and is_users
+            return (by_any_name or key in self._stored) and (
+                id(owner),
+                spelled(key),
+            ) not in self._assigned
+
+        self._found.append(fields.of_dict(space, path, watched))
+
+    def _look(self, thing: Any, path: str, names: set[str] | frozenset[str]) -> None:
+        """Go on to the attributes of an object that have some names; to all, if code may make their names."""
+        own: Any = vars(thing) if isinstance(thing, type) else own_attributes(thing)
+        whole = self._by_any_name and not isinstance(thing, type | ModuleType)
+        for name in list(own) if whole or _is_containing(thing) else own.keys() & names:
+            self._visit(own[name], f"{path}.{name}")
+        if not isinstance(thing, type):
+            for name, slot in _slots_of(type(thing)).items():
+                if whole or name in names:
+                    self._visit(getattr(thing, name, None) if slot else None, f"{path}.{name}")
+
+    def _is_stored(self, name: Any) -> bool:
+        """Whether code that was entered stores something under a name."""
+        return name in self._stored
+
+
+def _closed(function: FunctionType) -> Iterator[tuple[str, Any, Any]]:
+    """The variables that a function shares with those around it: name, cell and value, None if there is none."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        try:
+            yield name, cell, cell.cell_contents
+        except ValueError:
+            yield name, cell, None
+
+
+def _has_state(thing: Any) -> bool:
+    """Whether code of the user's may change attributes of a thing."""
+    if isinstance(thing, ModuleType):
+        file = getattr(thing, "__file__", None)
+        return not is_ours(thing.__name__) and (file is None or "-packages" not in file)
+    if not has_attributes(thing):
+        return False
+    kind = thing if isinstance(thing, type) else type(thing)
+    return not is_our_class(kind) or any(map(is_users_class, kind.__mro__[:-1]))
+
+
+def _is_containing(thing: Any) -> bool:
+    return any(owner.__module__ in _CONTAINING for owner in type(thing).__mro__)
+
+
+@functools.lru_cache(4096)
+def _is_users_alone(kind: type) -> bool:
+    """Whether nobody but the user's code changes attributes of a class's objects."""
+    return all(is_users_class(owner) for owner in kind.__mro__[:-1])
+
+
+@functools.lru_cache(4096)
+def _slots_of(kind: type) -> dict[str, MemberDescriptorType]:
+    """The attributes that classes of the user's keep without a dict."""
+    return {
+        name: slot
+        for owner in reversed(kind.__mro__)
+        if is_users_class(owner)
+        for name, slot in vars(owner).items()
+        if isinstance(slot, MemberDescriptorType)
+    }
