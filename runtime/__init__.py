@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,15 +63,27 @@ def _text_for_cpu(module: Module, form: str) -> str:
 def _compile_by_numba(
     module: Module, *, threads: int, cache: Cache | None, key: str | None, apart: bool = False
 ) -> Executable:
-    from tapec.runtime.numba.program import compile_program  # as above
-
-    return compile_program(module)
+    return _numba_programs().compile_program(module)
 
 
 def _python_text(module: Module, form: str) -> str:
-    from tapec.runtime.numba.program import python_text  # as above
+    return _numba_programs().python_text(module)
 
-    return python_text(module)
+
+def _numba_programs() -> Any:
+    """The engine that makes Numba's programs.
+
+    Raises:
+        TargetError: Numba is not installed.
+    """
+    if find_spec("numba") is None:
+        raise TargetError(
+            'engine="numba" is Numba\'s, which is not installed',
+            hint="pip install numba, or leave engine out",
+        )
+    from tapec.runtime.numba import program  # as above
+
+    return program
 
 
 def _find_nothing(key: str, **options: Any) -> None:

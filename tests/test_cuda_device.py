@@ -427,7 +427,9 @@ def test_what_calls_python_is_refused_by_name(device: StandIn) -> None:
     def call(x: Any) -> Any:
         return tapec.numpy_function(lambda a: a + 1, [x], tapec.float32)
 
-    with pytest.raises(tapec.errors.TargetError, match="no invoke: a device cannot call functions"):
+    with pytest.raises(
+        tapec.errors.TargetError, match="no tapec.numpy_function.*: a device cannot call functions"
+    ):
         call(batch())
 
 

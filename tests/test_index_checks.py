@@ -456,3 +456,20 @@ def test_behind_the_loop_in_which_it_grows_an_array_knows_its_size() -> None:
     rows, size = f(tapec.constant(X))
     assert np.asarray(rows).tolist() == [4.0, 5.0, 6.0]
     assert int(size) == 3
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "sqrt_n", "max", "min", "prod"])
+def test_segments_that_are_not_there_are_refused(name: str) -> None:
+    function = getattr(tapec.math, f"unsorted_segment_{name}")
+    step = tapec.compile(lambda x, ids: function(x, ids, 3))
+    kept = tapec.constant([0, -1, 2, 2, 0])
+    np.testing.assert_allclose(step(X, kept), function(X, kept, 3), rtol=1e-6)
+    with pytest.raises(errors.InvalidArgumentError, match=r"is not in \[0"):
+        step(X, tapec.constant([0, 1, 2, 3, 0]))
+
+
+def test_without_segments_every_entry_is_left_out() -> None:
+    step = tapec.compile(lambda x, ids: tapec.math.unsorted_segment_sum(x, ids, 0))
+    assert step(X, -tapec.ones([5], tapec.int32)).shape == (0,)
+    with pytest.raises(errors.InvalidArgumentError, match="there are no segments"):
+        step(X, tapec.zeros([5], tapec.int32))

@@ -24,7 +24,7 @@ from test_workloads import WORKLOADS, differences
 
 import tapec
 from tapec.ir.core import Module
-from tapec.ir.errors import DTypeError
+from tapec.ir.errors import DTypeError, TargetError
 from tapec.ir.op import OPS
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BF16, BOOL, F32, I32, U64, DType, TensorType, as_dtype
@@ -38,6 +38,12 @@ def by_numba(module: Module) -> Any:
     """What Numba makes of the text."""
     run_pipeline(module, LOWER)
     return compile_module(module, target="numba")
+
+
+def test_without_numba_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapec.runtime.find_spec", lambda name: None)
+    with pytest.raises(TargetError, match="not installed(?s:.*)pip install numba"):
+        tapec.compile(lambda x: x + 1.0, engine="numba")(tapec.constant(1.0))
 
 
 @pytest.mark.parametrize("dtype", [F32, BF16, I32, U64, BOOL], ids=str)

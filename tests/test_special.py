@@ -158,6 +158,19 @@ def test_orders_without_bound() -> None:
     assert np.isnan(math.polygamma(1e30, [3.0]).numpy()).all()
 
 
+@pytest.mark.parametrize("dtype", [tapec.float32, tapec.float64], ids=str)
+def test_the_remainder_is_exact(wrap: Wrap, dtype: tapec.DType) -> None:
+    x = tapec.constant([1.5, -1.5, 1e9, -5.5, 0.0, 7.0], dtype)
+    y = tapec.constant([1e-7, 1e-7, -0.3, -2.0, 3.0, np.inf], dtype)
+    with tapec.GradientTape() as tape:
+        tape.watch([x, y])
+        found = wrap(tapec.truncatemod)(x, y)
+    np.testing.assert_array_equal(found, np.fmod(x.numpy(), y.numpy()))
+    by_x, by_y = tape.gradient(found, [x, y])
+    assert by_x.numpy().tolist() == [1.0] * 6
+    assert by_y.numpy()[3:5].tolist() == [-2.0, 0.0]
+
+
 def test_strings_are_refused() -> None:
     for function in (math.igamma, math.zeta, lambda a, x: math.betainc(a, x, 0.5)):
         with pytest.raises((InvalidArgumentError, errors.TypeError)):

@@ -13,6 +13,7 @@ from tapec import arguments
 from tapec.functions.arithmetic import (
     add,
     divide,
+    floormod,
     is_finite,
     less,
     multiply,
@@ -236,4 +237,9 @@ def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor
         InvalidArgumentError: eager, an integer is taken modulo 0.
     """
     x, y = broadcast_pair(x, y)
-    return subtract(x, multiply(truncatediv(x, y), y))
+    if not x.type.dtype.is_floating:
+        return subtract(x, multiply(truncatediv(x, y), y))
+    # The quotient rounds, the remainder is exact: as of C's fmod.
+    below = less(x, 0)
+    rest = floormod(where(below, negative(x), x), where(less(y, 0), negative(y), y))
+    return where(below, negative(rest), rest)

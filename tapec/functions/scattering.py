@@ -22,6 +22,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import ones_like
+from tapec.functions.assertions import require, require_inside
 from tapec.functions.broadcasting import (
     broadcast,
     converted,
@@ -193,6 +194,9 @@ def unsorted_segment_sum(
     Returns:
         ``[num_segments, ...]``; 0 for a segment without entries.
 
+    Raises:
+        InvalidArgumentError: an id that is not below ``num_segments``; a compiled function raises it when it runs.
+
     Example: ``unsorted_segment_sum([1, 2, 3], [0, 1, 0], 2)`` is ``[4, 2]``.
     """
     x, ids, count = _segments(data, segment_ids, num_segments)
@@ -213,6 +217,11 @@ def _segments(
         raise misfit(f"data.shape = {x.shape} does not start with segment_ids.shape = {ids.shape}")
     if ids._array is not None and ids._array.size and ids._array.max() >= count:
         raise misfit(f"segment_ids: {ids._array.max()} is not in [0, {count})")
+    left_out = less(ids, 0)
+    if count == 0:
+        require(left_out, "segment_ids: there are no segments")
+    else:
+        require_inside(where(left_out, 0, ids), count, "segment_ids")
     return x, ids, count
 
 

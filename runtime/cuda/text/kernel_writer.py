@@ -467,8 +467,9 @@ class KernelWriter(IndexWriter):
         raise TargetError(underline(op, "a kernel cannot launch another"))
 
     def invoke(self, op: Operation) -> None:
-        """Refused: a device cannot call the host."""
-        raise _refusal(op)
+        """Refused: a device cannot call the host, whoever of the user's functions asks for it."""
+        asking = "tapec.numpy_function, tapec.py_function, or tapec.print in a loop or branch"
+        raise TargetError(underline(op, f"the cuda target has no {asking}: {op.defn.no_device}"))
 
 
 def _refusal(op: Operation) -> TargetError:
