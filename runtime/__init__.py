@@ -63,11 +63,13 @@ def _text_for_cpu(module: Module, form: str) -> str:
 def _compile_by_numba(
     module: Module, *, threads: int, cache: Cache | None, key: str | None, apart: bool = False
 ) -> Executable:
-    return _numba_programs().compile_program(module)
+    program: Executable = _numba_programs().compile_program(module)
+    return program
 
 
 def _python_text(module: Module, form: str) -> str:
-    return _numba_programs().python_text(module)
+    text: str = _numba_programs().python_text(module)
+    return text
 
 
 def _numba_programs() -> Any:

@@ -428,7 +428,7 @@ def test_what_calls_python_is_refused_by_name(device: StandIn) -> None:
         return tapec.numpy_function(lambda a: a + 1, [x], tapec.float32)
 
     with pytest.raises(
-        tapec.errors.TargetError, match="no tapec.numpy_function.*: a device cannot call functions"
+        tapec.errors.TargetError, match=r"no tapec.numpy_function.*: a device cannot call functions"
     ):
         call(batch())
 

@@ -42,7 +42,7 @@ def by_numba(module: Module) -> Any:
 
 def test_without_numba_the_engine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tapec.runtime.find_spec", lambda name: None)
-    with pytest.raises(TargetError, match="not installed(?s:.*)pip install numba"):
+    with pytest.raises(TargetError, match=r"not installed(?s:.*)pip install numba"):
         tapec.compile(lambda x: x + 1.0, engine="numba")(tapec.constant(1.0))
 
 

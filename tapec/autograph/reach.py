@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import (
@@ -121,7 +121,8 @@ class Reach:
         self._found: list[Holder] = []
         #: What was met, by ``id``, kept alive.
         self._met: dict[int, Any] = {id(places): places}
-        self._objects: list[tuple[Any, str]] = []
+        #: Objects, how to call them, and the attributes that they keep without a dict.
+        self._objects: list[tuple[Any, str, dict[str, MemberDescriptorType]]] = []
         self._entered: dict[int, CodeType] = {}  # by ``id``: a hash of code takes long
         self._names: set[str] = set()
         self._stored: set[str] = set()
@@ -210,8 +211,8 @@ class Reach:
             self._visit(space[name], name)
         more = words.by_any_name and not self._by_any_name
         self._by_any_name |= more
-        for thing, path in list(self._objects):
-            self._look(thing, path, self._names if more else fresh)
+        for thing, path, slots in list(self._objects):
+            self._look(thing, path, slots, self._names if more else fresh)
 
     def _root(self, thing: Any, depth: int) -> None:
         """Look at what is going to be called: past what is ours, which calls what it holds."""
@@ -242,7 +243,7 @@ class Reach:
         elif isinstance(thing, KINDS):
             self._found.append(Held(path, thing, self._places))
             kind: Any = next(k for k in KINDS if isinstance(thing, k))
-            items = dict.items(thing) if kind is dict else enumerate(kind.__iter__(thing))
+            items = kind.items(thing) if kind is dict else enumerate(kind.__iter__(thing))
             for key, item in list(items):
                 self._visit(item, f"{path}[{key!r}]")
         elif isinstance(thing, tuple | frozenset):
@@ -279,7 +280,8 @@ class Reach:
 
     def _add_object(self, thing: Any, path: str) -> None:
         """Watch what an object has, and what that leads to as far as code names it."""
-        self._objects.append((thing, path))
+        slots = {} if isinstance(thing, type) else _slots_of(type(thing))
+        self._objects.append((thing, path, slots))
 
         def called(key: Any) -> str:
             return f"{path}.{key}"
@@ -287,16 +289,15 @@ class Reach:
         if isinstance(thing, type):
             self._found.append(fields.of_class(thing, called, self._is_stored))
         else:
-            kind = type(thing)
-            own, slots = own_attributes(thing), _slots_of(kind)
+            own = own_attributes(thing)
             if own or not slots:
                 self._add_space(thing, own, called)
             if slots:
                 self._found.append(fields.of_slots(thing, slots, called, self._is_stored))
-            for owner in kind.__mro__:
+            for owner in type(thing).__mro__:
                 if is_users_class(owner):
                     self._visit(owner, owner.__qualname__)
-        self._look(thing, path, self._names)
+        self._look(thing, path, slots, self._names)
 
     def _add_space(self, owner: Any, space: dict[str, Any], path: Callable[[Any], str]) -> None:
         """Watch the attributes of an object, or globals, but for those that are assigned by name."""
@@ -312,16 +313,17 @@ class Reach:
 
         self._found.append(fields.of_dict(space, path, watched))
 
-    def _look(self, thing: Any, path: str, names: set[str] | frozenset[str]) -> None:
+    def _look(
+        self, thing: Any, path: str, slots: Iterable[str], names: set[str] | frozenset[str]
+    ) -> None:
         """Go on to the attributes of an object that have some names; to all, if code may make their names."""
         own: Any = vars(thing) if isinstance(thing, type) else own_attributes(thing)
         whole = self._by_any_name and not isinstance(thing, type | ModuleType)
         for name in list(own) if whole or _is_containing(thing) else own.keys() & names:
             self._visit(own[name], f"{path}.{name}")
-        if not isinstance(thing, type):
-            for name, slot in _slots_of(type(thing)).items():
-                if whole or name in names:
-                    self._visit(getattr(thing, name, None) if slot else None, f"{path}.{name}")
+        for name in slots:
+            if whole or name in names:
+                self._visit(getattr(thing, name, None), f"{path}.{name}")
 
     def _is_stored(self, name: Any) -> bool:
         """Whether code that was entered stores something under a name."""
@@ -353,13 +355,11 @@ def _is_containing(thing: Any) -> bool:
     return any(owner.__module__ in _CONTAINING for owner in type(thing).__mro__)
 
 
-@functools.lru_cache(4096)
 def _is_users_alone(kind: type) -> bool:
     """Whether nobody but the user's code changes attributes of a class's objects."""
     return all(is_users_class(owner) for owner in kind.__mro__[:-1])
 
 
-@functools.lru_cache(4096)
 def _slots_of(kind: type) -> dict[str, MemberDescriptorType]:
     """The attributes that classes of the user's keep without a dict."""
     return {
