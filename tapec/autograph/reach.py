@@ -243,7 +243,9 @@ class Reach:
         elif isinstance(thing, KINDS):
             self._found.append(Held(path, thing, self._places))
             kind: Any = next(k for k in KINDS if isinstance(thing, k))
-            items = kind.items(thing) if kind is dict else enumerate(kind.__iter__(thing))
+            items = (
+                dict.items(thing) if isinstance(thing, dict) else enumerate(kind.__iter__(thing))
+            )
             for key, item in list(items):
                 self._visit(item, f"{path}[{key!r}]")
         elif isinstance(thing, tuple | frozenset):
