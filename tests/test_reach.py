@@ -203,3 +203,27 @@ def test_rows_that_choose_are_watched_where_nobody_compiles() -> None:
         tapec.vectorized_map(
             lambda x: tapec.cond(x > 0.0, lambda: noted(x), lambda: -x), tapec.constant([1.0, 2.0])
         )
+
+
+#: Functions that keep notes of the trace for Python.
+NOTES = {
+    "count": "class C:\n    n = 0\n    def g(self, x):\n        self.n += 1\n        return x * 2\ng = C().g",
+    "count that it reads": (
+        "N = 0\ndef g(x):\n    global N\n    N += 1\n    if N % 100 == 0: print(N)\n    return x * 2"
+    ),
+    "history": "H = {}\ndef g(x):\n    H['n'] = H.get('n', 0) + 1; H['x'] = x\n    return x * 2",
+    "memory": (
+        "M = {}\ndef m(k):\n    if k not in M: M[k] = k * 2.0\n    return M[k]\ndef g(x): return x * m(1)"
+    ),
+    "made once": (
+        "class C:\n    n = None\n    def g(self, x):\n        if self.n is None: self.n = 2.0\n"
+        "        return x * self.n\ng = C().g"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_notes_that_the_program_does_not_read_are_left_alone(name: str) -> None:
+    body = "    if a > 0:\n        a = g(a)\n    for _ in tapec.range(2):\n        a = g(a)\n    a = g(a)\n"
+    f = tapec.compile(function(f"note {name}", NOTES[name], body, "1.0"), jit=False)
+    assert [float(f(scalar(v))) for v in (2.0, -2.0)] == [32.0, -16.0]

@@ -95,15 +95,13 @@ class Buffer:
         """Make it hold what it does at the end of both branches."""
         self._put(end)
 
-    def refuse_change(self) -> None:
+    def refuse(self, found: Image) -> None:
         """For loops: what it holds stays.
 
         Raises:
             TypeError: a turn changes it.
         """
-        found = self.look()
         if not found.stays:
-            self.put_back()
             raise TypeError(
                 f"{self.name} holds {_text(self._before)} before the loop, but {_text(found)} after one iteration",
                 location=here(),

@@ -44,7 +44,7 @@ class Held:
 
     def __init__(self, name: str, holder: Any, places: Sequence[Place]) -> None:
         self.name = name
-        self._holder = holder
+        self.holder = holder
         #: Of which kind it is as Python sees it, whatever a class of the user's adds to that.
         self._kind: Any = next(k for k in (OrderedDict, *KINDS) if isinstance(holder, k))
         self._before: Contents = []
@@ -54,7 +54,7 @@ class Held:
 
     def _there(self) -> tuple[Sequence[Any], Contents]:
         """The keys, in order, and what is at each."""
-        holder, kind = self._holder, self._kind
+        holder, kind = self.holder, self._kind
         if issubclass(kind, dict):
             return list(kind.keys(holder)), list(kind.values(holder))
         if kind is set:  # its own order is of chance
@@ -69,34 +69,38 @@ class Held:
         """What it holds at the end of a branch that cannot reach it."""
         return End(self._keys, self._before, stays=True)
 
-    def look(self) -> End:
-        """What it holds now."""
+    def look(self, grows: bool = False, notes: bool = True) -> End:
+        """What it holds now.
+
+        Args:
+            grows: whether tensors may come to it.
+            notes: whether numbers may come under new keys: who counts traces does so.
+        """
         keys, values = self._there()
-        return End(keys, values, self._stays(keys, values))
+        return End(keys, values, self._stays(keys, values, grows or self._grows, notes))
 
     def put_back(self) -> None:
         """Make it hold what it did before."""
         self.put(self._keys, self._before)
 
-    def _stays(self, keys: Sequence[Any], values: Contents) -> bool:
+    def _stays(self, keys: Sequence[Any], values: Contents, grows: bool, notes: bool) -> bool:
         """Whether nothing became of it that places do not know, and nothing came to it that is more than noted."""
         count = len(self._before)
-        if len(values) < count or (isinstance(self._holder, dict) and keys[:count] != self._keys):
+        if len(values) < count or (isinstance(self.holder, dict) and keys[:count] != self._keys):
             return False
         same = map(is_, self._before, values)
         if not all(same if self._assigned is None else map(or_, same, self._assigned)):
             return False
         new = list(zip(keys[count:], values[count:], strict=True))
         came = flatten([v for key, v in new if key not in self._named])[0]
-        notes = not issubclass(self._kind, dict)  # of numbers: who counts traces does so
-        tensors = not self._grows
+        notes |= not issubclass(self._kind, dict)
         return not any(
-            tensors if isinstance(v, Tensor) else is_value(v) and not notes for v in came
+            not grows if isinstance(v, Tensor) else is_value(v) and not notes for v in came
         )
 
     def put(self, keys: Sequence[Any], values: Contents) -> None:
         """Make it hold something, in this order."""
-        holder, kind = self._holder, self._kind
+        holder, kind = self.holder, self._kind
         kind.clear(holder)
         if issubclass(kind, dict):
             for key, value in zip(keys, values, strict=True):
@@ -118,8 +122,8 @@ class Held:
         """
         if list(one.keys) != list(other.keys):
             raise TypeError(
-                f"{self.name} holds {_count(one.keys, self._holder)} at the end of the main branch, but "
-                f"{_count(other.keys, self._holder)} at the end of the else branch",
+                f"{self.name} holds {_count(one.keys, self.holder)} at the end of the main branch, but "
+                f"{_count(other.keys, self.holder)} at the end of the else branch",
                 location=here(),
                 hint="change it alike in both branches, or in neither: what a branch over tensors changes must be "
                 "tensors or numbers, in a structure that stays",
@@ -127,21 +131,18 @@ class Held:
         ends = zip(one.keys, one.values, other.values, strict=True)
         return [(f"{self.name}[{key!r}]", a, b) for key, a, b in ends]
 
-    def refuse_change(self) -> None:
+    def refuse(self, found: End) -> None:
         """For loops: what it holds stays, but for items that are assigned by name; something may come to it.
 
         Raises:
             TypeError: a turn changes it.
         """
-        self._grows = True
-        found = self.look()
         if not found.stays:
-            self.put_back()
             raise TypeError(
-                f"{self.name} holds {_count(self._keys, self._holder)} before the loop, and "
-                f"{_count(found.keys, self._holder)} or others after one iteration",
+                f"{self.name} holds {_count(self._keys, self.holder)} before the loop, and "
+                f"{_count(found.keys, self.holder)} or others after one iteration",
                 location=here(),
-                hint=f"a loop over tensors does not change a {type(self._holder).__name__} in place, but for items "
+                hint=f"a loop over tensors does not change a {type(self.holder).__name__} in place, but for items "
                 "that it assigns: let it make another one of the same length, or collect values in a tapec.TensorArray",
             )
 

@@ -30,14 +30,24 @@ import numpy as np
 from tapec.autograph import fields
 from tapec.autograph.buffers import Buffer, is_buffer
 from tapec.autograph.containers import KINDS, Held, Pair
+from tapec.autograph.conversion import original_code
 from tapec.autograph.fields import Fields
 from tapec.autograph.places import Place
-from tapec.compiled.guards.objects import has_attributes, own_attributes, parts_of, wrapped_by
+from tapec.autograph.readers import Readers, running
+from tapec.compiled.guards.objects import (
+    has_attributes,
+    inherited_by,
+    own_attributes,
+    parts_of,
+    wrapped_by,
+)
 from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_code
 from tapec.compiled.guards.reads import parts
 from tapec.frames import is_ours
 from tapec.hearing import listening
 from tapec.recording import current_trace
+from tapec.runtime.cpu.guards.looks import NOTHING
+from tapec.structure import flatten
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
@@ -123,7 +133,11 @@ class Reach:
         self._met: dict[int, Any] = {id(places): places}
         #: Objects, how to call them, and the attributes that they keep without a dict.
         self._objects: list[tuple[Any, str, dict[str, MemberDescriptorType]]] = []
-        self._entered: dict[int, CodeType] = {}  # by ``id``: a hash of code takes long
+        #: Code with its globals, by ``id``: a hash of code takes long.
+        self._entered: dict[int, tuple[CodeType, dict[str, Any]]] = {}
+        self._functions = functions
+        #: Who reads what is changed, by how much code had been entered.
+        self._reading: dict[tuple[int, bool, bool], Readers] = {}
         self._names: set[str] = set()
         self._stored: set[str] = set()
         self._by_any_name = False
@@ -146,7 +160,48 @@ class Reach:
             for found in self._found:
                 if isinstance(found, Fields):
                     found.renew()
-        return {n: found.take() for n, found in enumerate(self._found)}
+        return self._taken(grows=False)
+
+    def _taken(self, grows: bool) -> Ends:
+        """All is looked at before any is put back: arrays may be views of the same memory."""
+        ends = {n: self._end_of(found, grows) for n, found in enumerate(self._found)}
+        for n, end in ends.items():
+            found = self._found[n]
+            if isinstance(found, Fields):
+                found.put_back(end)
+            elif not end.stays:
+                found.put_back()
+        return ends
+
+    def _end_of(self, found: Holder, grows: bool) -> Any:
+        if not isinstance(found, Held):
+            return found.look()
+        end = found.look(grows, notes=False)
+        if end.stays:
+            return end
+        # What remembers results, and notes, may be read by those who write it.
+        computed = any(
+            isinstance(v, Tensor) for v in flatten([found.unchanged.values, end.values])[0]
+        )
+        noted = found.look(grows)
+        if not self._readers(not noted.stays, computed).reads_thing(found.holder):
+            return noted._replace(stays=True)
+        return end
+
+    def _readers(self, direct: bool = True, writers: bool = True) -> Readers:
+        """Who reads what code changes that was entered until now.
+
+        Args:
+            direct: whether all that is named where the branch or loop is written counts as read.
+            writers: whether code that was entered does so, which is what changes it.
+        """
+        key = len(self._entered), direct, writers
+        if key not in self._reading:
+            passed = () if writers else self._written_by(list(self._entered.values()))
+            functions = self._functions if direct else ()
+            entered = list(self._entered.values()) if writers else []
+            self._reading[key] = Readers(functions, entered, passed)
+        return self._reading[key]
 
     def refuse_change(self) -> None:
         """For loops: what is there stays, but for items that they assign by name.
@@ -157,8 +212,8 @@ class Reach:
         trace = current_trace()
         if trace is not None and trace.created_variables:
             return
-        for found in self._found:
-            found.refuse_change()
+        for n, end in self._taken(grows=True).items():
+            self._found[n].refuse(end)
 
     # -- behind two branches
 
@@ -196,8 +251,8 @@ class Reach:
         code = frame.f_code
         if id(code) in self._entered:
             return
-        self._entered[id(code)] = code
         space = frame.f_globals
+        self._entered[id(code)] = code, space
         if not is_users_code(code, space):
             return
         words = _words_of(code)
@@ -306,14 +361,15 @@ class Reach:
         spelled: Callable[[Any], str] = repr if owner is space else ".{}".format
         is_users = owner is space or _is_users_alone(type(owner))
 
-        def watched(key: Any) -> bool:
-            by_any_name = self._by_any_name and is_users
-            return (by_any_name or key in self._stored) and (
-                id(owner),
-                spelled(key),
-            ) not in self._assigned
+        def watched(key: Any, computed: bool) -> bool:
+            if (id(owner), spelled(key)) in self._assigned:
+                return False
+            stored = key in self._stored or (self._by_any_name and is_users)
+            return stored and self._is_read(key, computed)
 
-        self._found.append(fields.of_dict(space, path, watched))
+        kind = type(owner)
+        given = functools.partial(_given_by, kind)
+        self._found.append(fields.of_dict(space, path, watched, given))
 
     def _look(
         self, thing: Any, path: str, slots: Iterable[str], names: set[str] | frozenset[str]
@@ -327,9 +383,22 @@ class Reach:
             if whole or name in names:
                 self._visit(getattr(thing, name, None), f"{path}.{name}")
 
-    def _is_stored(self, name: Any) -> bool:
-        """Whether code that was entered stores something under a name."""
-        return name in self._stored
+    def _is_stored(self, name: Any, computed: bool) -> bool:
+        """Whether code that was entered stores something under a name, and the program reads it."""
+        return name in self._stored and self._is_read(name, computed)
+
+    def _written_by(self, entered: Iterable[tuple[CodeType, dict[str, Any]]]) -> set[int]:
+        """The code that was entered as the user wrote it, but for what the branch or loop stands in, by ``id``."""
+        around = {id(original_code(code)) for code, *_ in running()}
+        return {id(original_code(code)) for code, _ in entered} - around
+
+    def _is_read(self, name: Any, computed: bool) -> bool:
+        """Whether the program reads a name; of what it does not compute, elsewhere than where it is stored."""
+        writers: set[int] = set()
+        if not computed:
+            codes = list(self._entered.values())
+            writers = self._written_by([e for e in codes if name in _words_of(e[0]).stored])
+        return self._readers().reads_name(name, writers)
 
 
 def _closed(function: FunctionType) -> Iterator[tuple[str, Any, Any]]:
@@ -360,6 +429,12 @@ def _is_containing(thing: Any) -> bool:
 def _is_users_alone(kind: type) -> bool:
     """Whether nobody but the user's code changes attributes of a class's objects."""
     return all(is_users_class(owner) for owner in kind.__mro__[:-1])
+
+
+def _given_by(kind: type, name: Any) -> Any:
+    """What a class of the user's gives objects that have no such attribute of their own; None if nothing."""
+    found = inherited_by(kind, name) if isinstance(name, str) else NOTHING
+    return None if found is NOTHING or hasattr(type(found), "__get__") else found
 
 
 def _slots_of(kind: type) -> dict[str, MemberDescriptorType]:
