@@ -211,7 +211,7 @@ NOTES = {
     "count that it reads": (
         "N = 0\ndef g(x):\n    global N\n    N += 1\n    if N % 100 == 0: print(N)\n    return x * 2"
     ),
-    "history": "H = {}\ndef g(x):\n    H['n'] = H.get('n', 0) + 1; H['x'] = x\n    return x * 2",
+    "history": "H = {}\ndef g(x):\n    H['n'] = H.get('n', 0) + 1; H['t'] = 1.5\n    return x * 2",
     "memory": (
         "M = {}\ndef m(k):\n    if k not in M: M[k] = k * 2.0\n    return M[k]\ndef g(x): return x * m(1)"
     ),
