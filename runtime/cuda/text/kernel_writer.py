@@ -468,13 +468,12 @@ class KernelWriter(IndexWriter):
 
     def invoke(self, op: Operation) -> None:
         """Refused: a device cannot call the host, whoever of the user's functions asks for it."""
-        asking = "tapec.numpy_function, tapec.py_function, or tapec.print in a loop or branch"
-        raise TargetError(underline(op, f"the cuda target has no {asking}: {op.defn.no_device}"))
+        raise _refusal(op, "tapec.numpy_function, py_function, or print in a loop or branch")
 
 
-def _refusal(op: Operation) -> TargetError:
+def _refusal(op: Operation, called: str = "") -> TargetError:
     why = f": {op.defn.no_device}" if op.defn.no_device else ""
-    return TargetError(underline(op, f"the cuda target has no {op.name}{why}"))
+    return TargetError(underline(op, f"the cuda target has no {called or op.name}{why}"))
 
 
 def _stem(name: str) -> str:
