@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from textwrap import dedent, indent
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -256,15 +257,15 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     ),
     "a copy from an address between": (
         "copy4_f32(common, u32(0), x, u32(2))",
-        "reads four elements from 2 on, which are not aligned",
+        "reads 4 elements from 2 on, which are not aligned",
     ),
     "four neighbours from a place between": (
         "common[u32(2)], a, b, c = load4_f32(part_f32(x, u32(4)), u32(4))",
-        "reads four elements from 4 on, which are not aligned",
+        "reads 4 elements from 4 on, which are not aligned",
     ),
     "four neighbours to a place between": (
         "store4_f32(x, u32(6), f32(0), f32(0), f32(0), f32(0))",
-        "writes four elements from 6 on, which are not aligned",
+        "writes 4 elements from 6 on, which are not aligned",
     ),
     "a number of a thread that there is not": (
         "y = shuffle_xor_f32(f32(1), 32)",
@@ -380,13 +381,8 @@ def test_a_warp_makes_a_product(form: str) -> None:
     if form == "tf32":
         words = [m.astype(np.float32) for m in (a, b.T)]
     else:
-        pack = TWINS[f"pack_{form}"]
-        words = [
-            np.array(
-                [[pack(*map(np.float32, row[n : n + 2])) for n in range(0, 16, 2)] for row in m]
-            )
-            for m in (a, b.T)
-        ]
+        half = np.float16 if form == "f16" else ml_dtypes.bfloat16
+        words = [np.ascontiguousarray(m.astype(half)).view(np.uint32) for m in (a, b.T)]
     left, right = (np.ascontiguousarray(w).reshape(-1) for w in words)
     c = sums.copy().reshape(-1)
     run(
