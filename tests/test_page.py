@@ -125,12 +125,25 @@ def test_a_value_is_followed_into_loops_and_machine_code(page: Page) -> None:
     assert loops.count() > 0
     for row in loops.all():
         assert "= tanh " in str(row.locator("..").inner_text())
-    machine = page.locator("section.machine pre > div:has(.v.value)").all_inner_texts()
-    whole = page.locator("section.machine pre > div").count()
-    # Those of the line's other value, the product, are not among them.
-    assert 10 < len(machine) < whole / 2
-    assert not any(":" in line.split()[0] for line in machine)
+    own = machine_of(page)
+    assert len(own) > 10
+    assert not any(":" in line.split()[0] for line in own.values())
     assert page.locator("section.machine .here").count() == 0
+    # Those of the line's other value, the product, are others.
+    product = value_of(page, "matmul")
+    page.locator(f"section.stage [data-value={product}]").first.click()
+    assert machine_of(page)
+    assert own.keys().isdisjoint(machine_of(page))
+
+
+def machine_of(page: Page) -> dict[int, str]:
+    """The instructions of the value that was clicked, by their numbers."""
+    lines = page.locator("section.machine pre > div")
+    numbers: list[int] = lines.evaluate_all(
+        "all => [...all.keys()].filter(n => all[n].querySelector('.v.value'))"
+    )
+    texts = lines.all_inner_texts()
+    return {n: texts[n] for n in numbers}
 
 
 def test_from_an_instruction_back_to_the_tensor(page: Page) -> None:
