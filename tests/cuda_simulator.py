@@ -74,6 +74,11 @@ def array(*shape: int, low: float = -1.0, high: float = 1.0) -> Any:
     return np.random.default_rng(sum(shape)).uniform(low, high, shape).astype(np.float32)
 
 
+def eighths(*shape: int) -> Any:
+    """Such numbers, whose products of some dozen have exact sums, in whatever order a library adds them up."""
+    return np.round(array(*shape) * 8) / np.float32(8)
+
+
 def indices(count: int, high: int) -> Any:
     """Some of them twice."""
     return np.random.default_rng(count).integers(0, high, count).astype(np.int32)
@@ -142,11 +147,11 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "softmax": (softmax, (array(3, 150),)),
     "layer_norm": (layer_norm, (array(3, 130), array(130), array(130))),
     "total": (total, (array(40, 50),)),
-    "product": (product, (array(6, 11), array(11, 5), array(5))),
-    "tiled_product": (product, (array(40, 33), array(33, 35), array(35))),
-    "copied_product": (product, (array(32, 32), array(32, 32), array(32))),
-    "product_of_halves": (halves, (array(32, 34), array(34, 33), array(33))),
-    "copied_halves": (halves, (array(32, 64), array(64, 32), array(32))),
+    "product": (product, (eighths(6, 11), eighths(11, 5), eighths(5))),
+    "tiled_product": (product, (eighths(40, 33), eighths(33, 35), eighths(35))),
+    "copied_product": (product, (eighths(32, 32), eighths(32, 32), eighths(32))),
+    "product_of_halves": (halves, (eighths(32, 34), eighths(34, 33), eighths(33))),
+    "copied_halves": (halves, (eighths(32, 64), eighths(64, 32), eighths(32))),
     "transpose": (transposed, (array(12, 17),)),
     "gather": (gathered, (array(9, 5), indices(14, 9))),
     "scatter": (scattered, (indices(12, 7), array(12, 5))),
