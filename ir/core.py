@@ -208,6 +208,14 @@ class Block:
         self.ops.append(op)
         return op
 
+    def nested(self) -> Iterator[Block]:
+        """Yield this block, then those inside its operations, outer ones first, as they are when their turn comes."""
+        yield self
+        for op in list(self.ops):
+            for region in op.regions:
+                for block in region.blocks:
+                    yield from block.nested()
+
     def insert_before(self, anchor: Operation, op: Operation) -> Operation:
         """Add an operation in front of another."""
         op.block = self

@@ -16,7 +16,7 @@ running the program again (`tapec.culprit`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -80,13 +80,13 @@ class _Watch:
         self.filled: dict[Block, list[Value]] = {}
         self._meant: dict[Value, bool] = {}
         scratch: set[Value] = set()
-        for block in _blocks(kernel.block):
+        for block in kernel.block.nested():
             for op in block.ops:
                 if isinstance(op.defn, loop.Alloc) or (
                     isinstance(op.defn, loop.View) and op.operands[0] in scratch
                 ):
                     scratch.update(op.results)
-        for block in _blocks(kernel.block):
+        for block in kernel.block.nested():
             for op in block.ops:
                 self._look_at(op, block, scratch)
 
@@ -182,15 +182,6 @@ def _read_again(b: Builder, buffer: Value, alarm: Value) -> None:
     inside.emit("yield")
     low, high = (b.full(n, TensorType(INDEX)) for n in (0, size))
     b.emit("for", low, high, regions=[Region([body])], result_types=())
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    """A block and those inside of it."""
-    yield block
-    for op in block.ops:
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _blocks(inner)
 
 
 def _spreads(op: Operation) -> bool:

@@ -199,9 +199,8 @@ def _examine(kernel: Assembled, machine: Counter[str]) -> Counts:
 
 def unread_shuffles(ptx: str) -> int:
     """How many shuffles have results that nothing reads but such shuffles, and what copies and adds them."""
-    alive = [
-        (line.split()[0].removesuffix(";"), re.findall(r"%\w+", line)) for line in _statements(ptx)
-    ]
+    alive = [(line.split()[0], re.findall(r"%\w+", line)) for line in _statements(ptx)]
+    there = _shuffles(alive)
     while True:
         read = Counter(r for name, registers in alive for r in registers[_results(name) :])
         kept = [
@@ -212,8 +211,11 @@ def unread_shuffles(ptx: str) -> int:
         if len(kept) == len(alive):
             break
         alive = kept
-    there = sum(line.startswith("shfl.sync") for line in _statements(ptx))
-    return there - sum(name.startswith("shfl.sync") for name, _ in alive)
+    return there - _shuffles(alive)
+
+
+def _shuffles(statements: Sequence[tuple[str, list[str]]]) -> int:
+    return sum(name.startswith("shfl.sync") for name, _ in statements)
 
 
 def _results(name: str) -> int:

@@ -13,7 +13,6 @@ overlap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tapec.ir.builder import Builder
@@ -44,7 +43,7 @@ class Options:
 def run(module: Module, options: Options) -> bool:
     """Enclose the outermost loops of the entry that fit; a kernel that nothing launches any more goes."""
     made = 0
-    for block in _blocks(module.entry.block):
+    for block in module.entry.block.nested():
         for op in list(block.ops):
             found = _Enclosed.of(op, module, options)
             if found is not None:
@@ -58,15 +57,6 @@ def run(module: Module, options: Options) -> bool:
             if name not in launched:
                 del module.functions[name]
     return bool(made)
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    """A block and those inside, the outer ones first; what was enclosed meanwhile is not there any more."""
-    yield block
-    for op in list(block.ops):
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _blocks(inner)
 
 
 @dataclass

@@ -86,7 +86,7 @@ class _Widened:
     def run(self) -> bool:
         """Every block; whether anything became wider."""
         changed = False
-        for block in _blocks(self.function.block):
+        for block in self.function.block.nested():
             changed |= self._block(block)
         return self._copies() or changed
 
@@ -256,14 +256,6 @@ class _Widened:
         for op in group:
             op.erase()
         return True
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    yield block
-    for op in list(block.ops):
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _blocks(inner)
 
 
 def _buffer(op: Operation) -> Value:

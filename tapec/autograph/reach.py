@@ -33,10 +33,12 @@ from tapec.autograph.containers import KINDS, Held, Pair
 from tapec.autograph.conversion import original_code
 from tapec.autograph.fields import Fields
 from tapec.autograph.places import Place
-from tapec.autograph.readers import Readers, running
+from tapec.autograph.readers import CONTAINING, Readers, running
 from tapec.compiled.guards.objects import (
+    closed_over,
     has_attributes,
     inherited_by,
+    is_filled,
     own_attributes,
     parts_of,
     wrapped_by,
@@ -66,8 +68,6 @@ _LEAVES = (
     Tensor,
     Variable,
 )
-#: Modules of Python with classes whose code changes all that their objects have.
-_CONTAINING = {"collections", "queue", "types"}
 #: Names by which code gets at attributes whose names are values.
 _ANY_NAME = {
     "getattr",
@@ -273,7 +273,7 @@ class Reach:
         """Look at what is going to be called: past what is ours, which calls what it holds."""
         inner: list[Any] = []
         if isinstance(thing, FunctionType) and is_ours(thing.__module__ or ""):
-            inner = [v for _, _, v in _closed(thing)]
+            inner = [cell.cell_contents for _, cell in closed_over(thing) if is_filled(cell)]
         elif isinstance(thing, MethodType) and is_our_class(type(thing.__self__)):
             inner = [thing.__self__, thing.__func__]
         elif isinstance(thing, functools.partial):
@@ -326,12 +326,13 @@ class Reach:
         if is_ours(function.__module__ or ""):
             return
         is_users = is_users_code(function.__code__, function.__globals__)
-        for name, cell, value in _closed(function):
+        for name, cell in closed_over(function):
             if is_users and id(cell) not in self._met:
                 self._met[id(cell)] = cell
                 if (id(cell), repr(name)) not in self._assigned:
                     self._found.append(fields.of_cell(name, cell, self._is_stored))
-            self._visit(value, name)
+            if is_filled(cell):
+                self._visit(cell.cell_contents, name)
         self._visit(function.__defaults__, f"{function.__name__}.__defaults__")
         self._visit(function.__kwdefaults__, f"{function.__name__}.__kwdefaults__")
 
@@ -401,16 +402,6 @@ class Reach:
         return self._readers().reads_name(name, writers)
 
 
-def _closed(function: FunctionType) -> Iterator[tuple[str, Any, Any]]:
-    """The variables that a function shares with those around it: name, cell and value, None if there is none."""
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, cell in cells:
-        try:
-            yield name, cell, cell.cell_contents
-        except ValueError:
-            yield name, cell, None
-
-
 def _has_state(thing: Any) -> bool:
     """Whether code of the user's may change attributes of a thing."""
     if isinstance(thing, ModuleType):
@@ -423,7 +414,7 @@ def _has_state(thing: Any) -> bool:
 
 
 def _is_containing(thing: Any) -> bool:
-    return any(owner.__module__ in _CONTAINING for owner in type(thing).__mro__)
+    return any(owner.__module__ in CONTAINING for owner in type(thing).__mro__)
 
 
 def _is_users_alone(kind: type) -> bool:

@@ -14,14 +14,19 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
-    MethodType,
     ModuleType,
 )
 from typing import Any
 
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards.flow import flow_of
-from tapec.compiled.guards.objects import own_attributes, parts_of, wrapped_by
+from tapec.compiled.guards.objects import (
+    closed_over,
+    is_filled,
+    own_attributes,
+    parts_of,
+    wrapped_by,
+)
 from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_users_module
 from tapec.compiled.guards.reads import parts, reads_of
 from tapec.tensor import Tensor
@@ -31,8 +36,8 @@ from tapec.variable import Variable
 _COMPILING = "tapec.compiled"
 #: By these, code may read every attribute of an object.
 _WHOLE = {"__dict__", "vars", "asdict", "astuple", "getmembers"}
-#: Modules of Python with classes that hold all that their objects have.
-_CONTAINING = {"collections", "queue", "types"}
+#: Modules of Python with classes that hold, and whose code changes, all that their objects have.
+CONTAINING = {"collections", "queue", "types"}
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), CodeType, Tensor, Variable)
 
 
@@ -97,14 +102,7 @@ class Readers:
             self._attributes(thing, fresh)
 
     def _function(self, function: FunctionType, whole: bool = False) -> None:
-        closed: dict[str, Any] = {}
-        for name, cell in zip(
-            function.__code__.co_freevars, function.__closure__ or (), strict=True
-        ):
-            try:
-                closed[name] = cell.cell_contents
-            except ValueError:
-                continue
+        closed = {n: cell.cell_contents for n, cell in closed_over(function) if is_filled(cell)}
         count = function.__code__.co_argcount
         names = function.__code__.co_varnames
         defaults = function.__defaults__ or ()
@@ -127,12 +125,8 @@ class Readers:
             inner = list(thing)
         elif isinstance(thing, FunctionType):
             self._function(thing)
-        elif isinstance(thing, MethodType):
-            inner = [thing.__self__, thing.__func__]
         elif isinstance(thing, BuiltinFunctionType):
             inner = [thing.__self__]
-        elif isinstance(thing, property):
-            inner = [thing.fget]
         for value in [*inner, wrapped_by(thing)]:
             self._visit(value)
         if not isinstance(thing, ModuleType) or is_users_module(thing):
@@ -142,7 +136,7 @@ class Readers:
     def _attributes(self, thing: Any, names: Iterable[str]) -> None:
         """Go on to what an object has under some names, and to what its class does for operators."""
         own: Any = vars(thing) if isinstance(thing, type) else own_attributes(thing)
-        whole = type(thing).__module__ in _CONTAINING
+        whole = type(thing).__module__ in CONTAINING
         for name in list(own) if whole else own.keys() & names:
             self._visit(own[name])
         kind = thing if isinstance(thing, type) else type(thing)

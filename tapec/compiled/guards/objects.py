@@ -241,10 +241,14 @@ def holds_traced(copy: Any) -> bool:
     return not isinstance(copy, bytes) and any(isinstance(item, TracedTensor) for item in items)
 
 
+def closed_over(function: FunctionType) -> Iterator[tuple[str, CellType]]:
+    """The variables that a function shares with those around it, with their cells."""
+    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+
+
 def cell_of(function: FunctionType, name: str) -> CellType | None:
     """The cell that a function has for a closure variable."""
-    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return next((cell for own, cell in closed if own == name), None)
+    return next((cell for own, cell in closed_over(function) if own == name), None)
 
 
 def is_filled(cell: CellType) -> bool:
