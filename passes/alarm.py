@@ -11,7 +11,7 @@ whatever arises beside them does not. Of sums and products of many numbers only 
 raise the alarm.
 
 It is an alarm, no verdict. A lane that computes what nobody stores may raise it; who made the number first is found by
-running the program again (`tapec.culprit`).
+running the program again (`tapec.alarms.culprit`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The public names are TensorFlow's where it has one, and so are the parameters of
 everywhere and changes nothing: an operation is known by the line that made it.
 
 A module is loaded when a name of it is first
-used (PEP 562), except for the operators of Tensor: they are methods that `tapec.operators` adds,
+used (PEP 562), except for the operators of Tensor: they are methods that `tapec.tensors.operators` adds,
 and no name would ever be asked for before ``x + y`` needs them.
 """
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tapec.garbage import importing
 
 with importing():
-    from tapec import operators as operators
-    from tapec.absent import homes, loaded, missing
+    from tapec.absences.names import homes, loaded, missing
+    from tapec.tensors import operators as operators
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec import aot as aot
@@ -95,7 +95,6 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.functions.reductions import *  # noqa: F403
     from tapec.functions.scattering import *  # noqa: F403
     from tapec.functions.windows.blocks import *  # noqa: F403
-    from tapec.indexed_slices import IndexedSlices as IndexedSlices
     from tapec.initializers import constant_initializer as constant_initializer
     from tapec.kernels.custom_op import custom_op as custom_op
     from tapec.linalg import eig as eig
@@ -105,10 +104,11 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors
     from tapec.scopes import *  # noqa: F403
     from tapec.tape import GradientTape as GradientTape
     from tapec.tensor import Tensor as Tensor
-    from tapec.tensor_shape import TensorShape as TensorShape
-    from tapec.type_spec import *  # noqa: F403
+    from tapec.tensors.indexed_slices import IndexedSlices as IndexedSlices
+    from tapec.tensors.tensor_shape import TensorShape as TensorShape
+    from tapec.tensors.type_spec import *  # noqa: F403
     from tapec.variable import Variable as Variable
-    from tapec.variable_policies import *  # noqa: F403
+    from tapec.variables.policies import *  # noqa: F403
 
     function = compile
     matrix_square_root = linalg.sqrtm
@@ -164,16 +164,16 @@ _TABLE = {
     "recording": "executing_eagerly",
     "scopes": """control_dependencies device get_current_name_scope init_scope inside_function
         name_scope""",
-    "type_spec": "TensorSpec TypeSpec type_spec_from_value",
+    "tensors.type_spec": "TensorSpec TypeSpec type_spec_from_value",
     "functions.windows.blocks": """batch_to_space required_space_to_batch_paddings space_to_batch
         space_to_batch_nd=space_to_batch""",
-    "indexed_slices": "IndexedSlices",
+    "tensors.indexed_slices": "IndexedSlices",
     "tape": "GradientTape",
     "tensor": "Tensor",
-    "tensor_shape": "TensorShape",
+    "tensors.tensor_shape": "TensorShape",
     "derivatives.unconnected": "UnconnectedGradients",
     "variable": "Variable",
-    "variable_policies": "VariableAggregation VariableSynchronization",
+    "variables.policies": "VariableAggregation VariableSynchronization",
 }
 
 _NAMESPACES = (

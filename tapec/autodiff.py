@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.derivatives.unconnected import UnconnectedGradients
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.functions.broadcasting import binary, unary
 from tapec.tensor import Tensor, TensorLike
 

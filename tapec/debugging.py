@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
+from tapec.alarms.numerics import disable_check_numerics as disable_check_numerics
+from tapec.alarms.numerics import enable_check_numerics as enable_check_numerics
 from tapec.derivatives.differences import check_gradients as check_gradients
 from tapec.derivatives.differences import compute_gradient as compute_gradient
 from tapec.devices import get_log_device_placement as get_log_device_placement
@@ -35,8 +37,6 @@ from tapec.functions.assertions import assert_shapes as assert_shapes
 from tapec.functions.assertions import assert_type as assert_type
 from tapec.functions.assertions import check_numerics as check_numerics
 from tapec.functions.assertions import is_numeric_tensor as is_numeric_tensor
-from tapec.numerics import disable_check_numerics as disable_check_numerics
-from tapec.numerics import enable_check_numerics as enable_check_numerics
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
     __getattr__, __dir__ = namespace("debugging")

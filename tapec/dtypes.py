@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.functions.arithmetic import cast as cast
 from tapec.functions.arithmetic import complex as complex
 from tapec.functions.arithmetic import saturate_cast as saturate_cast

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.ir.errors import (
     DTypeError,
     InternalError,

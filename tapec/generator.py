@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tapec.claims import survive_fork
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
@@ -18,6 +17,7 @@ from tapec.ir.types import F32, I32, I64, U64, TensorType
 from tapec.recording import current_trace, tracing
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 from tapec.variable import Variable
+from tapec.variables.claims import survive_fork
 
 _MASK = 2**64 - 1
 #: What a seeded operation starts from while nobody has called `set_seed`.

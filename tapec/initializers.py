@@ -12,7 +12,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tapec import arguments
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import greater_equal, multiply, where

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.errors import FailedPreconditionError
 from tapec.frames import here
 from tapec.functions.arithmetic import (

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tapec import special as special
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.functions.arithmetic import abs as abs
 from tapec.functions.arithmetic import add as add
 from tapec.functions.arithmetic import angle as angle

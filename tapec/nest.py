@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 

@@ -10,8 +10,8 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
-from tapec.absent import namespace
-from tapec.composite import composed
+from tapec.absences.names import namespace
+from tapec.eager.composite import composed
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute

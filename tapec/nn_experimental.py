@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.functions.statistics import general_dropout as general_dropout
 from tapec.functions.statistics import stateless_dropout as stateless_dropout
 

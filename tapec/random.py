@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
-from tapec.absent import namespace
-from tapec.composite import composed
+from tapec.absences.names import namespace
+from tapec.eager.composite import composed
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions import distributions, rejection

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from tapec.frames import origin
 
 if TYPE_CHECKING:
-    from tapec.composite import Step
-    from tapec.culprit import Watch
-    from tapec.effects import Effects
+    from tapec.alarms.culprit import Watch
+    from tapec.alarms.numerics import AlarmedProgram
+    from tapec.eager.composite import Step
+    from tapec.eager.signatures import Signature
     from tapec.explanations.trail import Trail
     from tapec.ir.core import Function, Module, Operation
     from tapec.ir.location import Location
     from tapec.ir.op import Op
-    from tapec.numerics import AlarmedProgram
-    from tapec.signatures import Signature
     from tapec.tape import GradientTape
     from tapec.tensor import Tensor
+    from tapec.traces.effects import Effects
     from tapec.tracing import Trace
     from tapec.variable import Variable
 
@@ -54,14 +54,14 @@ program_listeners: list[Callable[[Any, Any, Any], None]] = []
 refusal_listeners: list[Callable[[Any, Any], None]] = []
 #: Told of the explanations of gradients that are None, when a tape gives them.
 missing_listeners: list[Callable[[Sequence[Any]], None]] = []
-#: Told of each error about a number that is NaN or infinite, before it is raised; see `tapec.numerics`.
+#: Told of each error about a number that is NaN or infinite, before it is raised; see `tapec.alarms.numerics`.
 accusation_listeners: list[Callable[[Any], None]] = []
 #: Takes explanations of the gradients that the latest call gave as None.
 note_missing = _missing.set
 
 
 class Inspector(Protocol):
-    """What looks at all that runs; see `tapec.numerics`."""
+    """What looks at all that runs; see `tapec.alarms.numerics`."""
 
     def operation(
         self, signature: Signature, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
@@ -69,7 +69,7 @@ class Inspector(Protocol):
         """Look at an eager operation that ran."""
 
     def blames(self, steps: Sequence[Step], values: Sequence[Any]) -> bool:
-        """Whether it would raise at one of several eager operations that ran as one; see `tapec.composite`."""
+        """Whether it would raise at one of several eager operations that ran as one; see `tapec.eager.composite`."""
 
     def gradient(
         self, function: Function, arrays: Sequence[Any], origins: Mapping[Operation, Operation]

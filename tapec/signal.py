@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.functions.signals.cosine import dct as dct
 from tapec.functions.signals.cosine import idct as idct
 from tapec.functions.signals.fourier import fft as fft

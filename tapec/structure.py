@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tapec.frames import is_ours
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.dims import substitute
 from tapec.module import Module
 from tapec.tensor import Tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
 
 #: Leaves of these very types; nobody can tell optree otherwise.

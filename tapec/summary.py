@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tapec import arguments
-from tapec.absent import namespace
-from tapec.effects import tell
+from tapec.absences.names import namespace
 from tapec.errors import ImportError, InvalidArgumentError, RuntimeError, ValueError
 from tapec.frames import here
 from tapec.recording import current_trace
 from tapec.scopes import get_current_name_scope
 from tapec.tensor import Array, Tensor, TensorLike, as_tensor
+from tapec.traces.effects import tell
 
 
 class _Default(NamedTuple):

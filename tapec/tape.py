@@ -1,7 +1,7 @@
 """GradientTape: what it records, and the questions it answers.
 
-A tape hears of every operation and of every read of a Variable (`tapec.listener`), and keeps those that may depend on
-something watched. `gradient` hands the question to whoever knows the program: `tapec.derivatives` builds it
+A tape hears of every operation and of every read of a Variable (`tapec.tapes.listener`), and keeps those that may
+depend on something watched. `gradient` hands the question to whoever knows the program: `tapec.derivatives` builds it
 from the records, `tapec.tracing` has it already. What answers is heard by outer tapes, so nesting gives any order.
 """
 
@@ -29,10 +29,10 @@ from tapec.errors import RuntimeError, ValueError
 from tapec.explanations.notes import note_answer, note_missing_ways
 from tapec.explanations.trail import State
 from tapec.frames import Origin, here, origin, resolve
-from tapec.listener import Listener
 from tapec.recording import current_trace, push_tape, remove_tape, tracing
-from tapec.records import Recording
 from tapec.structure import unflatten
+from tapec.tapes.listener import Listener
+from tapec.tapes.records import Recording
 from tapec.tensor import Tensor
 from tapec.variable import Variable, variable_behind
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.array_like import Array as Array
-from tapec.array_like import as_array as as_array
+from tapec.absences.counterparts import counterpart, require_none
 from tapec.autograph.remedies import remedy_for_iteration, remedy_for_truth
 from tapec.compiled.scalars import HostNumber, holds_numbers, settled
-from tapec.counterparts import counterpart, require_none
 from tapec.devices import CPU
+from tapec.eager.signatures import Signature, signature_of
 from tapec.errors import (
     InvalidArgumentError,
     OperatorNotAllowedInGraphError,
@@ -30,7 +29,6 @@ from tapec.frames import here, is_installed, nearest, origin, resolve, visit
 from tapec.ir.errors import CheckError, DTypeError, ShapeError
 from tapec.ir.op import OPS
 from tapec.ir.types import I32, DType, TensorType, as_dtype
-from tapec.open_size import OpenSize
 from tapec.recording import (
     about_none,
     active_tapes,
@@ -41,16 +39,16 @@ from tapec.recording import (
 )
 from tapec.recording import next_id as next_id
 from tapec.recording import numbers as numbers
-from tapec.signatures import Signature, signature_of
-from tapec.tensor_shape import TensorShape, shape_of
+from tapec.tensors.array_like import Array as Array
+from tapec.tensors.array_like import as_array as as_array
+from tapec.tensors.tensor_shape import TensorShape, shape_of
+from tapec.traces.open_size import OpenSize
 
 if TYPE_CHECKING:
-    from tapec.operators import Operators
+    from tapec.tensors.operators import Operators
     from tapec.variable import Variable
 else:
-    Operators = (
-        object  # tapec.operators adds its methods to Tensor: they call functions that need Tensor
-    )
+    Operators = object  # tapec.tensors.operators adds its methods to Tensor: they call functions that need Tensor
 
 TensorLike = Any
 
@@ -418,7 +416,7 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
         return apply("extent", dim=value.dim, type=TensorType(dtype or I32))  # type: ignore[no-any-return]
     trace = current_trace()
     if is_on_device(value):
-        from tapec.device_tensor import of_interface  # which needs Tensor
+        from tapec.tensors.device_tensor import of_interface  # which needs Tensor
 
         return as_tensor(of_interface(value), dtype, strict=strict)
     if trace is None:

@@ -15,8 +15,6 @@ from tapec.compiled.recipes import Recorder
 from tapec.compiled.scalars import HostNumber, settled
 from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
-from tapec.hearing import unheard
-from tapec.initial_values import CallValues
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Region, Value
 from tapec.ir.dims import DimLike
@@ -26,11 +24,13 @@ from tapec.ir.location import Location
 from tapec.ir.op import Op, require_at_least
 from tapec.ir.ops.regions import emitted
 from tapec.ir.types import DType, TensorType, as_dtype
-from tapec.open_size import GuessedShape, SizeRead, guessing
 from tapec.recording import active_tapes, bystanders, heard, next_id, overhear
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, type_of
-from tapec.tensor_shape import TensorShape, shape_of
-from tapec.texts import refuse_texts
+from tapec.tensors.tensor_shape import TensorShape, shape_of
+from tapec.tensors.texts import refuse_texts
+from tapec.traces.hearing import unheard
+from tapec.traces.open_size import GuessedShape, SizeRead, guessing
+from tapec.variables.initial_values import CallValues
 
 if TYPE_CHECKING:
     from tapec.tape import GradientTape

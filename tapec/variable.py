@@ -14,14 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from tapec import arguments
-from tapec.alignment import aligned_copy, owns_place
 from tapec.at_line import at_home
-from tapec.claims import Access, refuse_in_the_middle, whole_array
 from tapec.devices import CPU
 from tapec.errors import RuntimeError, TypeError, ValueError
 from tapec.frames import here
-from tapec.indexed_slices import IndexedSlices
-from tapec.initial_values import value_at_call
 from tapec.ir.types import DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear_read, tracing
 from tapec.scopes import current_name_scope, name_scope
@@ -39,16 +35,20 @@ from tapec.tensor import (
     next_id,
     type_of,
 )
-from tapec.tensor_shape import TensorShape, shape_of
-from tapec.variable_policies import VariableAggregation, VariableSynchronization
-from tapec.variable_updates import VariableUpdates
+from tapec.tensors.indexed_slices import IndexedSlices
+from tapec.tensors.tensor_shape import TensorShape, shape_of
+from tapec.variables.alignment import aligned_copy, owns_place
+from tapec.variables.claims import Access, refuse_in_the_middle, whole_array
+from tapec.variables.initial_values import value_at_call
+from tapec.variables.policies import VariableAggregation, VariableSynchronization
+from tapec.variables.updates import VariableUpdates
 
 if TYPE_CHECKING:
-    from tapec.claims import Claim
     from tapec.explanations.explanation import Explanation
-    from tapec.operators import Operators
+    from tapec.tensors.operators import Operators
+    from tapec.variables.claims import Claim
 else:
-    Operators = object  # tapec.operators adds its methods, as to Tensor
+    Operators = object  # tapec.tensors.operators adds its methods, as to Tensor
 
 #: What `sys.getrefcount` says of an array that only its Variable holds: the attribute and the call's argument.
 _OWN_REFERENCES = 2
@@ -142,7 +142,7 @@ class Variable(VariableUpdates, Operators):
         #: The number of the Variable whose value it began with.
         self.copied = initial_value.number if isinstance(initial_value, Variable) else None
         self.constraint = constraint
-        #: Of compiled programs that write into the array; see `tapec.claims`.
+        #: Of compiled programs that write into the array; see `tapec.variables.claims`.
         self.claims: tuple[Claim, ...] = ()
         self._in_place: Access | None = None
         #: Why the latest gradient for it is None, where it is.
@@ -361,7 +361,7 @@ class Variable(VariableUpdates, Operators):
                 return copy
 
     def write(self, put: Callable[[Array], None]) -> None:
-        """Let ``put`` write into the array, by the rules of `tapec.claims`."""
+        """Let ``put`` write into the array, by the rules of `tapec.variables.claims`."""
         if self._in_place is None:
             self._in_place = Access([self], [self])
         self._in_place.run(lambda: [at_home(self.own_array())], put)

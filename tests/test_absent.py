@@ -12,7 +12,7 @@ import pytest
 
 import tapec
 from tapec import errors
-from tapec.absent_attributes import INSTEAD
+from tapec.absences.attributes import INSTEAD
 
 SIGNATURES = Path(__file__).parent / "conformance" / "api" / "signatures.txt"
 

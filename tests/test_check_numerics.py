@@ -12,7 +12,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tapec
-from tapec import culprit, debugging, nn, numerics
+from tapec import debugging, nn
+from tapec.alarms import culprit, numerics
 from tapec.compiler import compile_module
 from tapec.derivatives import eager_gradient
 from tapec.errors import InvalidArgumentError

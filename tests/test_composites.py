@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import tapec
-from tapec import composite, nn
+from tapec import nn
+from tapec.eager import composite
 from tapec.errors import InvalidArgumentError
 from tapec.frames import resolve
 from tapec.tape import GradientTape

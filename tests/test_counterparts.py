@@ -18,7 +18,7 @@ import scipy.stats
 
 import tapec
 from tapec import errors
-from tapec.counterparts import COUNTERPARTS
+from tapec.absences.counterparts import COUNTERPARTS
 
 S = np.array([[2.0, 0.5], [0.5, 1.0]])
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tapec
-from tapec import native_operations
+from tapec.eager import native_operations
+from tapec.eager.signatures import Signature
 from tapec.ir.op import OPS
 from tapec.ir.types import BF16, F16, F32, F64, U32, U64, DType, TensorType
-from tapec.signatures import Signature
 
 KEY = TensorType(U64, (2,))
 FLOATS = (F16, BF16, F32, F64)

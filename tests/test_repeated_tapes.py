@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tapec
-from tapec import signatures
 from tapec.compiler import compile_module
 from tapec.derivatives import eager_gradient
 from tapec.derivatives.eager_gradient import GradientProgram
+from tapec.eager import signatures
 from tapec.ir.core import Module
 
 

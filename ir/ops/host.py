@@ -36,7 +36,7 @@ RAISED = -1
 
 
 class HostFunction(Protocol):
-    """A function of Python at an address; see `tapec.callbacks`."""
+    """A function of Python at an address; see `tapec.traces.callbacks`."""
 
     def meaning(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """What it gives for these arrays, in NumPy's terms."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.autograph import experimental as experimental
 from tapec.autograph.conversion import converted_code, converted_source, with_code
 from tapec.errors import TypeError

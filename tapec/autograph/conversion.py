@@ -20,8 +20,8 @@ from typing import Any
 from tapec.autograph.tracebacks import shortened
 from tapec.errors import ValueError
 from tapec.frames import here, installed_places, is_ours
-from tapec.hearing import unheard
 from tapec.recording import current_trace
+from tapec.traces.hearing import unheard
 
 _enabled: ContextVar[bool] = ContextVar("autograph", default=True)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import homes, loaded
+from tapec.absences.names import homes, loaded
 from tapec.autograph.conversion import converted as converted
 from tapec.autograph.conversion import iterated as iterated
 

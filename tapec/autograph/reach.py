@@ -46,11 +46,11 @@ from tapec.compiled.guards.objects import (
 from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_code
 from tapec.compiled.guards.reads import parts
 from tapec.frames import is_ours
-from tapec.hearing import listening
 from tapec.recording import current_trace
 from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.structure import flatten
 from tapec.tensor import Tensor
+from tapec.traces.hearing import listening
 from tapec.variable import Variable
 
 #: What holds nothing that code could change.

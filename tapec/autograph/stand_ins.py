@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tapec.compiled.scalars import HostNumber
-from tapec.open_size import GuessedShape, OpenSize
+from tapec.traces.open_size import GuessedShape, OpenSize
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:

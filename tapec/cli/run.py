@@ -15,7 +15,6 @@ import numpy as np
 from tapec import config
 from tapec.cli.programs import WrongTarget, hold_to_memory, program_argument, read
 from tapec.compiler import lowered
-from tapec.effects import Effects
 from tapec.errors import InvalidArgumentError, TapecError, ValueError
 from tapec.inspection.results import distance, native_results
 from tapec.ir.core import Function, Module
@@ -23,6 +22,7 @@ from tapec.ir.verifier import verify
 from tapec.passes.observers import meaning, random_inputs
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module as compile_loops
+from tapec.traces.effects import Effects
 
 
 @click.command()

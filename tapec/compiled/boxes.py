@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tapec.alignment import LineMemory
 from tapec.ir.types import TensorType
 from tapec.runtime.boxes import Boxes, places_in, use
 from tapec.tensor import EagerTensor, numbers, type_with
 from tapec.variable import Variable
+from tapec.variables.alignment import LineMemory
 
 
 def deal_in_tensors() -> None:

@@ -12,7 +12,7 @@ from tapec.frames import here
 from tapec.ir.core import Module
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, as_tensor
-from tapec.type_spec import TensorSpec
+from tapec.tensors.type_spec import TensorSpec
 from tapec.variable import Variable
 
 if TYPE_CHECKING:

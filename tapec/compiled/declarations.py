@@ -17,8 +17,8 @@ from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import TensorType
 from tapec.tensor import Tensor, as_tensor
-from tapec.tensor_shape import TensorShape
-from tapec.type_spec import TensorSpec
+from tapec.tensors.tensor_shape import TensorShape
+from tapec.tensors.type_spec import TensorSpec
 from tapec.variable import Variable
 
 _SIZE = re.compile(r"\s*(?:(\d+)\s*<=\s*)?([A-Za-z_]\w*)\s*(?:<=\s*(\d+)\s*)?")

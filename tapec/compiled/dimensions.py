@@ -29,9 +29,9 @@ from tapec.ir.dims import DimLike, substitute, symbol, symbols
 from tapec.ir.guards import as_bound
 from tapec.ir.type_text import parse_dim
 from tapec.ir.types import TensorType
-from tapec.open_size import SizeRead, are_kept, guessing_sizes
 from tapec.structure import flatten
 from tapec.tensor import Tensor
+from tapec.traces.open_size import SizeRead, are_kept, guessing_sizes
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program

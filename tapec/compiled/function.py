@@ -23,7 +23,6 @@ from typing import (
 )
 
 from tapec.autograph import conversion
-from tapec.claims import survive_fork
 from tapec.compiled.call import Call
 from tapec.compiled.choice import History, numbers_that_vary
 from tapec.compiled.concrete import BoundFunction, ConcreteFunction
@@ -49,6 +48,7 @@ from tapec.recording import (
     program_listeners,
     refusal_listeners,
 )
+from tapec.variables.claims import survive_fork
 
 if TYPE_CHECKING:
     from tapec.compiled.buffers import ProgramMemory

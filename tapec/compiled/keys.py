@@ -13,10 +13,10 @@ import numpy as np
 
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.scalars import KINDS, is_number
-from tapec.device_tensor import DeviceTensor, of_interface
 from tapec.structure import fields_of, is_record
 from tapec.tensor import EagerTensor, Tensor, as_array, is_on_device, type_of
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.device_tensor import DeviceTensor, of_interface
+from tapec.tensors.tensor_shape import TensorShape
 
 
 def as_input(leaf: Any) -> Any:

@@ -16,7 +16,7 @@ from tapec.ir.printer import print_module
 from tapec.ir.types import TensorType
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor
-from tapec.type_spec import TensorSpec
+from tapec.tensors.type_spec import TensorSpec
 
 if TYPE_CHECKING:
     from tapec.compiled.dimensions import Dimensions

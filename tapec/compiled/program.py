@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tapec.alignment import aligned_copy
 from tapec.at_line import at_home
 from tapec.autograph import conversion
-from tapec.claims import Access
 from tapec.compiled.boxes import deal_in_tensors
 from tapec.compiled.breakpoints import explained_breakpoints
 from tapec.compiled.builds import Build
@@ -25,8 +23,6 @@ from tapec.compiled.results import kept_result, refuse_changed
 from tapec.compiled.retraces import Change
 from tapec.compiled.scalars import HostNumber, is_number
 from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
-from tapec.device_tensor import held_or_array, of_result
-from tapec.effects import Effects, raised
 from tapec.errors import ResourceExhaustedError
 from tapec.frames import here, origin
 from tapec.ir.core import Module, clone_function
@@ -38,14 +34,18 @@ from tapec.recording import active_tapes, inspectors, tracing
 from tapec.runtime.residence import AWAY
 from tapec.structure import flatten, sized, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array
+from tapec.tensors.device_tensor import held_or_array, of_result
+from tapec.tensors.type_spec import TensorSpec
+from tapec.traces.effects import Effects, raised
 from tapec.tracing import Trace, TracedTensor
-from tapec.type_spec import TensorSpec
 from tapec.variable import Variable
+from tapec.variables.alignment import aligned_copy
+from tapec.variables.claims import Access
 
 if TYPE_CHECKING:
+    from tapec.alarms.numerics import AlarmedProgram
     from tapec.compiled.call import Call
     from tapec.compiled.function import CompiledFunction
-    from tapec.numerics import AlarmedProgram
 
 R = TypeVar("R")
 
@@ -329,7 +329,7 @@ class Program:
     def _call(
         self, inputs: Sequence[Tensor], captures: Sequence[Any], native: Callable[..., R]
     ) -> R:
-        """Call with the arrays of inputs and captures, by the rules of `tapec.claims`.
+        """Call with the arrays of inputs and captures, by the rules of `tapec.variables.claims`.
 
         Raises:
             ResourceExhaustedError: there is no memory for scratch or results; no Variable was changed.

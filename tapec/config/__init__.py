@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.config import experimental as experimental
 from tapec.config import threading as threading
 from tapec.devices import LogicalDevice as LogicalDevice

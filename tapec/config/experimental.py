@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.devices import (
     PhysicalDevice,
     enable_op_determinism,

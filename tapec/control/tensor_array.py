@@ -27,7 +27,7 @@ from tapec.ir.dims import DimLike
 from tapec.ir.types import I32, DType, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.tensor_shape import TensorShape
 
 
 class _Rows:

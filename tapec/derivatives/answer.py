@@ -11,7 +11,7 @@ from tapec.derivatives.slices import Ask, gradients_by_slices
 from tapec.errors import RuntimeError
 from tapec.frames import here
 from tapec.recording import current_trace, tracing
-from tapec.records import Record, Recording, with_stand_ins
+from tapec.tapes.records import Record, Recording, with_stand_ins
 from tapec.tensor import EagerTensor, Tensor, next_id
 from tapec.variable import Variable
 

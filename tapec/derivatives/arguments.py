@@ -7,9 +7,9 @@ from typing import Any
 
 from tapec.errors import TypeError
 from tapec.frames import depth, here
-from tapec.indexed_slices import IndexedSlices
 from tapec.structure import flatten
 from tapec.tensor import Tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable, variable_behind
 
 

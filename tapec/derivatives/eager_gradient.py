@@ -20,7 +20,6 @@ from tapec.compiler import Executable, compile_module
 from tapec.derivatives.places import mark, mark_of_entry, place_of
 from tapec.derivatives.replay import VARIABLE, replay
 from tapec.derivatives.stretches import gradient_in_stretches
-from tapec.effects import Effects, raised
 from tapec.errors import ResourceExhaustedError
 from tapec.frames import here
 from tapec.ir.builder import Builder
@@ -31,8 +30,9 @@ from tapec.ir.types import TensorType
 from tapec.passes.adjoint import expand, reachable
 from tapec.passes.pipeline import Stage, parse_pipeline, run_pipeline
 from tapec.recording import active_tapes, current_trace, inspectors
-from tapec.records import Record, Recording
+from tapec.tapes.records import Record, Recording
 from tapec.tensor import Array, EagerTensor, Tensor
+from tapec.traces.effects import Effects, raised
 from tapec.variable import Variable
 
 _DIFFERENTIATE = parse_pipeline("adjoint")

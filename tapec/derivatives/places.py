@@ -7,7 +7,7 @@ from typing import Any
 from tapec.frames import Origin, resolve
 from tapec.ir.location import Location
 from tapec.recording import inspectors
-from tapec.records import Entry, Record
+from tapec.tapes.records import Entry, Record
 
 
 def place_of(record: Record) -> Location | None:

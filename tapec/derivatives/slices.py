@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.ops.index import Lookup
 from tapec.ir.types import TensorType
 from tapec.recording import current_trace
-from tapec.records import Record
+from tapec.tapes.records import Record
 from tapec.tensor import Tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.tracing import TracedTensor
 
 #: From records, targets, sources with their types, seeds, and whether these are batched, to gradients.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tapec.ir.dims import DimLike
 from tapec.ir.types import TensorType
-from tapec.records import Record
+from tapec.tapes.records import Record
 from tapec.tensor import Tensor, apply
 
 #: `tapec.derivatives.eager_gradient.eager_gradient`.

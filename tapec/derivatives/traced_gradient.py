@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapec.frames import origin, resolve
-from tapec.hearing import unheard
 from tapec.ir.core import Block, Operation, Value
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Gradient
@@ -19,10 +18,11 @@ from tapec.ir.types import TensorType
 from tapec.passes.adjoint import reachable
 from tapec.recording import active_tapes
 from tapec.tensor import Tensor
+from tapec.traces.hearing import unheard
 from tapec.tracing import Trace, TracedTensor
 
 if TYPE_CHECKING:
-    from tapec.records import Record
+    from tapec.tapes.records import Record
 
 
 @unheard

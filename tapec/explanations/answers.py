@@ -19,7 +19,7 @@ from tapec.explanations.report import Report, row_of
 from tapec.explanations.trail import Trail, Value
 from tapec.frames import origin
 from tapec.recording import missing_listeners, note_missing
-from tapec.records import Recording
+from tapec.tapes.records import Recording
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 

@@ -20,7 +20,7 @@ from tapec.ir.ops.control import Gradient, StopGradient
 from tapec.ir.ops.custom import Custom
 from tapec.ir.reachability import flows
 from tapec.passes.adjoint import reachable
-from tapec.records import Recording
+from tapec.tapes.records import Recording
 
 
 class Cut(NamedTuple):

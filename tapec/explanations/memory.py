@@ -11,8 +11,8 @@ from typing import Any
 from tapec.explanations.trail import Trail
 from tapec.frames import Origin, resolve
 from tapec.ir.location import Location
-from tapec.records import Record, Recording
 from tapec.tables import Table
+from tapec.tapes.records import Record, Recording
 from tapec.tensor import Array, Tensor
 
 #: How deep tensors are looked for in what a derivative of the user's own refers to.

@@ -17,7 +17,7 @@ from tapec.ir.ops.custom import Custom
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.ops.repetition import Loop
 from tapec.ir.reachability import carries_gradient
-from tapec.records import Record, Recording
+from tapec.tapes.records import Record, Recording
 
 #: How many turns of a loop are followed: as many as it takes to see what goes from one carried value to another.
 _TURNS = 3

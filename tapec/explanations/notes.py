@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tapec.explanations.trail import CAPACITY, Trail, Value
 from tapec.recording import announce_gradient, bystanders
-from tapec.records import Recording
+from tapec.tapes.records import Recording
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tapec.ir.location import Location
     from tapec.ir.op import Op
     from tapec.ir.types import TensorType
-    from tapec.records import Recording
+    from tapec.tapes.records import Recording
     from tapec.variable import Variable
 
 #: How many steps, and how many events of each other kind, a tape remembers.

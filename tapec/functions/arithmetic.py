@@ -35,10 +35,10 @@ from tapec.functions.logic import logical_and as logical_and
 from tapec.functions.logic import logical_not as logical_not
 from tapec.functions.logic import logical_or as logical_or
 from tapec.functions.logic import logical_xor as logical_xor
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import BOOL, F32, F64, STRING, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
-from tapec.texts import texts_equal
+from tapec.tensors.indexed_slices import IndexedSlices
+from tapec.tensors.texts import texts_equal
 
 
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:

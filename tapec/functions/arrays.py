@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.composite import composed
+from tapec.eager.composite import composed
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
@@ -54,7 +54,7 @@ from tapec.functions.rearrangement import (
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL, F32, F64, I32, I64, STRING, DType, Shape, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_array, as_tensor
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.tensor_shape import TensorShape
 
 
 def convert_to_tensor(

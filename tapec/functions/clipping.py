@@ -21,9 +21,9 @@ from tapec.functions.arithmetic import (
 from tapec.functions.broadcasting import as_float, like
 from tapec.functions.elementary import sqrt
 from tapec.functions.reductions import reduce_sum
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32
 from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 
 
 def clip_by_norm(

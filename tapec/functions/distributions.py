@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tapec import arguments
-from tapec.composite import composed
+from tapec.eager.composite import composed
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.effects import ask
+from tapec.eager.signatures import signature_of
 from tapec.errors import InvalidArgumentError, NotImplementedError, TypeError, ValueError
 from tapec.frames import here, origin
 from tapec.functions.broadcasting import refuse_in_trace
 from tapec.ir.types import F64, DType, TensorType, as_dtype
 from tapec.recording import active_tapes, bystanders, current_trace, overhear
-from tapec.signatures import signature_of
 from tapec.tape import GradientTape
 from tapec.tensor import Array, EagerTensor, Tensor, as_array, as_tensor, type_of
-from tapec.type_spec import TensorSpec
+from tapec.tensors.type_spec import TensorSpec
+from tapec.traces.effects import ask
 
 
 def py_function(

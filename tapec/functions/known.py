@@ -25,9 +25,9 @@ from tapec.ir.ops.compare import Cast
 from tapec.ir.ops.movement import Movement
 from tapec.ir.ops.source import Constant, Extent
 from tapec.ir.types import DType, Shape, TensorType
-from tapec.open_size import GuessedShape, OpenSize
 from tapec.recording import current_trace
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
+from tapec.traces.open_size import GuessedShape, OpenSize
 from tapec.tracing import TracedTensor
 
 #: Shapes have few elements; what has more is no shape.

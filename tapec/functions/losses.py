@@ -6,7 +6,7 @@ any order are right.
 
 from __future__ import annotations
 
-from tapec.composite import composed
+from tapec.eager.composite import composed
 from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.effects import tell
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.tensor import Array, Tensor, as_tensor
+from tapec.traces.effects import tell
 
 #: Axes and elements that are shown at each end of a long axis.
 _SUMMARIZE = 3

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.composite import composed
+from tapec.eager.composite import composed
 from tapec.errors import TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import conj

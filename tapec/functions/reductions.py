@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from tapec import arguments
-from tapec.composite import composed
+from tapec.eager.composite import composed
 from tapec.errors import InvalidArgumentError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import abs as absolute
@@ -46,7 +46,7 @@ from tapec.functions.rearrangement import reshape
 from tapec.ir.dims import DimLike
 from tapec.ir.types import BF16, BOOL, F16, F32, F64, I32, I64, STRING, U8, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.tensor_shape import TensorShape
 
 
 def _reduce(op: str, input_tensor: TensorLike, axis: Any, keepdims: bool) -> Tensor:

@@ -37,10 +37,10 @@ from tapec.functions.indexing import expand_to, ignores, linear_index, valid_ind
 from tapec.functions.known import as_dim, as_shape, dim_tensor, get_static_value
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.functions.reductions import reduce_any, reduce_max, reduce_min, reduce_prod, reduce_sum
-from tapec.indexed_slices import fitted_slices
 from tapec.ir.dims import DimLike
 from tapec.ir.types import I32, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.tensors.indexed_slices import fitted_slices
 
 # -- by tuples of indices
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from math import pi
 from typing import Any
 
-from tapec.composite import composed
 from tapec.derivatives.custom import custom_gradient
+from tapec.eager.composite import composed
 from tapec.functions.arithmetic import abs as absolute
 from tapec.functions.arithmetic import (
     add,

@@ -6,7 +6,7 @@ derivatives of any order and may be compiled; the height and width of an image m
 
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.image.chance import random_brightness as random_brightness
 from tapec.image.chance import random_contrast as random_contrast
 from tapec.image.chance import random_crop as random_crop

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tapec.at_line import AtLine
-from tapec.device_tensor import DeviceTensor, held_or_array
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.tensors.device_tensor import DeviceTensor, held_or_array
 
 
 def _opened(number: int) -> Any:

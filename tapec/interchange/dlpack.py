@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tapec.device_tensor import of_dlpack
 from tapec.errors import TapecError, TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import as_dtype
 from tapec.recording import current_trace
 from tapec.runtime.cuda.device.dlpack import CUDA, device_kind
 from tapec.tensor import Array, EagerTensor, Tensor, as_tensor, type_of
+from tapec.tensors.device_tensor import of_dlpack
 
 #: DLPack's number for memory of the processor, and which one.
 DEVICE = (1, 0)

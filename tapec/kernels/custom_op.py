@@ -57,7 +57,7 @@ class CustomOp:
         """
         self._kernel.hold_to_frozen()
         tensors = _tensors(operands)
-        # By identity, as in `tapec.signatures`: the types are kept.
+        # By identity, as in `tapec.eager.signatures`: the types are kept.
         key = tuple([id(t.type) for t in tensors])
         known = self._contents.get(key)
         if known is not None:

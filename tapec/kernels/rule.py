@@ -17,8 +17,8 @@ from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import require_equal_dims, require_sizes
 from tapec.ir.type_text import TypeTextError, parse_dim
 from tapec.ir.types import BY_CODE, DType, TensorType, as_dtype
-from tapec.tensor_shape import shape_of
-from tapec.type_spec import TensorSpec
+from tapec.tensors.tensor_shape import shape_of
+from tapec.tensors.type_spec import TensorSpec
 
 _TYPE = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[([^\]]*)\])?\s*")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.dtypes import bfloat16 as bfloat16
 from tapec.dtypes import bool as bool
 from tapec.dtypes import complex64 as complex64

@@ -27,8 +27,8 @@ from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import BOOL, C64, C128, F32, I32, DType, TensorType, as_dtype
 from tapec.numpy.promotion import common_dtype, device_of, inexact_pair, number_rank, of_dtype
 from tapec.numpy.shaping import ravel
-from tapec.open_size import OpenSize
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+from tapec.traces.open_size import OpenSize
 
 
 def asarray(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions import arithmetic

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.functions import arithmetic, rearrangement, reductions
 from tapec.functions.arithmetic import cast
 from tapec.functions.arrays import full

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.optimizers import schedules as schedules

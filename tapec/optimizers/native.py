@@ -16,11 +16,11 @@ from tapec import config
 from tapec.compiled.function import compile
 from tapec.compiled.shelves import ENTRY
 from tapec.frames import is_ours
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.errors import TargetError
 from tapec.optimizers.schedules import LearningRateSchedule
 from tapec.recording import active_tapes, bystanders, current_trace, plain_calls
 from tapec.tensor import Reference, Tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.absent_attributes import missing_of_optimizer
+from tapec.absences.attributes import missing_of_optimizer
 from tapec.at_line import AtLine
 from tapec.errors import AttributeError, TypeError, ValueError
 from tapec.frames import depth, here
@@ -32,7 +32,6 @@ from tapec.functions.arithmetic import (
 from tapec.functions.broadcasting import misfit
 from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
 from tapec.functions.logic import logical_and
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
@@ -41,6 +40,7 @@ from tapec.optimizers.undo import Undo
 from tapec.recording import tracing
 from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable, variable_behind
 
 Rate = float | Variable | LearningRateSchedule | Callable[[], TensorLike]

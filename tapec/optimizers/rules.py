@@ -17,10 +17,10 @@ from tapec.functions.arithmetic import (
     subtract,
 )
 from tapec.functions.elementary import rsqrt, sqrt
-from tapec.indexed_slices import IndexedSlices
 from tapec.optimizers.moments import MomentOptimizer
 from tapec.optimizers.optimizer import Optimizer, Rate, Slots, blend
 from tapec.tensor import Tensor
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
 
 

@@ -11,7 +11,7 @@ from math import pi
 from typing import TYPE_CHECKING
 
 from tapec import arguments
-from tapec.absent import namespace
+from tapec.absences.names import namespace
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (

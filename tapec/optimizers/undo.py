@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from tapec.at_line import AtLine, at_home
-from tapec.indexed_slices import IndexedSlices
 from tapec.recording import current_trace
 from tapec.tensor import Array, Reference
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
 
 

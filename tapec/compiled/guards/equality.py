@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.tensor_shape import TensorShape
 
 #: What has no parts that change, and is compared by value.
 PLAIN = (int, float, complex, str, bytes, range, type(None), type(...), np.generic, np.dtype)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec import config, hearing
+from tapec import config
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import equality, places, settings, sources
 from tapec.compiled.guards.arrays import Arrays
@@ -55,6 +55,7 @@ from tapec.compiled.guards.sources import Sources
 from tapec.compiled.retraces import Cause
 from tapec.frames import is_ours
 from tapec.tensor import Tensor
+from tapec.traces import hearing
 from tapec.tracing import TracedTensor
 from tapec.variable import Variable
 

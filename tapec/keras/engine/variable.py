@@ -13,8 +13,8 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope, in_sta
 import tapec
 from tapec.keras.engine.conversion import convert_to_tensor
 from tapec.keras.engine.distribution_lib import distribute_variable
-from tapec.operators import defer_to
 from tapec.recording import current_trace, tracing
+from tapec.tensors.operators import defer_to
 
 
 class Variable(KerasVariable):

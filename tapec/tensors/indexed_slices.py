@@ -18,12 +18,12 @@ from tapec.functions.known import as_shape, dims_tensor
 from tapec.ir.dims import Dim
 from tapec.ir.types import I32, I64, DType, Shape, TensorType
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
-    from tapec.operators import SliceOperators
+    from tapec.tensors.operators import SliceOperators
 else:
-    SliceOperators = object  # tapec.operators adds its methods, as to Tensor
+    SliceOperators = object  # tapec.tensors.operators adds its methods, as to Tensor
 
 
 class IndexedSlices(SliceOperators):

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from tapec.arguments import shown
+from tapec.eager.native_operations import repeated
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.ir.errors import NotDifferentiableError
@@ -19,7 +20,6 @@ from tapec.ir.ops.index import Lookup
 from tapec.ir.ops.movement import Movement
 from tapec.ir.reachability import vjp_reads
 from tapec.ir.types import TensorType
-from tapec.native_operations import repeated
 
 #: Signatures kept; the table starts anew when it is full.
 _CAPACITY = 8192

@@ -24,13 +24,13 @@ from tapec.functions.broadcasting import (
 )
 from tapec.functions.indexing import gather, gather_nd, getitem, linear_index
 from tapec.functions.rearrangement import reshape
-from tapec.indexed_slices import IndexedSlices, fitted_slices
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import OPS
 from tapec.ir.ops.scatter import IndexUpdate
 from tapec.ir.types import I32, I64, Shape
 from tapec.recording import current_trace
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
+from tapec.tensors.indexed_slices import IndexedSlices, fitted_slices
 
 if TYPE_CHECKING:
     from tapec.variable import Variable

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tapec.effects import raised
 from tapec.errors import InvalidArgumentError
 from tapec.ir.core import Function, Module, Operation, Value
 from tapec.ir.errors import CheckError
@@ -28,6 +27,7 @@ from tapec.passes.adjoint import expand
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.recording import accusation_listeners
 from tapec.tensor import Array
+from tapec.traces.effects import raised
 
 _INLINE = parse_pipeline("inline")
 

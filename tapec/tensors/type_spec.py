@@ -8,10 +8,10 @@ from typing import Any
 from tapec import arguments
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
-from tapec.indexed_slices import IndexedSlices
 from tapec.ir.types import F32, DType, as_dtype
 from tapec.tensor import Tensor, as_tensor
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.indexed_slices import IndexedSlices
+from tapec.tensors.tensor_shape import TensorShape
 from tapec.variable import Variable
 
 __all__ = ["TensorSpec", "TypeSpec", "type_spec_from_value"]

@@ -15,13 +15,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tapec.eager.signatures import Saving, Signature, signature_of
 from tapec.frames import origin
 from tapec.ir.core import Function, Operation, Value
 from tapec.ir.op import Op
 from tapec.ir.quiet import audible, silently
 from tapec.ir.types import TensorType
 from tapec.recording import active_tapes, bystanders, current_trace, inspectors, tracing
-from tapec.signatures import Saving, Signature, signature_of
 from tapec.tensor import Array, EagerTensor, Tensor, next_id
 from tapec.tracing import Trace, TracedTensor
 

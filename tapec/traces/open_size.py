@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from tapec.ir.dims import Dim, DimLike
 from tapec.ir.types import Shape
-from tapec.tensor_shape import TensorShape
+from tapec.tensors.tensor_shape import TensorShape
 
 #: The open sizes that Python code has seen, while they were declared by nobody, so that a program which needs their
 #: numbers has to be told. None at other times.

@@ -10,17 +10,17 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tapec.absent_attributes import missing_attribute
+from tapec.absences.attributes import missing_attribute
 from tapec.errors import ValueError
 from tapec.frames import here, shown_as
 from tapec.functions import arithmetic, indexing, products
 from tapec.functions.broadcasting import binary, unary
 from tapec.functions.rearrangement import transpose
-from tapec.indexed_slices import IndexedSlices
 from tapec.interchange import dlpack
 from tapec.tensor import Tensor, as_tensor, departs
+from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
-from tapec.variable_updates import assign_slice
+from tapec.variables.updates import assign_slice
 
 
 class Operators:

@@ -10,7 +10,7 @@ import numpy as np
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import BOOL, F32, I32, STRING, DType, as_dtype
-from tapec.texts import text_array
+from tapec.tensors.texts import text_array
 
 Array = np.ndarray[Any, Any]
 #: What to do where a model is put together of symbolic tensors, which functions of tapec cannot take.

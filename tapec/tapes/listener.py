@@ -13,14 +13,14 @@ from tapec.explanations.trail import Trail
 from tapec.frames import Origin
 from tapec.ir.location import Location
 from tapec.ir.op import OPS
-from tapec.records import Recording
+from tapec.tapes.records import Recording
 from tapec.tensor import EagerTensor, Tensor
 from tapec.variable import Variable
 
 if TYPE_CHECKING:
-    from tapec.composite import Plan
+    from tapec.eager.composite import Plan
+    from tapec.eager.signatures import Signature
     from tapec.ir.core import Function, Operation
-    from tapec.signatures import Signature
 
 
 class Listener:
@@ -109,7 +109,7 @@ class Listener:
         origin: Origin | None,
         variables: Sequence[Variable] = (),
     ) -> None:
-        """Hear of the call of a program; ``outputs`` are ids for everything it returns. See `tapec.records.Record`."""
+        """Hear of the call of a program; ``outputs`` are ids for everything it returns. See `records.Record`."""
         recording = self._recording
         assert recording is not None
         if not recording.active.isdisjoint([*(x.id for x in inputs), *outputs]):
@@ -125,7 +125,7 @@ class Listener:
         origin: Origin | None,
         rule: Location | None,
     ) -> None:
-        """Hear of outputs whose derivative is the user's own; see `tapec.records.Record`."""
+        """Hear of outputs whose derivative is the user's own; see `tapec.tapes.records.Record`."""
         recording = self._recording
         assert recording is not None
         if not recording.active.isdisjoint([x.id for x in inputs]):

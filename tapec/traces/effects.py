@@ -11,8 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapec.at_line import on_host
-from tapec.callbacks import Callback, Host, replaying
-from tapec.callbacks import raised as raised_by_callback
 from tapec.compiled.scalars import settle_within
 from tapec.compiler import lowered
 from tapec.errors import InvalidArgumentError, NotImplementedError
@@ -25,6 +23,8 @@ from tapec.ir.types import TensorType
 from tapec.passes.commit import calls_back, checks_of
 from tapec.recording import current_trace, tracing
 from tapec.tensor import Array, EagerTensor, Tensor, apply
+from tapec.traces.callbacks import Callback, Host, replaying
+from tapec.traces.callbacks import raised as raised_by_callback
 
 
 def tell(host: Host, values: Sequence[Tensor], what: str) -> None:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tapec.eager.signatures import Saving, Signature
 from tapec.frames import Origin
 from tapec.ir.core import Function, Operation
 from tapec.ir.location import Location
 from tapec.ir.op import OPS, Op
 from tapec.ir.types import TensorType
-from tapec.signatures import Saving, Signature
 
 if TYPE_CHECKING:
-    from tapec.composite import Kept, Plan
+    from tapec.eager.composite import Kept, Plan
     from tapec.ir.dims import DimLike
     from tapec.tensor import Tensor
     from tapec.variable import Variable

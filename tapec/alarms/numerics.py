@@ -14,17 +14,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tapec.callbacks import replaying
+from tapec.alarms.culprit import (
+    Watch,
+    accusation,
+    is_bad,
+    made_bad,
+    search,
+    search_module,
+    titled,
+    told,
+)
 from tapec.compiler import compile_module, evaluated_module
-from tapec.composite import Step
-from tapec.culprit import Watch, accusation, is_bad, made_bad, search, search_module, titled, told
-from tapec.effects import Effects
+from tapec.eager.composite import Step
+from tapec.eager.signatures import Signature
 from tapec.frames import here
 from tapec.ir.core import Function, Module, Operation, clone_module
 from tapec.ir.location import Location
 from tapec.recording import inspectors
-from tapec.signatures import Signature
 from tapec.tensor import Array, Tensor
+from tapec.traces.callbacks import replaying
+from tapec.traces.effects import Effects
 
 #: Operations of inner gradients that are remembered: those of one large step.
 _MOST_PLACES = 1 << 16

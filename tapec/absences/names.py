@@ -13,7 +13,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
 from tapec.garbage import importing
-from tapec.hearing import unheard
+from tapec.traces.hearing import unheard
 
 #: Advice by the name below ``tapec``; a star stands for anything. The first that fits is given.
 ADVICE: dict[str, str] = {

@@ -1,0 +1,1 @@
+"""What eager code that repeats itself is spared: signatures are looked up, operations run as native programs."""

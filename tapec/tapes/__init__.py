@@ -1,0 +1,1 @@
+"""What a tape hears, and what of it it keeps."""

@@ -1,0 +1,1 @@
+"""What tensors are made from and described by: arrays, texts, slices, memory of a device, shapes, operators."""
