@@ -22,7 +22,7 @@ from tapec.ir.errors import TapecError, underline
 from tapec.ir.op import OPS, Op
 from tapec.ir.ops import control, loop
 from tapec.ir.substitution import substituted
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 from tapec.ir.types import BufferType, Shape, TensorType, Type, VectorType
 
 Array = Any

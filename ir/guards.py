@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from tapec.ir.core import Function
 from tapec.ir.dims import Dim, DimLike, Quotient
 from tapec.ir.errors import ShapeError
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 
 _guards: ContextVar[list[tuple[str, str]] | None] = ContextVar("guards", default=None)
 

@@ -31,9 +31,9 @@ from tapec.ir.errors import (
     TargetError,
 )
 from tapec.ir.guards import assume_at_least, assume_equal
-from tapec.ir.kernel import Index as Index
-from tapec.ir.kernel import Kernel as Kernel
-from tapec.ir.kernel import Operand as Operand
+from tapec.ir.loops.kernel import Index as Index
+from tapec.ir.loops.kernel import Kernel as Kernel
+from tapec.ir.loops.kernel import Operand as Operand
 from tapec.ir.pairs import Pair
 from tapec.ir.quiet import quiet
 from tapec.ir.scalar import Scalar

@@ -34,12 +34,12 @@ from tapec.ir.core import Block, Function, Module, Operation, Region, Value
 from tapec.ir.dims import Symbol
 from tapec.ir.errors import ParseError, TapecError
 from tapec.ir.guards import recording_guards
-from tapec.ir.lexer import Source, Token, shown
-from tapec.ir.literal_parser import Dense, LiteralParser
 from tapec.ir.location import Location
 from tapec.ir.op import OPS
 from tapec.ir.ops.control import Return
 from tapec.ir.printer import FORMAT_VERSION
+from tapec.ir.text.lexer import Source, Token, shown
+from tapec.ir.text.literal_parser import Dense, LiteralParser
 from tapec.ir.types import Type
 
 # Line by line, each in one way only: a text may begin with thousands of blank lines.

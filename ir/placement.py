@@ -21,7 +21,7 @@ from tapec.ir.errors import VerifyError, underline
 from tapec.ir.extents import reserved
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.printer import name_values, print_operation
-from tapec.ir.type_text import TypeTextError, parse_dim
+from tapec.ir.text.type_text import TypeTextError, parse_dim
 from tapec.ir.types import TensorType
 
 _PLACE = re.compile(r"(?P<kind>result |arg )(?P<number>\d+)|arena\+(?P<offset>.+)")

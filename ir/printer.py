@@ -17,7 +17,7 @@ type inference assumed follow as ``where N == M``, then the function's attribute
 entry lists the arguments that receive its results: ``-> (%loss, %w)``. Regions open on their
 operation's line: ``%2 = for %lo, %hi, %0 : f32 { ^(%i: index, %sum: f32):``.
 
-`tapec.ir.parser` reads all of this back; values are spelled in `tapec.ir.literals`.
+`tapec.ir.parser` reads all of this back; values are spelled in `tapec.ir.text.literals`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 
 from tapec.ir.core import Function, Module, Operation, Region, Value
 from tapec.ir.dims import Symbol
-from tapec.ir.literals import literal, symbols_in
+from tapec.ir.text.literals import literal, symbols_in
 from tapec.ir.types import Type
 
 #: The version of the text format; readers refuse newer ones.

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapec.ir.core import Function, Operation
 from tapec.ir.dims import Dim, DimLike, plain_symbol, substitute, symbol, symbols
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 from tapec.ir.types import BufferType, TensorType
 
 

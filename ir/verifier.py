@@ -49,9 +49,9 @@ from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Dim, Symbol
 from tapec.ir.errors import TapecError, VerifyError, underline
 from tapec.ir.guards import recording_guards
-from tapec.ir.literals import is_attribute, symbols_in
 from tapec.ir.ops import control, loop
 from tapec.ir.placement import check_places
+from tapec.ir.text.literals import is_attribute, symbols_in
 from tapec.ir.types import BOOL, INDEX, TensorType, Type, VectorType
 
 

@@ -16,7 +16,7 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.control import Gradient
 from tapec.ir.parser import parse_module
 from tapec.ir.printer import print_module, write_module
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 from tapec.ir.types import BufferType, TensorType
 from tapec.ir.verifier import verify
 from tapec.passes import adjoint

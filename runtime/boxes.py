@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from tapec.ir.errors import TargetError
-from tapec.ir.type_text import parse_type
+from tapec.ir.text.type_text import parse_type
 from tapec.ir.types import TensorType
 
 #: Bytes from which on an array that is updated has a place of its own.

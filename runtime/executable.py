@@ -13,7 +13,7 @@ from tapec.ir.dims import DimLike, Symbol, plain_symbol, substitute
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.guards import as_bound
-from tapec.ir.type_text import parse_dim, parse_type
+from tapec.ir.text.type_text import parse_dim, parse_type
 from tapec.ir.types import U8, BufferType, TensorType
 
 Array = Any

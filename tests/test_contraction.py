@@ -14,7 +14,7 @@ import pytest
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value
 from tapec.ir.evaluator import evaluate_function
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index
 from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, TensorType
 from tapec.ir.verifier import verify

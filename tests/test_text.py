@@ -19,11 +19,11 @@ from tapec.ir.compare import difference, structurally_equal
 from tapec.ir.core import clone_module
 from tapec.ir.dims import Dim, DimLike, Symbol, symbol
 from tapec.ir.errors import ParseError, TapecError, VerifyError, underline
-from tapec.ir.literals import literal
 from tapec.ir.op import Op, Sample
 from tapec.ir.parser import parse_module, read_module
 from tapec.ir.printer import print_function, print_module, print_operation, write_module
-from tapec.ir.type_text import TypeTextError, parse_dim, parse_type
+from tapec.ir.text.literals import literal
+from tapec.ir.text.type_text import TypeTextError, parse_dim, parse_type
 from tapec.ir.types import BF16, DTYPES, F32, BufferType, DType, VectorType
 from tapec.ir.verifier import verify
 from tapec.passes.pipeline import parse_pipeline, run_pipeline

@@ -20,7 +20,7 @@ from tapec.ir.core import Module, Value, clone_operation
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import DTypeError, NotDifferentiableError, ShapeError
 from tapec.ir.foreign import ForeignCode, ForeignSource
-from tapec.ir.kernel import StoredOperand
+from tapec.ir.loops.kernel import StoredOperand
 from tapec.ir.op import OPS, Cotangents, Elementwise, Kernel, Op, require_same_shape, spread
 from tapec.ir.ops.loop import LoopOp
 from tapec.ir.types import BufferType, TensorType, Type, as_dtype

@@ -18,7 +18,7 @@ import numpy as np
 
 from tapec.ir.core import Value
 from tapec.ir.errors import DTypeError, NotDifferentiableError
-from tapec.ir.kernel import StoredOperand
+from tapec.ir.loops.kernel import StoredOperand
 from tapec.ir.op import OPS, Cotangents, Kernel, Op
 from tapec.ir.ops.interleaved import deinterleaved, interleaved
 from tapec.ir.ops.loop import LoopOp

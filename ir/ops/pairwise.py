@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tapec.ir.errors import DTypeError
-from tapec.ir.loop_reduction import neutral
+from tapec.ir.loops.reduction import neutral
 from tapec.ir.op import OPS, Elementwise, Index, Kernel, Op, Sample
 from tapec.ir.ops.movement import example
 from tapec.ir.pairs import Pair

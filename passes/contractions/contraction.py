@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.passes.contractions.blocked import Blocked, Streamed
 from tapec.passes.contractions.microkernel import Outer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Index
 from tapec.passes.contractions.products import Form, each, over
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index, Operand
 from tapec.ir.types import F32, BufferType, Shape
 from tapec.passes.contractions.problem import describe

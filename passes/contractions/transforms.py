@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tapec.ir.core import Value
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 
 #: A square of values, by its rows.
 Square = Sequence[Sequence[Value]]

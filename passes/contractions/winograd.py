@@ -18,7 +18,7 @@ from math import prod
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import Contraction, Index, Operand
 from tapec.ir.types import INDEX, BufferType, Shape, TensorType
 from tapec.passes.contractions.microkernel import Outer

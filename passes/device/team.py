@@ -13,7 +13,7 @@ from math import prod
 
 from tapec.ir.core import Block, Operation, Region, Value
 from tapec.ir.dims import typical
-from tapec.ir.loop_reduction import neutral
+from tapec.ir.loops.reduction import neutral
 from tapec.ir.op import OPS
 from tapec.ir.ops import loop
 from tapec.ir.types import BufferType, TensorType

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
-from tapec.ir import loop_reduction
 from tapec.ir.core import Operation, Value
 from tapec.ir.dims import DimLike
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops import reduction as loop_reduction
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import Index
 from tapec.ir.ops.reduction import Reduction
 from tapec.ir.types import F32, BufferType, DType, Shape

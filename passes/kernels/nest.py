@@ -14,7 +14,7 @@ from tapec.ir.core import Function, Operation, Value
 from tapec.ir.dims import DimLike, Symbol, bounds, symbols
 from tapec.ir.errors import PassError, TargetError
 from tapec.ir.history import Relation, tell
-from tapec.ir.loop_builder import LoopBuilder
+from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Elementwise, Index
 from tapec.ir.ops.movement import Broadcast, renumber
 from tapec.ir.ops.source import Constant

@@ -12,7 +12,7 @@ import numpy as np
 
 from tapec.ir.core import Module
 from tapec.ir.dims import DimLike, plain_symbol, substitute
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 from tapec.ir.types import TensorType
 from tapec.runtime.executable import MISMATCH, Executable, Signature
 from tapec.runtime.python_text import primitives

@@ -15,7 +15,7 @@ from tapec.cli.programs import WrongTarget
 from tapec.compiled.concrete import BoundFunction
 from tapec.compiled.function import CompiledFunction
 from tapec.ir.dims import symbol
-from tapec.ir.type_text import TypeTextError, parse_type
+from tapec.ir.text.type_text import TypeTextError, parse_type
 from tapec.ir.types import TensorType
 
 #: Types in a list: what stands between blanks, commas and semicolons that are in no brackets.

@@ -27,7 +27,7 @@ from tapec.errors import InvalidArgumentError, ValueError
 from tapec.frames import here
 from tapec.ir.dims import DimLike, substitute, symbol, symbols
 from tapec.ir.guards import as_bound
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 from tapec.ir.types import TensorType
 from tapec.structure import flatten
 from tapec.tensor import Tensor

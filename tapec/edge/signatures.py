@@ -10,7 +10,7 @@ import numpy as np
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.ir.dims import symbol
-from tapec.ir.type_text import TypeTextError, parse_type
+from tapec.ir.text.type_text import TypeTextError, parse_type
 from tapec.ir.types import TensorType
 from tapec.tensor import Tensor, as_tensor
 

@@ -10,8 +10,8 @@ from itertools import chain
 
 from tapec.inspection.lines import lines_of
 from tapec.ir.core import Block, Module, Operation, Value
-from tapec.ir.literals import literal
 from tapec.ir.printer import name_values
+from tapec.ir.text.literals import literal
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tapec.frames import here
 from tapec.ir.dims import DimLike, plain_symbol, substitute, symbols
 from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import require_equal_dims, require_sizes
-from tapec.ir.type_text import TypeTextError, parse_dim
+from tapec.ir.text.type_text import TypeTextError, parse_dim
 from tapec.ir.types import BY_CODE, DType, TensorType, as_dtype
 from tapec.tensors.tensor_shape import shape_of
 from tapec.tensors.type_spec import TensorSpec

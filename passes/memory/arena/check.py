@@ -21,7 +21,7 @@ from tapec.ir.op import AxesRead
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import parse_place, symbols_of
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 
 #: Sizes that symbols get, in turn, within their bounds: around a cache line, and odd ones.
 _SIZES = (1, 2, 3, 15, 16, 17, 64, 100, 1000)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tapec.ir.core import Function
 from tapec.ir.dims import bounds, plain_symbol
-from tapec.ir.type_text import parse_dim
+from tapec.ir.text.type_text import parse_dim
 from tapec.ir.types import BufferType, Type
 from tapec.runtime.cpu import blocks
 from tapec.runtime.cpu.code import CALL, RELEASE

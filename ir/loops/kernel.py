@@ -38,7 +38,7 @@ class StoredOperand(Operand, Protocol):
 
 
 class Kernel(Protocol):
-    """What a lowering rule may use to write loop-level code (implemented by `tapec.ir.loop_builder.LoopBuilder`).
+    """What a lowering rule may use to write loop-level code (implemented by `tapec.ir.loops.builder.LoopBuilder`).
 
     Every elementwise operation is a method (``k.mul(x, y)``); scalars widen to vectors where the other operand is one.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tapec.ir.errors import ParseError
-from tapec.ir.type_text import TYPE_PATTERN
+from tapec.ir.text.type_text import TYPE_PATTERN
 
 # A comment starts a line or follows a blank, and the quotient of two dims never does: (N-1)//2.
 _TOKEN = re.compile(

@@ -1,4 +1,4 @@
-"""Reads types, dims and attribute values: what `tapec.ir.literals` writes."""
+"""Reads types, dims and attribute values: what `tapec.ir.text.literals` writes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tapec.ir.dims import DimLike, Symbol
-from tapec.ir.lexer import Cursor, Source, Token, shown
-from tapec.ir.literals import DIGITS
-from tapec.ir.type_text import TypeTextError, parse_dim, parse_type
+from tapec.ir.text.lexer import Cursor, Source, Token, shown
+from tapec.ir.text.literals import DIGITS
+from tapec.ir.text.type_text import TypeTextError, parse_dim, parse_type
 from tapec.ir.types import BY_CODE, TensorType, Type
 
 # A dim as an attribute is not cut into tokens: N%4 would look like a value called %4.

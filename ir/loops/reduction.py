@@ -19,7 +19,7 @@ from tapec.ir.op import OPS, Index, Op
 from tapec.ir.types import F32, DType, Shape
 
 if TYPE_CHECKING:
-    from tapec.ir.loop_builder import LoopBuilder
+    from tapec.ir.loops.builder import LoopBuilder
 
 Body = Callable[[Index], Value]
 

@@ -1,9 +1,10 @@
 """The LoopBuilder: loop-level code written through the `Kernel` protocol.
 
-Lowering rules speak of elements at indices; the builder decides where code goes (`tapec.ir.loop_values`) and how memory
-is read. In a vectorised loop, an element whose address grows by one with the loop's symbol is a vector load, one whose
-address does not change is a scalar, any other is a gather. Loads move out of loops as other values do, but for buffers
-that the kernel writes. What is left over at the end of a vectorised loop runs once more with fewer lanes active.
+Lowering rules speak of elements at indices; the builder decides where code goes (`tapec.ir.loops.values`) and how
+memory is read. In a vectorised loop, an element whose address grows by one with the loop's symbol is a vector load, one
+whose address does not change is a scalar, any other is a gather. Loads move out of loops as other values do, but for
+buffers that the kernel writes. What is left over at the end of a vectorised loop runs once more with fewer lanes
+active.
 
 Text of what it writes: `tapec.ir.ops.loop`.
 """
@@ -18,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir import loop_reduction
 from tapec.ir.core import Block, Function, Operation, Region, Value
 from tapec.ir.dims import Dim, DimLike, bounds, coefficient, symbols
 from tapec.ir.errors import PassError
-from tapec.ir.loop_values import Frame, Lanes, LoopValues
+from tapec.ir.loops import reduction as loop_reduction
+from tapec.ir.loops.values import Frame, Lanes, LoopValues
 from tapec.ir.op import OPS, Index, Op
 from tapec.ir.types import INDEX, BufferType, DType, Shape, TensorType, VectorType
 
@@ -346,5 +347,5 @@ class LoopBuilder(LoopValues):
     def reduce(
         self, combine: str, extents: Shape, dtype: DType, body: Callable[[Index], Value]
     ) -> Value:
-        """Combine the body's values over all indices; see `tapec.ir.loop_reduction` for the order."""
+        """Combine the body's values over all indices; see `tapec.ir.loops.reduction` for the order."""
         return loop_reduction.reduce(self, combine, extents, dtype, body)
