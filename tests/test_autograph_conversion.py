@@ -217,7 +217,7 @@ def test_code_that_is_shown() -> None:
 
 
 def test_nothing_of_it_is_loaded_at_the_start() -> None:
-    code = "import sys, tapec; print([m for m in sys.modules if 'autograph.rewriting' in m or 'loops' in m])"
+    code = "import sys, tapec; print([m for m in sys.modules if 'autograph.rewriting' in m or 'autograph.loops' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
