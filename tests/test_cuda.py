@@ -22,7 +22,7 @@ from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
 from tapec.runtime.cuda.launches import listing, recorded
 from tapec.runtime.cuda.program import simulated
 from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS
-from tapec.runtime.cuda.text import primitives
+from tapec.runtime.cuda.text import module_text, primitives, reach
 from tapec.runtime.cuda.text.kernel_text import BLOCKS
 from tapec.runtime.cuda.text.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.text.module_text import write_text
@@ -236,6 +236,56 @@ def test_what_parts_of_a_sum_give_is_not_rounded_to_16_bits() -> None:
     pieces = [*text.parts.values(), *(kernel.source() for kernel in text.kernels.values())]
     (tile,) = (piece for piece in pieces if "mma_f16(" in piece)
     assert "f16_bits(" not in tile
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda x: tapec.scan(lambda c, x: c + x, x, tapec.zeros([512])), [3_000_000, 512]),
+        (lambda x: tapec.reduce_sum(x[:, None, None] * x[:, None] * x), [60_000]),
+        (lambda x: x + 1.0, [3_000_000_000]),
+    ],
+    ids=["bytes", "turns", "elements"],
+)
+def test_indices_are_as_wide_as_sizes_take(function: Any, shape: list[int]) -> None:
+    """Also those that kernels go by in bytes, or count all combinations of."""
+    text = write_text(lowered_for(tapec.compile(function).trace(tapec.TensorSpec(shape)), "cuda"))
+    assert "u64(" in text.source()
+
+
+def test_indices_are_wide_where_open_sizes_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "END", 64)
+    written: list[bool] = []
+    write = module_text.write_text
+    monkeypatch.setattr(
+        module_text, "write_text", lambda *a, **how: written.append(how["wide"]) or write(*a, **how)
+    )
+    spec = [tapec.TensorSpec([None, 3])] * 2
+    function = tapec.compile(
+        lambda x, y: tapec.cumsum(tapec.matmul(x, y, transpose_b=True)),
+        target="cuda",
+        engine="simulator",
+        input_signature=spec,
+    )
+    for rows, wide in ((4, []), (9, [True])):
+        x, y = np.arange(6 * rows, dtype=np.float32).reshape(2, rows, 3)
+        np.testing.assert_array_equal(function(x, y).numpy(), np.cumsum(x @ y.T, 0))
+        assert written == wide
+
+
+def test_what_threads_share_is_as_much_as_there_is() -> None:
+    """What is left is computed again: in memory of a thread's own, it would be as far away as the device's."""
+
+    def turn(h: Any, now: Any) -> Any:
+        for _ in range(3):
+            h = tapec.exp(tapec.nn.softmax(h * now))
+        return h / tapec.reduce_sum(h, axis=-1, keepdims=True)
+
+    spec = tapec.TensorSpec([4, 16, 4096])
+    module = tapec.compile(lambda x: tapec.foldl(turn, x)).trace(spec)
+    text = write_text(lowered_for(module, "cuda"))
+    assert max(kernel.shared for kernel in text.kernels.values()) > 32 << 10
+    assert "local_" not in text.source()
 
 
 def test_what_computes_with_threads_is_joined_with_its_like() -> None:

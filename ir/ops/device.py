@@ -53,6 +53,11 @@ class ReduceThreads(LoopOp):
         return kind
 
 
+#: Bytes that the threads of a block share at most, as every device lets them; and in which they combine values, for all
+#: operations of a kernel.
+SHARED_BYTES, COMBINED_BYTES = 48 << 10, 256
+
+
 class Thread(LoopOp):
     """The number of this thread in its block: a value of which each thread has its own."""
 

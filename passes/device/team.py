@@ -15,7 +15,7 @@ from tapec.ir.core import Block, Operation, Region, Value
 from tapec.ir.dims import typical
 from tapec.ir.loops.reduction import neutral
 from tapec.ir.op import OPS
-from tapec.ir.ops import loop
+from tapec.ir.ops import device, loop
 from tapec.ir.types import BufferType, TensorType
 from tapec.passes.device.independence import (
     Indices,
@@ -30,8 +30,8 @@ from tapec.passes.device.nests import Emitter, Nest, nest_of
 
 #: Turns from which on a loop is worth dealing out.
 _WORTH = 2
-#: Bytes that a block's threads can share on every device.
-SHARED_BYTES = 48 << 10
+#: Bytes that a block's threads can share on every device, besides those in which they combine values.
+SHARED_BYTES = device.SHARED_BYTES - device.COMBINED_BYTES
 #: Turns of a nest from which on threads of a block take several neighbours: a warp has one turn each.
 _WIDE = 32 * WIDTH
 

@@ -77,8 +77,9 @@ class _Simulated:
             np.full(_number(self._arrays.signature.arena_bytes, sizes), 0xFF, np.uint8),
             written=False,
         )
-        simulator = Simulator(self._text, memory, blocks=self._blocks)
-        Host(self._text, simulator, _numbers(sizes)).run()
+        numbers = _numbers(sizes)
+        text = self._text.widened() if self._text.is_narrow_for(numbers) else self._text
+        Host(text, Simulator(text, memory, blocks=self._blocks), numbers).run()
         for i in range(len(results)):
             memory["result", i].hold_to_written(f"result {i}")
         return None if brought else list(results)

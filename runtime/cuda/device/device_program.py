@@ -82,6 +82,8 @@ class DeviceProgram:
         self._calls: dict[tuple[tuple[str, int], ...], _Call] = {}
         self.updated = {*self.arrays.signature.updates.values()}
         self.steady: set[int] = set()
+        #: The same with indices of 64 bits, for sizes that take them.
+        self._wide: DeviceProgram | None = None
         #: Held while a call puts its launches into a stream: its memory is that of all calls.
         self._lock = Lock()
 
@@ -98,7 +100,7 @@ class DeviceProgram:
         with self._lock:
             call = self._calls.get(key)
             if call is None:
-                call = self._calls[key] = _Call(self, numbers)
+                call = self._calls[key] = _Call(self._for(numbers), numbers)
             found = call.run(given)
         if not brought:
             return found
@@ -106,6 +108,15 @@ class DeviceProgram:
             memory = result.memory
             memory.driver.download(array, memory.address, memory.stream)
         return None
+
+    def _for(self, sizes: Mapping[str, int]) -> DeviceProgram:
+        """The program whose indices are wide enough for these sizes."""
+        if not self.text.is_narrow_for(sizes):
+            return self
+        if self._wide is None:
+            self._wide = DeviceProgram(self.text.widened(), self.driver)
+            self._wide.steady = self.steady
+        return self._wide
 
 
 class _Call:

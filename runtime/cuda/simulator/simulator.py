@@ -30,6 +30,7 @@ import numpy as np
 from tapec.ir.types import DType
 from tapec.runtime.cuda.launches import Launch, Memory
 from tapec.runtime.cuda.simulator.memory import Cells, Copy, Local, Pointer, SimulationError, Who
+from tapec.runtime.cuda.text.kernel_text import MOST_THREADS
 from tapec.runtime.cuda.text.kernel_writer import WARP
 from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.cuda.text.primitives import (
@@ -106,7 +107,7 @@ class Simulator:
 
     def _twins(self) -> dict[str, Callable[..., Any]]:
         """What depends on the thread, or reaches memory."""
-        numbers = [np.uint32(n) for n in range(1024)]
+        numbers = [np.uint32(n) for n in range(MOST_THREADS)]
         found: dict[str, Callable[..., Any]] = {
             "thread": lambda: numbers[self.me[1]],
             "block_index": lambda: np.uint32(self.me[0]),

@@ -12,6 +12,7 @@ from tapec.ir.ops import compare, device, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, I32, INDEX, BufferType, DType
 from tapec.runtime.cuda.text import primitives, spelling
+from tapec.runtime.cuda.text.reach import goes_beyond
 from tapec.runtime.python_text.writer import FunctionWriter
 
 #: Longest expression that is put where it is read.
@@ -22,12 +23,14 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 class IndexWriter(FunctionWriter):
     """Writes what indices are made of."""
 
-    def __init__(self, module: Module, function: Function, tables: dict[str, Any]) -> None:
-        """Choose how wide indices are."""
+    def __init__(
+        self, module: Module, function: Function, tables: dict[str, Any], *, wide: bool = False
+    ) -> None:
+        """Choose how wide indices are: 64 bits if that is asked for, or known sizes take it."""
         super().__init__(module, function, tables)
         self._taken |= primitives.NAMES | {"block", "blocks"}
-        wide = any(_is_large(v) for v in function.args)
-        self.signed, self.unsigned = ("i64", "u64") if wide else ("i32", "u32")
+        is_wide = wide or goes_beyond(function, {})
+        self.signed, self.unsigned = ("i64", "u64") if is_wide else ("i32", "u32")
         #: Index values that may be negative.
         self._negative: dict[Value, bool] = {}
 
@@ -165,12 +168,6 @@ def known_index(value: Value) -> int | None:
         return None
     number = op.attrs["value"]
     return number if isinstance(number, int) else None
-
-
-def _is_large(buffer: Value) -> bool:
-    """Whether a buffer may have more elements than 32 bits count."""
-    high = bounds(kind_of(buffer).tensor.size)[1]
-    return high is not None and high >= 1 << 31
 
 
 def index_conversion(source: str, target: str) -> str:

@@ -8,6 +8,8 @@ from tapec.ir.dims import DimLike
 
 #: Blocks of a kernel at most: what a large device runs at once.
 BLOCKS = 1056
+#: Threads of a block at most.
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)

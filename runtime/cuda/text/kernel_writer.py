@@ -14,14 +14,12 @@ from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS
 from tapec.ir.ops import device
 from tapec.ir.scalar import Scalar
-from tapec.ir.types import BY_CODE, INDEX, BufferType, DType, VectorType
-from tapec.runtime.cuda.text import primitives, spelling
+from tapec.ir.types import BY_CODE, INDEX, BufferType, VectorType
+from tapec.runtime.cuda.text import spelling
 from tapec.runtime.cuda.text.index_writer import IndexWriter, kind_of, known_index
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.python_text.writer import RULES, identifier, stored
 
-#: Longest expression that is put where it is read.
-_LONGEST = 70
 #: Turns of a loop that are written out by the compiler.
 _UNROLLED = 16
 #: Threads that run in step.
@@ -51,10 +49,11 @@ class KernelWriter(IndexWriter):
         function: Function,
         tables: dict[str, Any],
         threads: int | None = None,
+        *,
+        wide: bool = False,
     ) -> None:
         """Write for blocks of so many threads; of as many as the function says if None."""
-        super().__init__(module, function, tables)
-        self._taken |= primitives.NAMES | {"block", "blocks"}
+        super().__init__(module, function, tables, wide=wide)
         self.threads: int = threads or function.attrs["threads"]
         self._own_tables: list[int] = []
         self._pointers: list[tuple[str, str]] = []
@@ -259,6 +258,9 @@ class KernelWriter(IndexWriter):
         """The offset of so many bytes more of the block's memory."""
         offset = self._shared
         self._shared += -(-size // 16) * 16
+        if self._shared > device.SHARED_BYTES:
+            most = f"the {device.SHARED_BYTES} bytes that every device has for that"
+            raise TargetError(f"@{self.function.name} shares more than {most}")
         return offset
 
     def view(self, op: Operation) -> None:
@@ -432,16 +434,16 @@ class KernelWriter(IndexWriter):
         """A tree within each warp, then the warps' values in order."""
         (value,) = op.operands
         dtype, threads = value.type.dtype, self.threads
-        code = _shuffled(dtype)
+        code = spelling.shuffled(dtype)
         record = OPS[op.attrs["combine"]].scalar  # type: ignore[attr-defined]
         total = self.numbered("total")
         self.line(f"{total} = {self.names[value]}")
         other = self.fresh("other")
         reach = min(threads, WARP) // 2
         while reach:
-            given = _to_shuffle(total, dtype, code)
+            given = spelling.to_shuffle(total, dtype)
             self.line(f"{other} = shuffle_xor_{code}({given}, {reach})")
-            text = spelling.apply(record, [total, _from_shuffle(other, dtype, code)], dtype)
+            text = spelling.apply(record, [total, spelling.from_shuffle(other, dtype)], dtype)
             self.line(f"{total} = {text}")
             reach //= 2
         self.names[op.result] = total
@@ -449,16 +451,16 @@ class KernelWriter(IndexWriter):
             self.line("barrier()")
             return
         if self._scratch is None:
-            self._scratch = self._share(8 * (1024 // WARP))
+            self._scratch = self._share(device.COMBINED_BYTES)
         memory = self.fresh("sums")
         self.line(f"{memory} = shared_{code}({self._scratch})")
         self.line(f"if u32(thread() % u32({WARP})) == u32(0):")
         warp = f"u32(thread() // u32({WARP}))"
-        self._write(f"    {memory}[{warp}] = {_to_shuffle(total, dtype, code)}")
+        self._write(f"    {memory}[{warp}] = {spelling.to_shuffle(total, dtype)}")
         self.line("barrier()")
-        self.line(f"{total} = {_from_shuffle(f'{memory}[u32(0)]', dtype, code)}")
+        self.line(f"{total} = {spelling.from_shuffle(f'{memory}[u32(0)]', dtype)}")
         for n in range(1, threads // WARP):
-            one = _from_shuffle(f"{memory}[u32({n})]", dtype, code)
+            one = spelling.from_shuffle(f"{memory}[u32({n})]", dtype)
             self.line(f"{total} = {spelling.apply(record, [total, one], dtype)}")
         self.line("barrier()")
 
@@ -478,23 +480,3 @@ def _refusal(op: Operation, called: str = "") -> TargetError:
 
 def _stem(name: str) -> str:
     return f"x_{name}" if name.isdigit() else f"{name}_at"
-
-
-def _shuffled(dtype: DType) -> str:
-    """The dtype as which a number goes from thread to thread."""
-    code = spelling.register(dtype)
-    if dtype.is_bool or (dtype.is_integer and dtype.bits < 32):
-        return "i32"
-    return code
-
-
-def _to_shuffle(text: str, dtype: DType, code: str) -> str:
-    if dtype.is_bool:
-        return f"(i32(1) if {text} else i32(0))"
-    return text if spelling.register(dtype) == code else f"{code}({text})"
-
-
-def _from_shuffle(text: str, dtype: DType, code: str) -> str:
-    if dtype.is_bool:
-        return f"({text} != i32(0))"
-    return text if spelling.register(dtype) == code else f"{dtype.code}({text})"

@@ -14,6 +14,7 @@ from tapec.runtime.cuda.text import mathematics, primitives
 from tapec.runtime.cuda.text.index_writer import index_conversion
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.cuda.text.kernel_writer import KernelWriter
+from tapec.runtime.cuda.text.reach import has_large_sizes
 from tapec.runtime.cuda.text.spelling import saturation
 
 _CODES = "f32|f64|i8|i16|i32|i64|u8|u16|u32|u64"
@@ -32,6 +33,7 @@ class Text:
         functions: what kernels call, each after what it calls.
         parts: kernels as parts of larger ones, in which threads may wait for each other.
         tables: constants, by number: in memory as kernels read them.
+        wide: whether all indices are 64 bits wide; else those are of kernels whose known sizes take it.
     """
 
     module: Module
@@ -40,6 +42,15 @@ class Text:
     functions: Mapping[str, str]
     parts: Mapping[str, str]
     tables: tuple[Any, ...] = field(repr=False)
+    wide: bool
+
+    def is_narrow_for(self, sizes: Mapping[str, int]) -> bool:
+        """Whether these sizes, which were left open, take wider indices."""
+        return bool(sizes) and not self.wide and has_large_sizes(self.module, sizes)
+
+    def widened(self) -> Text:
+        """The same with wide indices everywhere."""
+        return write_text(self.module, wide=True)
 
     def source(self) -> str:
         """All of it, as Python runs it where the primitives are known."""
@@ -55,13 +66,17 @@ def _name_of(launches: Sequence[Operation]) -> str:
     return "+".join(op.attrs["kernel"] for op in launches)
 
 
-def write_text(module: Module) -> Text:
+def write_text(module: Module, *, wide: bool = False) -> Text:
     """Write a module that `tapec.passes.device.spread` has dealt out.
+
+    Args:
+        module: what is written.
+        wide: whether sizes that are open may be larger than 32 bits count.
 
     Raises:
         TargetError: it has what the target cannot do; the message names it.
     """
-    writer = _Writer(module)
+    writer = _Writer(module, wide)
     for launches in _launches(module.entry.block):
         name = _name_of(launches)
         if name not in writer.launched:
@@ -70,7 +85,7 @@ def write_text(module: Module) -> Text:
     lines = [line for k in kernels.values() for line in k.body]
     functions = _functions("\n".join([*lines, *writer.parts.values()]), set(writer.parts))
     tables = tuple(writer.tables.values())
-    return Text(module, kernels, writer.launched, functions, writer.parts, tables)
+    return Text(module, kernels, writer.launched, functions, writer.parts, tables, wide)
 
 
 def _launches(block: Block) -> Iterator[list[Operation]]:
@@ -87,8 +102,9 @@ def _launches(block: Block) -> Iterator[list[Operation]]:
 class _Writer:
     """Writes kernels, each once."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, wide: bool) -> None:
         self.module = module
+        self.wide = wide
         self.tables: dict[str, Any] = {}
         self.launched: dict[str, KernelText] = {}
         self.parts: dict[str, str] = {}
@@ -105,7 +121,7 @@ class _Writer:
     def _text(self, function: Function, threads: int) -> KernelText:
         key = function.name, threads
         if key not in self._written:
-            writer = KernelWriter(self.module, function, self.tables, threads)
+            writer = KernelWriter(self.module, function, self.tables, threads, wide=self.wide)
             self._written[key] = writer.text()
         return self._written[key]
 

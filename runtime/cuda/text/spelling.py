@@ -167,6 +167,29 @@ def bitcast(text: str, source: DType, target: DType) -> str:
     return text if code == target.code else f"{target.code}({text})"
 
 
+def shuffled(dtype: DType) -> str:
+    """The dtype as which a number goes from thread to thread."""
+    code = register(dtype)
+    if dtype.is_bool or (dtype.is_integer and dtype.bits < 32):
+        return "i32"
+    return code
+
+
+def to_shuffle(text: str, dtype: DType) -> str:
+    """A number as that dtype."""
+    if dtype.is_bool:
+        return f"(i32(1) if {text} else i32(0))"
+    code = shuffled(dtype)
+    return text if register(dtype) == code else f"{code}({text})"
+
+
+def from_shuffle(text: str, dtype: DType) -> str:
+    """A number that came so, as it was."""
+    if dtype.is_bool:
+        return f"({text} != i32(0))"
+    return text if register(dtype) == shuffled(dtype) else f"{dtype.code}({text})"
+
+
 def saturation(source: str, target: str) -> str:
     """The text of the function that converts floats to integers of a dtype."""
     bits = int(target[1:])
