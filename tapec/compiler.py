@@ -158,12 +158,12 @@ def native_text(module: Module, form: str) -> str:
     return TARGETS[target].text(lowered_for(module, target), form)
 
 
-def lowered_for(module: Module, target: str) -> Module:
+def lowered_for(module: Module, target: str, observers: Sequence[Observer] = ()) -> Module:
     """A copy of the module at loop level, as a target of `tapec.runtime.TARGETS` takes it."""
     of = TARGETS[target]
     return lowered(
         module,
-        observers=_observers(),
+        observers=[*_observers(), *observers],
         pipeline=of.pipeline,
         unit=of.vectors(),
         compact=of.compact,

@@ -2,10 +2,12 @@
 
     pip install -e '.[dev,cuda-test]' && python tests/cuda_sweep.py [-n PROCESSES] [SECTION ...]
 
-Sections: ``operations``, each in every dtype that it takes; ``workloads``, the steps of the benchmarks at their own
-sizes; ``examples``, each function that they compile, for each kind of arguments that it is called with. Each program is
-a line: kernels, registers of a thread at most, what its text has and what became of it. A kernel that stands in several
-programs is looked at once. What must hold is in `machine_code`; the exit status is 1 if it does not.
+Sections: ``operations``, each in every dtype that it takes; ``programs``, of operations that have no samples;
+``workloads``, the steps of the benchmarks at their own sizes; ``examples``, each function that they compile, for each
+kind of arguments that it is called with. Each program is a line: kernels, registers of a thread at most, what its text
+has and what became of it. A kernel that stands in several programs is looked at once. What must hold is in
+`machine_code`; the exit status is 1 if it does not, or if an operation is in neither of the first two sections and says
+no reason.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 from machine_code import ARCHITECTURES, Assembled, Counts, Functions, assembled, examine  # noqa: E402  behind the path
 from programs_of_ops import Program  # noqa: E402
 from sampling import arrays, retyped, tensor_ops  # noqa: E402
+from structural_programs import PROGRAMS, coverage  # noqa: E402
 
 import tapec  # noqa: E402
 from tapec.compiler import lowered_for  # noqa: E402
@@ -50,6 +53,7 @@ from tapec.runtime.cuda.text.module_text import Text, write_text  # noqa: E402
 EXAMPLES = ROOT / "examples"
 #: What the benchmarks know of devices; no module of the tests.
 gpu: Any = importlib.import_module("gpu")
+SECTIONS = ("operations", "programs", "workloads", "examples")
 #: What a line tells of a program.
 SHOWN = ("load4", "store4", "shared", "copy", "barrier", "shuffle", "matrices4", "mma")
 
@@ -111,6 +115,8 @@ def tasks(section: str) -> Iterator[Task]:
                     yield Task(section, defn.name, dtype.code)
     elif section == "workloads":
         yield from (Task(section, name) for name in gpu.WORKLOADS)
+    elif section == "programs":
+        yield from (Task(section, name) for name in PROGRAMS)
     else:
         for path in sorted(EXAMPLES.rglob("*.py")):
             if ".compile" in path.read_text("utf-8"):
@@ -124,6 +130,9 @@ def texts(task: Task) -> Iterator[Text]:
         yield operation_text(OPS[task.name], task.dtype)
     elif task.section == "workloads":
         yield gpu.text_of(task.name)
+    elif task.section == "programs":
+        with PROGRAMS[task.name].chosen():
+            yield write_text(lowered_for(PROGRAMS[task.name].module(), "cuda"))
     else:
         yield from example_texts(task.name)
 
@@ -271,7 +280,7 @@ def _compiled_once() -> Iterator[None]:
 def main() -> int:
     """Look at what is asked for; print a line for each program, and the sum of all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sections", nargs="*", help="operations, workloads, examples; all if none")
+    parser.add_argument("sections", nargs="*", help=f"{', '.join(SECTIONS)}; all if none")
     parser.add_argument("-n", type=int, default=1, help="processes")
     parser.add_argument("--only", nargs="*", default=[], help="names of programs")
     parser.add_argument("--dtypes", nargs="*", default=[], help="of operations")
@@ -279,7 +288,7 @@ def main() -> int:
     chosen = parser.parse_args()
     everything = [
         task
-        for section in chosen.sections or ("operations", "workloads", "examples")
+        for section in chosen.sections or SECTIONS
         for task in tasks(section)
         if not chosen.only or task.name in chosen.only
         if not (chosen.dtypes and task.dtype) or task.dtype in chosen.dtypes
@@ -307,7 +316,22 @@ def main() -> int:
     print(f"\n{total.line()}")
     seconds = time.monotonic() - began
     print(f"{len(everything)} programs, {refused} refused, {wrong} wrong, {seconds:.0f} s")
-    return int(wrong > 0)
+    nowhere = _tell_coverage()
+    return int(wrong > 0 or nowhere > 0)
+
+
+def _tell_coverage() -> int:
+    """Print how many operations are looked at and in what; return how many are nowhere."""
+    found = coverage()
+    without = {name for name, defn in OPS.items() if defn.no_device}
+    sampled = sum(how == "samples" for how in found.values())
+    nowhere = [name for name, how in found.items() if not how]
+    inside = len(found) - len(without) - sampled - len(nowhere)
+    print(
+        f"{len(found)} operations: {sampled} by their samples, {inside} in programs, {len(without)} without a form on "
+        f"devices, {len(nowhere)} nowhere {' '.join(nowhere)}".rstrip()
+    )
+    return len(nowhere)
 
 
 if __name__ == "__main__":

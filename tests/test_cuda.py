@@ -9,6 +9,7 @@ import pytest
 from benchmark_steps import traced
 from programs_of_ops import assert_close, sample_program
 from sampling import tensor_ops
+from structural_programs import PROGRAMS, coverage
 
 import tapec
 from tapec.compiler import lowered_for
@@ -59,59 +60,27 @@ def test_samples(defn: Op) -> None:
         assert_close(found, expected, ulps=16)
 
 
-REFUSED = {"call_foreign", "call_host", "eig", "invoke", "numpy_function"}
+#: What has no form on devices: calls of Python's functions and of custom kernels, LAPACK's, what is for processors.
+REFUSED = {"call_foreign", "call_host", "eig", "invoke", "notify_back", "numpy_function"}
+REFUSED |= {"lanes", "load_at", "prefetch", "reduce_lanes", "shuffle", "splat"}
 
 
-def test_what_is_refused_is_named() -> None:
-    """Everything else that has samples is run above."""
+def test_every_operation_is_run_or_refused_by_name() -> None:
+    """By its samples, above, or in a program, below."""
+    found = coverage()
+    assert found.keys() == OPS.keys()
+    assert not [name for name, how in found.items() if not how]
     own = {n for n, d in OPS.items() if d.no_device and not isinstance(d, Foreign)}
     assert own == REFUSED
     assert not any(d.no_device for d in tensor_ops() if not isinstance(d, Foreign))
 
 
-@tapec.custom_gradient
-def tripled(x: Any) -> Any:
-    return x * x, lambda dy: dy * 3.0
-
-
-def with_checks(x: Any) -> Any:
-    tapec.debugging.assert_less(x, 2.0)
-    return tapec.debugging.check_numerics(x, "x") * tapec.gather(x, tapec.cast(x * 5.0, "int32"))
-
-
-def with_derivatives(x: Any) -> Any:
-    with tapec.GradientTape() as tape:
-        tape.watch(x)
-        tapec.print("x is", x)
-        y = tripled(x)
-    return tape.gradient(y, x)
-
-
-def with_turns(x: Any) -> Any:
-    while tapec.reduce_sum(x) < 100.0:
-        x = x * 2.0
-    return tapec.cond(x[1] > 1.0, lambda: x, lambda: -x)
-
-
-@pytest.mark.parametrize(
-    ("function", "names"),
-    [
-        (with_checks, {"assert", "check_bounds", "check_numerics"}),
-        (with_derivatives, {"custom", "notify"}),
-        (with_turns, {"cond", "loop"}),
-    ],
-)
-def test_operations_that_have_no_samples(
-    function: Any, names: set[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    x = np.linspace(0, 1, 6, dtype=np.float32)
-    usual, simulated = tapec.compile(function), tapec.compile(target="cuda", engine="simulator")
-    text = str(usual.trace(x))
-    assert all(f" {name} " in text for name in names)
-    expected, found = usual(x), simulated(function)(x)
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
-    said = capsys.readouterr().err
-    assert said.count("x is") == (2 if "notify" in names else 0)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_what_has_no_samples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    usual, found = (PROGRAMS[name].run(simulated=simulated) for simulated in (False, True))
+    for one, other in zip(found, usual, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert capsys.readouterr().err.count("x is") == (2 if name == "derivatives" else 0)
 
 
 @pytest.mark.parametrize(

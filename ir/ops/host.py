@@ -55,6 +55,10 @@ def _evaluated(address: Any, arrays: Sequence[Any], results: Sequence[Type]) -> 
     return [np.zeros(t.static_shape, t.dtype.numpy) for t in types]
 
 
+#: Of what calls Python in the middle of a program.
+_NO_DEVICE = "a device cannot call functions of Python's"
+
+
 class Notify(Op):
     """Hand the operands behind the first to the function at the address in that; the results are what it gives.
 
@@ -106,6 +110,7 @@ class NotifyBack(Notify):
     """
 
     name = "notify_back"
+    no_device = _NO_DEVICE
     differentiable = True
 
     def infer(
@@ -135,10 +140,6 @@ class NotifyBack(Notify):
         found = b.emit(OPS["notify"], back, *inputs, *given, results=types, **attrs)
         values = iter([found] if isinstance(found, Value) else found)
         return (None, None, *(next(values) if i in flows else None for i in range(len(inputs))))
-
-
-#: Of what calls Python in the middle of a program.
-_NO_DEVICE = "a device cannot call functions of Python's"
 
 
 class CallHost(Op):

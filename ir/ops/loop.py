@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 _LOOP = frozenset({"loop"})
 _INDEX = TensorType(INDEX)
+_NO_DEVICE = "vectors are of processors: a thread of a device has one number at a time"
 
 
 class LoopOp(Op):
@@ -165,6 +166,7 @@ class LoadAt(LoopOp):
     """A vector gathered from element offsets (an index vector) into the buffer, row-major."""
 
     name = "load_at"
+    no_device = _NO_DEVICE
     pure = False
 
     def infer(self, *types: Any) -> VectorType:  # type: ignore[override]
@@ -198,6 +200,7 @@ class Prefetch(LoopOp):
     """Say that the memory around an element will soon be needed; an index outside of the buffer does nothing."""
 
     name = "prefetch"
+    no_device = "it is a hint for the caches of processors, and left out"
     pure = False
 
     def infer(self, *types: Any) -> tuple[Type, ...]:
@@ -237,6 +240,7 @@ class Splat(LoopOp):
     """A scalar in every lane."""
 
     name = "splat"
+    no_device = _NO_DEVICE
 
     def infer(self, *types: Any, lanes: int) -> VectorType:  # type: ignore[override]
         """A vector of the scalar's dtype."""
@@ -247,6 +251,7 @@ class Lanes(LoopOp):
     """The lane numbers 0, 1, 2, … as a vector."""
 
     name = "lanes"
+    no_device = _NO_DEVICE
     typed = True
 
     def infer(self, *types: Any, type: Any) -> Any:
@@ -258,6 +263,7 @@ class ReduceLanes(LoopOp):
     """Combine a vector's lanes (``add mul max min and or``) pairwise, halves first: a fixed order."""
 
     name = "reduce_lanes"
+    no_device = _NO_DEVICE
 
     def infer(self, *types: Any, combine: str) -> TensorType:
         """A scalar."""
@@ -268,6 +274,7 @@ class Shuffle(LoopOp):
     """Lanes picked from the concatenation of two vectors."""
 
     name = "shuffle"
+    no_device = _NO_DEVICE
 
     def infer(self, *types: Any, mask: tuple[int, ...]) -> VectorType:  # type: ignore[override]
         """One lane for each entry of the mask."""

@@ -83,9 +83,9 @@ class KernelWriter(IndexWriter):
         for op in block.ops:
             if op.defn.terminator:
                 return [self.names[v] for v in op.operands]
-            if any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results)):
-                raise TargetError(underline(op, "the cuda target has no such vectors"))
             self._place = op.location or self._place
+            if any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results)):
+                raise self._refusal(op)
             getattr(self, _RULES.get(type(op.defn), "elementwise"))(op)
         raise TargetError("a block ends without a terminator")
 
@@ -117,7 +117,7 @@ class KernelWriter(IndexWriter):
         """Any operation with a scalar record."""
         record = getattr(op.defn, "scalar", None)
         if not isinstance(record, Scalar):
-            raise _refusal(op)
+            raise self._refusal(op)
         if op.operands[-1].type.dtype == INDEX:
             self._index_operation(op, record)
             return
@@ -470,12 +470,16 @@ class KernelWriter(IndexWriter):
 
     def invoke(self, op: Operation) -> None:
         """Refused: a device cannot call the host, whoever of the user's functions asks for it."""
-        raise _refusal(op, "tapec.numpy_function, py_function, or print in a loop or branch")
+        raise self._refusal(op, "tapec.numpy_function, py_function, or print in a loop or branch")
 
-
-def _refusal(op: Operation, called: str = "") -> TargetError:
-    why = f": {op.defn.no_device}" if op.defn.no_device else ""
-    return TargetError(underline(op, f"the cuda target has no {called or op.name}{why}"))
+    def _refusal(self, op: Operation, called: str = "") -> TargetError:
+        """What to raise where an operation has no form on devices."""
+        why = f": {op.defn.no_device}" if op.defn.no_device else ""
+        return TargetError(
+            underline(op, f"the cuda target has no {called or op.name}{why}"),
+            location=self._place,
+            hint="leave it outside of the function, or compile that for the processor",
+        )
 
 
 def _stem(name: str) -> str:
