@@ -102,6 +102,18 @@ def test_what_is_missing_is_told() -> None:
     assert wrong == [f"its {form} computes in double precision" for form in ("PTX", "machine code")]
 
 
+def test_functions_in_machine_code_are_told() -> None:
+    """A quotient that is rounded correctly has one, for numbers that are very large or small."""
+    spec = tapec.TensorSpec([64])
+    text = write_text(lowered_for(tapec.compile(tapec.divide).trace(spec, spec), "cuda"))
+    (name,) = text.kernels
+    one = Compiler(text, ARCHITECTURES[0]).kernel(name)
+    made = machine_code.assembled(one, Functions(text).of(name))
+    unexplained = made._replace(ptx=replace(one, ptx=one.ptx.replace("div.rn", "div.full")))
+    told = "its machine code has functions, and its PTX no quotients or roots"
+    assert [counts.wrong for counts in examine([made, unexplained])] == [[], [told]]
+
+
 def layer(x: Any, w: Any, b: Any) -> Any:
     return tapec.nn.softmax(tapec.nn.relu(tapec.matmul(x, w) + b))
 
