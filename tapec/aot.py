@@ -205,10 +205,14 @@ def build(
 
 
 def _modelling(
-    name: str | None, functions: Mapping[str, Any], signatures: Mapping[str, Any]
+    name: str | None,
+    functions: Mapping[str, Any],
+    signatures: Mapping[str, Any],
+    *,
+    device: bool = False,
 ) -> Modelling:
     """The functions under their names in C."""
-    modelling = Modelling(c_name(name or next(iter(functions))))
+    modelling = Modelling(c_name(name or next(iter(functions))), device=device)
     for key, called in function_names(modelling.name, functions).items():
         modelling.add(called, functions[key], arguments_of(signatures.get(key)))
     return modelling
@@ -250,9 +254,9 @@ def _for_device(
     """Build for a CUDA device."""
     from tapec.runtime.cuda.ahead import files  # needs numba-cuda
 
-    modelling = _modelling(name, functions, signatures)
-    model = modelling.for_device()
     machine = EdgeTarget(target, "nvptx64-nvidia-cuda", target.removeprefix(_DEVICE))
+    modelling = _modelling(name, functions, signatures, device=True)
+    model = modelling.for_device(machine)
     return Built(
         model.name,
         machine,

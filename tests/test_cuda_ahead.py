@@ -82,22 +82,51 @@ def test_a_module_has_one_head(built: tapec.aot.Built) -> None:
     assert launched == set(re.findall(r"\.entry (\w+)\(", text))
 
 
-def test_headers_are_c(built: tapec.aot.Built, tmp_path: Path) -> None:
+DECLARED = """
+#define CUDA_VERSION 13000
+typedef int CUresult; typedef void *CUmodule, *CUstream, *CUfunction;
+typedef unsigned long long CUdeviceptr;
+enum { CUDA_SUCCESS };
+int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
+int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   CUstream, void **, void **);
+#include "model.h"
+"""
+
+
+def compile_header(built: tapec.aot.Built, folder: Path) -> None:
+    """As C, with no warning."""
     need("gcc")
-    built.write(tmp_path)
-    driver = """
-        typedef int CUresult; typedef void *CUmodule, *CUstream, *CUfunction;
-        typedef unsigned long long CUdeviceptr;
-        enum { CUDA_SUCCESS };
-        int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
-        int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                           CUstream, void **, void **);
-    """
-    source = f'#define CUDA_VERSION 13000\n{driver}\n#include "model.h"\n'
-    source += "int call(CUmodule m, const CUdeviceptr *b) { return model_step(m, 0, b); }\n"
-    (tmp_path / "main.c").write_text(source, encoding="utf-8")
-    flags = "-std=c99 -Wall -Wextra -Werror -c main.c -o main.o".split()
-    run("gcc", *flags, cwd=tmp_path)
+    built.write(folder)
+    source = DECLARED
+    for name in re.findall(r"CUresult (\w+)\(", built.files["model.h"].decode()):
+        source += (
+            f"int call_{name}(CUmodule m, const CUdeviceptr *b) {{ return {name}(m, 0, b); }}\n"
+        )
+    (folder / "main.c").write_text(source, encoding="utf-8")
+    run("gcc", *"-std=c99 -Wall -Wextra -Werror -c main.c -o main.o".split(), cwd=folder)
+
+
+def test_headers_are_c(built: tapec.aot.Built, tmp_path: Path) -> None:
+    compile_header(built, tmp_path)
+
+
+@pytest.mark.usefixtures("built")
+def test_arguments_are_called_as_nothing_else_in_a_header(tmp_path: Path) -> None:
+    """Also those that are named like a part of it, or like one that another function has."""
+    functions = {
+        "f": lambda constants, launches, x_buffers: constants + launches + x_buffers,
+        "f_x": lambda x: {"state": x * 2.0, "arena": x, "X": x + 1.0},
+        "constants": lambda x: {"bytes": x + 1.0},
+    }
+    types = dict(zip(functions, ("f32[3] f32[3] f32[3]", "f32[3]", "f32[3]"), strict=True))
+    compile_header(tapec.aot.build(functions, types, target="cuda-sm_80", name="model"), tmp_path)
+
+
+def test_what_calls_python_is_refused() -> None:
+    """With the line, and the remedy; nothing listens on a device."""
+    with pytest.raises(tapec.errors.TargetError, match=r"(?s)print calls Python.*hint: return"):
+        tapec.aot.build(lambda x: (tapec.print(x), x)[1], "f32[3]", target="cuda-sm_90")
 
 
 DRIVER = """

@@ -109,11 +109,15 @@ def _function(model: Model, entry: EntryPoint, constants: bytearray) -> _Functio
     if entry.sizes:
         names = ", ".join(map(str, entry.sizes))
         raise TargetError(
-            f"{entry.name} leaves sizes open ({names}), and the cuda target builds for given ones"
+            f"{entry.name} leaves sizes open ({names}), and the cuda target builds for given ones",
+            hint="write a number for each in the signature",
         )
     launches = recorded(text)
     if launches is None:
-        raise TargetError(f"what {entry.name} launches depends on numbers that it computes")
+        raise TargetError(
+            f"what {entry.name} launches depends on numbers that it computes",
+            hint="bound its loops, as by maximum_iterations of tapec.while_loop",
+        )
     places: dict[tuple[str, int], int] = {}
     arrays = [
         (("arg", i), slot.array) for i, slot in enumerate(entry.slots) if slot.kind == "constant"

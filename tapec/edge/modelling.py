@@ -33,17 +33,22 @@ from tapec.runtime.aot.targets import EdgeTarget
 from tapec.tensor import Array, Tensor
 from tapec.variable import Variable
 
-#: Names in C that are no argument's.
+#: Names in C that are no argument's; and where a header lists launches.
 _USED = ("state", "arena", "arena_bytes", "status")
+_USED_ON_DEVICES = (*_USED, "constants", "launches", "buffers")
+#: What such a header calls by the model's name.
+_DEVICE_MACROS = ("STATE_BYTES", "CONSTANTS_BYTES", "CUDA_H")
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Modelling:
     """Functions of one model, as they are added, and the Variables that they share."""
 
-    def __init__(self, name: str) -> None:
-        """Begin with none."""
+    def __init__(self, name: str, *, device: bool = False) -> None:
+        """Begin with none; it is for a processor, or for a CUDA ``device``."""
         self.name = name
+        self._used = _USED_ON_DEVICES if device else _USED
+        self._macros = _DEVICE_MACROS if device else ()
         self._programs: dict[str, Program] = {}
         self._names: dict[int, str] = {}
         self._variables: dict[int, Variable] = {}
@@ -91,8 +96,10 @@ class Modelling:
             lambda m: lowered(m, pipeline="ahead", unit=target.vectors, compact=compact)
         )
 
-    def for_device(self) -> Model:
+    def for_device(self, target: EdgeTarget) -> Model:
         """The model with its programs dealt out to the threads of a CUDA device."""
+        for name, program in self._programs.items():
+            _refuse_python(name, program, target)
         return self._model(lambda m: lowered_for(m, "cuda"))
 
     def _model(self, lower: Callable[[Module], Module]) -> Model:
@@ -141,11 +148,12 @@ class Modelling:
 
         No two macros are alike: they are made of a function's name and a parameter's.
         """
-        found, macros = {}, set[str]()
+        found, macros = {}, set(self._macros)
+        macros |= {f"{name}_{title}".upper() for name in self._programs for title in self._used}
         for name, program in self._programs.items():
             paths = [d.path for d in program.description.leaves() if d.kind == "tensor"]
             results = result_names(self._functions[name], program.result_paths)
-            used, called = [*_USED, *_sizes(name, program)], []
+            used, called = [*self._used, *_sizes(name, program)], []
             for text in (*paths, *results):
                 while f"{name}_{(title := c_name(text, used))}".upper() in macros:
                     used.append(title)
