@@ -195,8 +195,9 @@ def _examine(kernel: Assembled, machine: Counter[str]) -> Counts:
         there = sum(n for name, n in machine.items() if re.match(pattern, name))
         if there + unread * (kind == "shuffle") < counts.text[kind]:
             wrong.append(f"{counts.text[kind]} {kind} in its text are {there} in its machine code")
-    # Where nothing returns, the assembler's calls are jumps: it writes some of those around a loop so for sm_80.
-    if any(name.startswith("RET") for name in machine) and not any(map(_BY_CALL.match, ptx)):
+    # Where nothing returns, relative calls are jumps: the assembler writes some of those behind a loop so for sm_80.
+    called = any(name.startswith(("RET", "CALL.ABS")) for name in machine)
+    if called and not any(map(_BY_CALL.match, ptx)):
         wrong.append("its machine code has functions, and its PTX no quotients or roots")
     wrong += _wide(counts)
     return counts
@@ -308,13 +309,14 @@ def disassembled(cubins: Sequence[bytes], architecture: str) -> list[list[str]]:
 
 
 def _code(cubin: bytes) -> Iterator[bytes]:
-    """The sections of an ELF file in which kernels are."""
+    """The sections of an ELF file in which kernels are; functions of the assembler's have others, used or not."""
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     size, count, last = struct.unpack_from("<HHH", cubin, 0x3A)
     heads = [struct.unpack_from("<IIQQQQ", cubin, start + n * size) for n in range(count)]
     names = heads[last][4]
     for name, _, _, _, at, length in heads:
-        if cubin.startswith(b".text.", names + name):
+        is_code = cubin.startswith(b".text.", names + name)
+        if is_code and not cubin.startswith(b".text.__", names + name):
             yield cubin[at : at + length]
 
 

@@ -258,6 +258,15 @@ PROGRAMS: dict[str, tuple[int, str]] = {
           return %6, %9
         }""",
     ),
+    # In one, each inner sum would be made to be written, and again where it is read.
+    "sums of sums": (
+        2,
+        """func @f(%x: f32[3,4,ROW]) -> f32[3] {
+          %0 = sum %x {axes = [2]} : f32[3,4]
+          %1 = sum %0 {axes = [1]} : f32[3]
+          return %1
+        }""",
+    ),
     "an array that is known": (
         1,
         """func @f(%x: f32[3,4]) -> f32[3,4] {

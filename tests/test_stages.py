@@ -47,6 +47,14 @@ CASES: dict[str, tuple[Callable[..., Any], list[list[int]], str]] = {
     "all": (tapec.reduce_sum, [[24, 32]], "f32[24]"),
     "columns": (lambda x: tapec.reduce_sum(x, axis=0), [[96, 5]], "f32[12,5]"),
     "rows": (lambda x: tapec.reduce_max(x, axis=(0, 2)), [[4, 5, 32]], "f32[4,5]"),
+    "a running sum": (tapec.cumsum, [[64, 3]], "f32[8,8,3]"),
+    "of what is behind": (
+        lambda x: tapec.cumsum(x, axis=1, exclusive=True, reverse=True),
+        [[2, 60]],
+        "f32[2,6,10]",
+    ),
+    "places": (lambda x: (tapec.argmax(x, axis=1), tapec.argmin(x, axis=0)), [[32, 16]], "i32[16]"),
+    "a place": (tapec.argmax, [[96]], "f32[6]"),
     "channels": (lambda x: tapec.reduce_sum(x, axis=(0, 1)), [[8, 12, 3]], "f32[8,3]"),
 }
 
@@ -74,11 +82,31 @@ def test_parts_add_up(name: str) -> None:
     whole, cut = staged(function, shapes)
     assert f": {parts}" not in str(whole)
     assert f": {parts}" in str(cut)
-    (expected,), (found,) = (evaluate_module(module, arrays) for module in (whole, cut))
-    np.testing.assert_array_equal(found, expected)
+    for one, other in zip(
+        *(evaluate_module(module, arrays) for module in (whole, cut)), strict=True
+    ):
+        np.testing.assert_array_equal(other, one)
 
 
-@pytest.mark.parametrize("name", ["rows by columns", "filters", "columns"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_nan_is_best_and_of_equal_ones_the_first(dtype: Any) -> None:
+    rows = np.zeros((5, 32), dtype)
+    rows[1, 7:9] = 3.0
+    rows[2, [4, 9]] = np.nan
+    rows[3, 0], rows[4, 5] = -0.0, -np.inf
+
+    def places(x: Any) -> Any:
+        return tapec.argmax(x, axis=1), tapec.argmin(x, axis=1, output_type=tapec.int32)
+
+    modules = [tapec.compile(places).trace(rows) for _ in range(2)]
+    run_pipeline(modules[1], parse_pipeline(STAGES))
+    assert "argm" not in str(modules[1])
+    for one, other in zip(*(evaluate_module(m, [rows]) for m in modules), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("name", ["rows by columns", "filters", "columns", "of what is behind"])
 def test_threads_make_the_parts(name: str) -> None:
     function, shapes, _ = CASES[name]
     arrays = numbers(shapes)
@@ -102,6 +130,11 @@ def test_threads_make_the_parts(name: str) -> None:
         (lambda x: tapec.reduce_sum(x, axis=0), [[8, 5]]),
         (lambda x: tapec.reduce_sum(x, axis=0), [[0, 5]]),
         (lambda x: tapec.reduce_sum(x, axis=0), [[96, 0]]),
+        (lambda x: tapec.cumsum(x, axis=0), [[96, 0]]),
+        (lambda x: tapec.cumsum(x, axis=0), [[67, 2]]),
+        (lambda x: tapec.cumsum(tapec.cast(x, "float16"), axis=0), [[64, 2]]),
+        (tapec.math.cumprod, [[64, 2]]),  # of parts it may be beyond numbers
+        (lambda x: tapec.argmax(x, axis=0), [[8, 200]]),
     ],
 )
 def test_what_is_left_whole(function: Callable[..., Any], shapes: list[list[int]]) -> None:

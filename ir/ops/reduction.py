@@ -243,6 +243,8 @@ class ArgMax(AlongAxis):
     loops = True
     differentiable = False
     better: ClassVar[str] = "gt"
+    #: What gives the element itself.
+    best: ClassVar[str] = "reduce_max"
     numpy: ClassVar[Callable[..., Any]] = np.argmax
 
     def infer(self, *types: Any, axis: int, dtype: DType = I64) -> TensorType:
@@ -293,6 +295,7 @@ class ArgMin(ArgMax):
 
     name = "argmin"
     better = "lt"
+    best = "reduce_min"
     numpy = np.argmin
 
 

@@ -5,22 +5,28 @@ its own, then what the parts gave. Products of matrices and convolutions that ar
 the same way: gradients of weights have the batch to sum over, and every place of a picture. They become as many
 products as there are parts, and these are added up. How many parts there are depends on shapes alone, so results are
 the same each time.
+
+Where few lines are long, what goes through each in order would be done by as many threads. So a cumulative sum is made
+of parts, with what is before each; and where the largest element is, is found when it is known which that is
+(`tapec.passes.device.lines`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd, isqrt, prod
 from string import ascii_letters
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Module, Operation, Value
 from tapec.ir.op import OPS
 from tapec.ir.ops.contraction import SumOfProducts
-from tapec.ir.ops.reduction import Reduction
-from tapec.ir.types import F32, DType, TensorType
+from tapec.ir.ops.cumulative import CumSum
+from tapec.ir.ops.reduction import ArgMax, Reduction
+from tapec.ir.types import F32, I64, DType, TensorType
 from tapec.passes.contractions.problem import Problem, describe
+from tapec.passes.device.lines import place_of_best, running_sum
 from tapec.passes.device.tile import BUSY, DEEP, has_tiles, tiles
 
 
@@ -31,7 +37,7 @@ class Options:
     Attributes:
         blocks: of one launch.
         threads: of one launch.
-        elements: of a row's part, which a block of threads reduces.
+        elements: of a row's part, which a block of threads reduces; of a line that one thread goes through otherwise.
         column: of a column's part, which a thread reduces.
         depth: turns of a tile's sums.
         long: elements that are reduced to one of several numbers from which on that is done in two stages.
@@ -56,6 +62,10 @@ def run(module: Module, options: Options) -> bool:
                 changed |= _cut_reduction(op, options)
             elif isinstance(op.defn, SumOfProducts):
                 changed |= _cut_products(op, options)
+            elif isinstance(op.defn, CumSum):
+                changed |= _cut_running_sum(op, options)
+            elif isinstance(op.defn, ArgMax):
+                changed |= _find_best(op, options)
     return changed
 
 
@@ -125,6 +135,43 @@ def _before(op: Operation) -> Builder:
     b = Builder(op.block, before=op)
     b.location = op.location
     return b
+
+
+# ---- lines
+
+
+def _lines(op: Operation, options: Options) -> int:
+    """How many lines an operation goes through, if few of them are long; else 0."""
+    axis, shape = op.attrs["axis"], op.operands[0].tensor.static_shape
+    many = prod(n for a, n in enumerate(shape) if a != axis)
+    return many if many < options.threads and shape[axis] >= options.elements else 0
+
+
+def _cut_running_sum(op: Operation, options: Options) -> bool:
+    many, dtype = _lines(op, options), op.result.type.dtype
+    # Sums of 16 bits are rounded from one to the next.
+    if not many or _is_narrow(dtype):
+        return False
+    length = op.operands[0].tensor.static_shape[op.attrs["axis"]]
+    most = min(isqrt(length), options.threads // many)
+    parts = _parts(length, most)
+    if not _are_enough(parts, most):
+        return False
+    op.replace([running_sum(_before(op), op, parts)], "two stages")
+    return True
+
+
+def _find_best(op: Operation, options: Options) -> bool:
+    if not _lines(op, options):
+        return False
+    b = _before(op)
+    best, place = place_of_best(b, op)
+    dtype = op.attrs.get("dtype", I64)
+    op.replace([place if place.type.dtype == dtype else b.emit("cast", place, dtype=dtype)], "two stages")
+    for reduction in (best.op, place.op):
+        assert reduction is not None
+        _cut_reduction(reduction, options)
+    return True
 
 
 # ---- products
