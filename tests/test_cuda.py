@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tapec.runtime.cuda.text.kernel_text import BLOCKS
 from tapec.runtime.cuda.text.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.text.module_text import write_text
 
+PAGE = Path(__file__).parents[1] / "docs" / "cuda.md"
 #: Two warps, so that threads of a block have to wait for each other.
 SPREAD = parse_pipeline(
     "pairs,fuse,schedule{vector-bytes=0,masked=false,compact=true},plan,lower,predicate,enclose,spread{threads=64},widen"
@@ -166,7 +168,9 @@ def test_steps_take_few_launches(name: str, most: int, monkeypatch: pytest.Monke
     launches = recorded(text)
     assert launches is not None
     assert len(launches) <= most
-    assert listing(text).startswith(f"# {len(launches)} launches, an arena of ")
+    arena = text.module.entry.attrs["arena"]
+    assert listing(text).startswith(f"# {len(launches)} launches, an arena of {arena} bytes")
+    assert f"| `{name}` | {len(launches)} | {arena:,} |" in PAGE.read_text("utf-8")
 
 
 def test_long_sums_take_two_stages() -> None:
