@@ -167,7 +167,9 @@ def _find_best(op: Operation, options: Options) -> bool:
     b = _before(op)
     best, place = place_of_best(b, op)
     dtype = op.attrs.get("dtype", I64)
-    op.replace([place if place.type.dtype == dtype else b.emit("cast", place, dtype=dtype)], "two stages")
+    op.replace(
+        [place if place.type.dtype == dtype else b.emit("cast", place, dtype=dtype)], "two stages"
+    )
     for reduction in (best.op, place.op):
         assert reduction is not None
         _cut_reduction(reduction, options)
