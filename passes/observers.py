@@ -123,6 +123,7 @@ class Check(Observer):
         self.inputs = inputs or random_inputs
         self._arrays: Sequence[Array] = ()
         self._expected: list[Array] = []
+        self._held = ""
 
     def begin(self, module: Module, stages: Sequence[Stage]) -> None:
         """Hold the input itself to it, and see what it computes."""
@@ -137,8 +138,9 @@ class Check(Observer):
     ) -> None:
         """Compare with what was before the pass, also if it says that it changed nothing."""
         place = f"after pass {stages[index].name!r} of '@{module.entry.name}'"
-        if self.level >= 1:
-            self._whole(module, place)
+        # Reading and evaluating take longest, and most passes leave the program as it was.
+        if self.level >= 1 and not self._whole(module, place):
+            return
         if self.level >= 2:
             found = meaning(module, self._arrays)
             # `commit` adds results; the status says that the checks hold, or nothing would have been computed.
@@ -147,11 +149,14 @@ class Check(Observer):
                 _compare(place, i, expected, got)
             self._expected = found
 
-    def _whole(self, module: Module, place: str) -> None:
+    def _whole(self, module: Module, place: str) -> bool:
+        """Hold a program to the rules and to its text; return whether it is another than the last one."""
         try:
             verify(module)
             check_plan(module)
             text = print_module(module, full_constants=True)
+            if text == self._held:
+                return False
             differs = difference(module, parse_module(text))
         except Exception as error:
             if comes_from_outside(error):
@@ -159,6 +164,8 @@ class Check(Observer):
             raise PassError(f"{place}: {error}") from error
         if differs is not None:
             raise PassError(f"{place}: the text is another program: {differs}")
+        self._held = text
+        return True
 
 
 def meaning(module: Module, arrays: Sequence[Array]) -> list[Array]:

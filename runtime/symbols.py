@@ -38,10 +38,11 @@ def bind_symbols(function: Function, types: Sequence[Type], known: Collection[st
                 name = plain_symbol(dim)
                 if name is not None:
                     found.setdefault(name, value)
-    for name in symbols_of(function):
+    names = symbols_of(function)
+    for name in names:
         if name in known:
             found.setdefault(name, symbol(name))
-    missing = [name for name in symbols_of(function) if name not in found]
+    missing = [name for name in names if name not in found]
     if missing:
         raise TargetError(f"@{function.name}: no argument has an axis of just {missing[0]}")
-    return [found[name] for name in symbols_of(function)]
+    return [found[name] for name in names]
