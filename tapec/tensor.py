@@ -15,7 +15,6 @@ import numpy as np
 
 from tapec.absences.counterparts import counterpart, require_none
 from tapec.autograph.remedies import remedy_for_iteration, remedy_for_truth
-from tapec.compiled.scalars import HostNumber, holds_numbers, settled
 from tapec.devices import CPU
 from tapec.eager.signatures import Signature, signature_of
 from tapec.errors import (
@@ -43,6 +42,7 @@ from tapec.tensors.array_like import Array as Array
 from tapec.tensors.array_like import as_array as as_array
 from tapec.tensors.tensor_shape import TensorShape, shape_of
 from tapec.traces.open_size import OpenSize
+from tapec.traces.scalars import HostNumber, holds_numbers, settled
 
 if TYPE_CHECKING:
     from tapec.tensors.operators import Operators

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.compiled.recipes import Recorder
-from tapec.compiled.scalars import HostNumber, settled
 from tapec.errors import InaccessibleTensorError, TapecError, TypeError, ValueError
 from tapec.frames import here, origin, resolve
 from tapec.ir.builder import Builder
@@ -30,6 +28,8 @@ from tapec.tensors.tensor_shape import TensorShape, shape_of
 from tapec.tensors.texts import refuse_texts
 from tapec.traces.hearing import unheard
 from tapec.traces.open_size import GuessedShape, SizeRead, guessing
+from tapec.traces.recipes import Recorder
+from tapec.traces.scalars import HostNumber, settled
 from tapec.variables.initial_values import CallValues
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import builtins
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tapec.compiled.scalars import HostNumber
 from tapec.traces.open_size import GuessedShape, OpenSize
+from tapec.traces.scalars import HostNumber
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:

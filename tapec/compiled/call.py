@@ -8,9 +8,9 @@ from typing import Any
 from tapec.compiled.comparison import Description, describe_call
 from tapec.compiled.keys import Quick, as_input, leaf_key, learn, objects_among
 from tapec.compiled.parameters import Parameters
-from tapec.compiled.scalars import is_number
 from tapec.structure import flatten, key_orders
 from tapec.tensor import Tensor
+from tapec.traces.scalars import is_number
 
 
 class Call:

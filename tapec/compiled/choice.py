@@ -10,7 +10,7 @@ from tapec.compiled.call import Call
 from tapec.compiled.comparison import Description, changes
 from tapec.compiled.dimensions import match, unmet
 from tapec.compiled.retraces import Cause, Change
-from tapec.compiled.scalars import identical
+from tapec.traces.scalars import identical
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program

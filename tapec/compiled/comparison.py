@@ -10,10 +10,10 @@ from tapec.arguments import shown
 from tapec.compiled.keys import as_input, leaf_key
 from tapec.compiled.parameters import Parameters
 from tapec.compiled.retraces import Cause, Change
-from tapec.compiled.scalars import is_number
 from tapec.ir.types import TensorType
 from tapec.structure import parts_of
 from tapec.tensor import Tensor
+from tapec.traces.scalars import is_number
 from tapec.variable import Variable
 
 

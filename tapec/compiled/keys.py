@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tapec.compiled.parameters import Parameters
-from tapec.compiled.scalars import KINDS, is_number
 from tapec.structure import fields_of, is_record
 from tapec.tensor import EagerTensor, Tensor, as_array, is_on_device, type_of
 from tapec.tensors.device_tensor import DeviceTensor, of_interface
 from tapec.tensors.tensor_shape import TensorShape
+from tapec.traces.scalars import KINDS, is_number
 
 
 def as_input(leaf: Any) -> Any:

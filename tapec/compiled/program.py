@@ -18,10 +18,8 @@ from tapec.compiled.comparison import describe
 from tapec.compiled.differentiation import Callee
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.witness import Witness
-from tapec.compiled.recipes import Recipe, Recorder
 from tapec.compiled.results import kept_result, refuse_changed
 from tapec.compiled.retraces import Change
-from tapec.compiled.scalars import HostNumber, is_number
 from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
 from tapec.errors import ResourceExhaustedError
 from tapec.frames import here, origin
@@ -37,6 +35,8 @@ from tapec.tensor import Array, EagerTensor, Tensor, as_array
 from tapec.tensors.device_tensor import held_or_array, of_result
 from tapec.tensors.type_spec import TensorSpec
 from tapec.traces.effects import Effects, raised
+from tapec.traces.recipes import Recipe, Recorder
+from tapec.traces.scalars import HostNumber, is_number
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
 from tapec.variables.alignment import aligned_copy

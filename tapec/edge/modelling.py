@@ -15,7 +15,6 @@ import numpy as np
 from tapec.compiled.concrete import BoundFunction
 from tapec.compiled.function import CompiledFunction, compile
 from tapec.compiled.program import Program
-from tapec.compiled.scalars import HostNumber
 from tapec.compiler import lowered, lowered_for
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -31,6 +30,7 @@ from tapec.runtime.aot.interface import EntryPoint, Member, Model, Parameter, Sl
 from tapec.runtime.aot.selftest import WHOLE, Vectors, numbers
 from tapec.runtime.aot.targets import EdgeTarget
 from tapec.tensor import Array, Tensor
+from tapec.traces.scalars import HostNumber
 from tapec.variable import Variable
 
 #: Names in C that are no argument's; and where a header lists launches.

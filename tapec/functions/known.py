@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
-from tapec.compiled.scalars import HostNumber
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.core import Value
@@ -28,6 +27,7 @@ from tapec.ir.types import DType, Shape, TensorType
 from tapec.recording import current_trace
 from tapec.tensor import Array, Tensor, TensorLike, apply, as_tensor
 from tapec.traces.open_size import GuessedShape, OpenSize
+from tapec.traces.scalars import HostNumber
 from tapec.tracing import TracedTensor
 
 #: Shapes have few elements; what has more is no shape.

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tapec.compiled.scalars import HostNumber
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions import arithmetic, rearrangement
@@ -29,6 +28,7 @@ from tapec.numpy.promotion import common_dtype, device_of, inexact_pair, number_
 from tapec.numpy.shaping import ravel
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 from tapec.traces.open_size import OpenSize
+from tapec.traces.scalars import HostNumber
 
 
 def asarray(

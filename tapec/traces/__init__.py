@@ -1,1 +1,1 @@
-"""What a trace leaves to its program's calls: sizes that are open, functions of Python, checks and prints in order."""
+"""What a trace leaves to its program's calls: numbers, open sizes, functions of Python, checks and prints in order."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapec.at_line import on_host
-from tapec.compiled.scalars import settle_within
 from tapec.compiler import lowered
 from tapec.errors import InvalidArgumentError, NotImplementedError
 from tapec.frames import here
@@ -25,6 +24,7 @@ from tapec.recording import current_trace, tracing
 from tapec.tensor import Array, EagerTensor, Tensor, apply
 from tapec.traces.callbacks import Callback, Host, replaying
 from tapec.traces.callbacks import raised as raised_by_callback
+from tapec.traces.scalars import settle_within
 
 
 def tell(host: Host, values: Sequence[Tensor], what: str) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tapec.compiled.scalars import HostNumber
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.ir.core import Value
@@ -22,6 +21,7 @@ from tapec.ir.errors import TapecError
 from tapec.ir.evaluator import evaluate_values
 from tapec.recording import tracing
 from tapec.tensor import Array, Tensor, as_array
+from tapec.traces.scalars import HostNumber
 
 if TYPE_CHECKING:
     from tapec.generator import Generator

@@ -15,10 +15,10 @@ from tapec.compiled.guards import places
 from tapec.compiled.guards.entries import Entry
 from tapec.compiled.guards.objects import cell_of
 from tapec.compiled.guards.places import Place
-from tapec.compiled.scalars import HostNumber, is_number
+from tapec.traces.scalars import HostNumber, is_number
 
 if TYPE_CHECKING:
-    from tapec.compiled.recipes import Recorder
+    from tapec.traces.recipes import Recorder
 
 #: What tells a place from others.
 PlaceKey = tuple[int, type, Any]

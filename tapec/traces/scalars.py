@@ -5,7 +5,7 @@ on as it would with the number itself; and it remembers how it came about. Arith
 meets a tensor, the program gets an input. Where Python looks at its value (a comparison, ``int()``, a format, a key of
 a dict), what it saw becomes a condition on which the program may be used again.
 
-From this follows a plain function that each call runs before the program: see `tapec.compiled.recipes`.
+From this follows a plain function that each call runs before the program: see `tapec.traces.recipes`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tapec.frames import is_ours
 from tapec.ir.types import F32, I32, DType, as_dtype
 
 if TYPE_CHECKING:
-    from tapec.compiled.recipes import Recorder
+    from tapec.traces.recipes import Recorder
 
 #: Types of results that stay numbers of this kind; of others (bool, complex) the value is a condition.
 KINDS = frozenset({float, int, np.float64, np.float32, np.float16, np.int64, np.int32})

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.compiled.retraces import Cause, Change
-from tapec.compiled.scalars import KINDS, OPERANDS, HostNumber, identical
 from tapec.frames import Origin, origin, resolve
 from tapec.ir.location import Location
+from tapec.traces.scalars import KINDS, OPERANDS, HostNumber, identical
 
 
 class Leaf(NamedTuple):
