@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[list[int]], str]] = {
     "a stack": (tapec.matmul, [[2, 3, 8, 128], [2, 3, 128, 8]], "f32[4,2,3,8,8]"),
     "few sums": (tapec.matmul, [[2, 128], [128, 3]], "f32[8,2,3]"),
     "filters": (filters, [[8, 4, 4, 4], [8, 4, 4, 8]], "f32[4,3,3,4,8]"),
+    "few parts of many": (filters, [[5, 12, 12, 4], [5, 12, 12, 8]], "f32[5,3,3,4,8]"),
     "all": (tapec.reduce_sum, [[24, 32]], "f32[24]"),
     "columns": (lambda x: tapec.reduce_sum(x, axis=0), [[96, 5]], "f32[12,5]"),
     "rows": (lambda x: tapec.reduce_max(x, axis=(0, 2)), [[4, 5, 32]], "f32[4,5]"),

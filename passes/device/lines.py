@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Operation, Value
-from tapec.ir.op import OPS
 from tapec.ir.ops.reduction import ArgMax
 from tapec.ir.types import I32, I64, TensorType
 
@@ -58,5 +57,5 @@ def place_of_best(b: Builder, op: Operation) -> tuple[Value, Value]:
         has_it = b.emit("or", has_it, b.emit("ne", x, x))
     dtype = I32 if shape[axis] <= int(I32.max) else I64
     places = b.emit("iota", axis=axis, type=TensorType(dtype, shape))
-    chosen = b.emit(OPS["where"], has_it, places, b.full_like(int(dtype.max), places))
+    chosen = b.emit("where", has_it, places, b.full_like(int(dtype.max), places))
     return best, b.emit("reduce_min", chosen, axes=(axis,))

@@ -85,8 +85,8 @@ def _parts(extent: int, most: int) -> int:
 
 
 def _are_enough(parts: int, most: int) -> bool:
-    """Whether parts are worth a launch: few of many are not much better than none."""
-    return parts > 1 and 4 * parts >= most > 3
+    """Whether parts are worth a launch: two or three of many are not much better than none."""
+    return parts > 1 and most > 3 and (parts > 3 or 4 * parts >= most)
 
 
 # ---- reductions
