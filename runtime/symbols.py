@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tapec.ir.core import Function
-from tapec.ir.dims import Dim, plain_symbol, symbol, symbols
+from tapec.ir.dims import Dim, DimLike, plain_symbol, substitute, symbol, symbols
 from tapec.ir.errors import TargetError
 from tapec.ir.ops.source import Constant
 from tapec.ir.types import BufferType, Type
+
+
+def value_of(size: DimLike, values: Mapping[str, DimLike]) -> int:
+    """The number that a size is, where these are what all of its symbols stand for."""
+    found = substitute(size, values)
+    assert isinstance(found, int)
+    return found
 
 
 def symbols_of(function: Function) -> list[str]:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tapec.ir.core import Block, Operation, Value
-from tapec.ir.dims import Dim, DimLike, substitute, symbol, typical
+from tapec.ir.dims import DimLike, symbol, typical
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BufferType, DType
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.cuda.text.module_text import Text
-from tapec.runtime.symbols import bind_symbols, symbols_of
+from tapec.runtime.symbols import bind_symbols, symbols_of, value_of
 
 
 class Memory(NamedTuple):
@@ -150,9 +150,7 @@ class Host:
         return np.asarray(value).astype(kind.dtype.numpy)[()]
 
     def _number(self, dim: DimLike) -> int:
-        found = substitute(dim, self.sizes) if isinstance(dim, Dim) else dim
-        assert isinstance(found, int)
-        return found
+        return value_of(dim, self.sizes)
 
     def _view(self, op: Operation) -> Memory:
         place: Memory = self.values[op.operands[0]]
@@ -192,7 +190,7 @@ class Host:
             own = list(map(self._number, dims))
             sizes += own
             names = dict(zip(symbols_of(function), own, strict=True))
-            turns = _known(substitute(function.attrs["turns"], names))
+            turns = value_of(function.attrs["turns"], names)
             memory += [self.values[v] for v in op.operands]
             extents += [self._number(_bytes(v)) for v in op.operands]
         kernel = self.text.kernel_of(ops)
@@ -205,11 +203,6 @@ class Host:
 def _group(op: Operation) -> object:
     """What launches that are one have in common; anything else is alone."""
     return op.attrs.get("group", op)
-
-
-def _known(size: DimLike) -> int:
-    assert isinstance(size, int)
-    return size
 
 
 def _bytes(buffer: Value) -> DimLike:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tapec.ir.core import Module
-from tapec.ir.dims import DimLike, substitute
 from tapec.runtime.cuda.device.device_program import DeviceProgram
 from tapec.runtime.cuda.device.driver import Driver, device
 from tapec.runtime.cuda.launches import Host, listing
@@ -17,6 +15,7 @@ from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS, Simulator
 from tapec.runtime.cuda.text.module_text import Text, write_text
 from tapec.runtime.executable import Executable, Signature
 from tapec.runtime.python_text.program import Arrays
+from tapec.runtime.symbols import value_of
 
 
 def compile_program(module: Module, driver: Driver | None = None, *, number: int = 0) -> Executable:
@@ -74,22 +73,11 @@ class _Simulated:
         memory = {("arg", i): cells_of(a, constant=i not in updated) for i, a in enumerate(given)}
         memory |= {("result", i): cells_of(a, written=False) for i, a in enumerate(results)}
         memory["arena", 0] = Cells(
-            np.full(_number(self._arrays.signature.arena_bytes, sizes), 0xFF, np.uint8),
+            np.full(value_of(self._arrays.signature.arena_bytes, sizes), 0xFF, np.uint8),
             written=False,
         )
-        numbers = _numbers(sizes)
-        text = self._text.widened() if self._text.is_narrow_for(numbers) else self._text
-        Host(text, Simulator(text, memory, blocks=self._blocks), numbers).run()
+        text = self._text.widened() if self._text.is_narrow_for(sizes) else self._text
+        Host(text, Simulator(text, memory, blocks=self._blocks), sizes).run()
         for i in range(len(results)):
             memory["result", i].hold_to_written(f"result {i}")
         return None if brought else list(results)
-
-
-def _number(dim: DimLike, sizes: Mapping[str, DimLike]) -> int:
-    found = substitute(dim, sizes)
-    assert isinstance(found, int)
-    return found
-
-
-def _numbers(sizes: Mapping[str, DimLike]) -> dict[str, int]:
-    return {name: int(str(size)) for name, size in sizes.items()}

@@ -19,7 +19,7 @@ from tapec.runtime.python_text import primitives
 from tapec.runtime.python_text.calling import invoke
 from tapec.runtime.python_text.writer import PythonText, identifier, stored, write_python
 from tapec.runtime.residence import Remote
-from tapec.runtime.symbols import symbols_of
+from tapec.runtime.symbols import symbols_of, value_of
 
 _numbers = count()
 
@@ -70,7 +70,7 @@ class Arrays:
         self.signature = Signature.of(module)
         self._written = {*self.signature.updates.values()}
 
-    def take(self, arrays: Any) -> tuple[Any, Any, dict[str, DimLike], bool]:
+    def take(self, arrays: Any) -> tuple[Any, Any, dict[str, int], bool]:
         """The arguments, the results, what the symbols stand for, and whether results were brought.
 
         Raises:
@@ -81,7 +81,7 @@ class Arrays:
         results = brought or [np.empty(_shape(t, sizes), t.dtype.numpy) for t in outputs]
         return given, results, sizes, bool(brought)
 
-    def hold(self, arrays: Any) -> tuple[Any, Any, dict[str, DimLike]]:
+    def hold(self, arrays: Any) -> tuple[Any, Any, dict[str, int]]:
         """The arguments, the arrays that were brought for results, if any, and what the symbols stand for.
 
         Raises:
@@ -96,9 +96,9 @@ class Arrays:
             _hold(array, kind, sizes, writes=i in self._written or i >= len(inputs))
         return given, brought, sizes
 
-    def _sizes(self, arrays: Any) -> dict[str, DimLike]:
+    def _sizes(self, arrays: Any) -> dict[str, int]:
         """What the symbols stand for."""
-        sizes: dict[str, DimLike] = {}
+        sizes: dict[str, int] = {}
         for array, kind in zip(arrays, self.signature.inputs, strict=True):
             for dim, extent in zip(kind.shape, _shape_of(array), strict=False):
                 name = plain_symbol(dim)
@@ -133,9 +133,8 @@ class _Call:
         given, results, sizes, brought = self._arrays.take(arrays)
         buffers = [stored(array) for array in (*given, *results)]
         of = self._arrays.signature
-        arena = substitute(of.arena_bytes, sizes)
         if of.arena_bytes != 0:
-            buffers.append(np.empty(int(str(arena)), np.uint8))
+            buffers.append(np.empty(value_of(of.arena_bytes, sizes), np.uint8))
         numbers = [sizes[name] for name in self._symbols]
         if self._quiet:
             with np.errstate(all="ignore"):

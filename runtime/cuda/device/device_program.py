@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from tapec.ir.dims import DimLike, substitute
 from tapec.ir.types import DType
 from tapec.runtime.cuda.device import dlpack
 from tapec.runtime.cuda.device.driver import Driver
@@ -30,6 +29,7 @@ from tapec.runtime.cuda.launches import Host, Launch, Memory, recorded
 from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.python_text.program import Arrays
 from tapec.runtime.residence import AWAY, at_home
+from tapec.runtime.symbols import value_of
 
 #: Graphs that are kept for one set of sizes: each is for certain addresses.
 _GRAPHS = 4
@@ -95,12 +95,11 @@ class DeviceProgram:
             MemoryError: the device has no room; nothing was updated.
         """
         given, brought, sizes = self.arrays.hold(arrays)
-        numbers = {name: int(str(size)) for name, size in sizes.items()}
-        key = tuple(sorted(numbers.items()))
+        key = tuple(sorted(sizes.items()))
         with self._lock:
             call = self._calls.get(key)
             if call is None:
-                call = self._calls[key] = _Call(self._for(numbers), numbers)
+                call = self._calls[key] = _Call(self._for(sizes), sizes)
             found = call.run(given)
         if not brought:
             return found
@@ -128,11 +127,11 @@ class _Call:
         self._sizes = sizes
         of = program.arrays.signature
         self._results = [
-            (t.dtype.numpy, tuple(_number(d, sizes) for d in t.shape)) for t in of.outputs
+            (t.dtype.numpy, tuple(value_of(d, sizes) for d in t.shape)) for t in of.outputs
         ]
         #: Memory of results that nobody needs any more: the same addresses again, so the same graphs.
         self._pools: list[list[Allocation]] = [[] for _ in self._results]
-        self._bytes = _number(of.arena_bytes, sizes)
+        self._bytes = value_of(of.arena_bytes, sizes)
         self._arena: Allocation | None = None
         self._inputs: dict[int, Allocation] = {}
         #: Steady arrays that the rooms for arguments have a copy of. The reference is what keeps others from writing.
@@ -311,9 +310,3 @@ def transferred(array: Any, driver: Driver) -> DeviceArray:
     if isinstance(array, DeviceArray):
         return moved(array, driver, stream)
     return uploaded(driver, at_home(array), stream)
-
-
-def _number(dim: DimLike, sizes: Mapping[str, int]) -> int:
-    found = substitute(dim, sizes)
-    assert isinstance(found, int)
-    return found
