@@ -29,6 +29,7 @@ from machine_code import (
 )
 from programs_of_ops import Program
 from sampling import arrays, retyped, tensor_ops
+from structural_programs import PROGRAMS
 
 import tapec
 from tapec.compiler import lowered_for
@@ -70,6 +71,14 @@ def test_samples_in_single_precision(defn: Op) -> None:
             program.add(defn, arrays(variant), variant.attrs)
     program.builder.emit("return", *program.results)
     text = write_text(lowered_for(Module([program.function]), "cuda"))
+    assert not [one.wrong for one in examined(text, ARCHITECTURES[0]) if one.wrong]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_what_has_no_samples(name: str) -> None:
+    program = PROGRAMS[name]
+    with program.chosen():
+        text = write_text(lowered_for(program.module(), "cuda"))
     assert not [one.wrong for one in examined(text, ARCHITECTURES[0]) if one.wrong]
 
 
