@@ -51,6 +51,12 @@ _TABLE = (
     Pass("memory.poison", "tensor", "tensor", "Fill bytes that are free with NaN patterns."),
     Pass("lower", "tensor", "loop", "Write kernels as loops, and launch them."),
     Pass(
+        "loops.registers",
+        "loop",
+        "loop",
+        "Carry the numbers of a small loop in registers, in one kernel.",
+    ),
+    Pass(
         "device.predicate",
         "loop",
         "loop",
@@ -130,15 +136,16 @@ ORDER = (
     ),
     Constraint("spread", "widen", "which accesses are one thread's is known then"),
     Constraint("join", "widen", "what waits for what is told by single accesses"),
+    Constraint("lower", "registers", "which loops launch kernels is known then"),
     Constraint("lower", "poll", "whether a loop may be left depends on what is written before it"),
 )
 
 PIPELINES = {
     "default": "inline, canonicalize, cse, dce, checkpoint, adjoint, prune, commit, pairs, hoist, factor, "
-    "canonicalize, cse, dce, revolve, rematerialize, fuse, schedule, plan, lower, poll",
+    "canonicalize, cse, dce, revolve, rematerialize, fuse, schedule, plan, lower, registers, poll",
 }
 #: For other machines: nobody stops a program there.
-PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", poll")
+PIPELINES["ahead"] = PIPELINES["default"].removesuffix(", registers, poll")
 #: For devices of many threads.
 _PLANNED = PIPELINES["ahead"].replace("plan", "plan{share=false}")
 PIPELINES["device"] = (
@@ -150,4 +157,4 @@ PIPELINES["evaluated"] = (
     "inline, canonicalize, cse, dce, adjoint, prune, commit, canonicalize, cse, dce"
 )
 #: For `tapec.debugging.enable_check_numerics`.
-PIPELINES["alarmed"] = f"{PIPELINES['default']}, alarm"
+PIPELINES["alarmed"] = f"{PIPELINES['ahead']}, poll, alarm"

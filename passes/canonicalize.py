@@ -39,23 +39,25 @@ class Options:
 
 def run(module: Module, options: Options | None = None) -> bool:
     """Rewrite every function."""
-    rewriter = _rewriter((options or Options()).limit)
+    limit = (options or Options()).limit
     changed = False
     for function in module.functions.values():
         if function.is_loop_level:
             continue
+        # A gradient may go through what has no elements to factors that are NaN, and is NaN then.
+        keeps_paths = any(isinstance(op.defn, Gradient) for op in function.walk())
         with recording_guards(function):
-            changed |= rewriter.rewrite(function.block)
+            changed |= _rewriter(limit, keeps_paths).rewrite(function.block)
     return changed
 
 
 @cache
-def _rewriter(limit: int) -> Rewriter:
+def _rewriter(limit: int, keeps_paths: bool) -> Rewriter:
     def fold(b: Builder, op: Operation) -> Replacement:
         return _computed(b, op, limit)
 
     constants = (
-        Rule("f(x) -> full(0) of no elements", Op, _nothing),
+        *(() if keeps_paths else (Rule("f(x) -> full(0) of no elements", Op, _nothing),)),
         Rule("[c, c, c] -> full(c)", Constant, _uniform),
         Rule("f(full(c)) -> full(f(c))", Elementwise, _computed_once),
         Rule("f(constant) -> constant", Op, fold),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tapec.ir.ops  # noqa: F401  fills the registry
+import tapec
 from tapec.ir.builder import Builder
 from tapec.ir.core import Function, Module, Value, clone_module
 from tapec.ir.errors import NotDifferentiableError, PassError
@@ -368,3 +368,17 @@ def test_what_a_rule_reads_for_some_operands() -> None:
 def test_shapes_are_not_read() -> None:
     """To reshape a cotangent back takes the type of the operand, not its elements."""
     assert vjp_reads(OPS["reshape"], [PAIR], {"shape": (1, 2)}) == set()
+
+
+def test_a_gradient_goes_through_what_has_no_elements() -> None:
+    """The mean of nothing is NaN, and what is multiplied by it has a gradient of NaN, evaluated or compiled."""
+
+    def step(x: Any, g: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(g)
+            y = tapec.reduce_sum(x * (g * tapec.reduce_mean(x)))
+        return tape.gradient(y, g)
+
+    given = tapec.zeros([0]), tapec.constant(1.0)
+    for found in (step(*given), tapec.compile(step)(*given)):
+        assert np.isnan(found.numpy())

@@ -133,7 +133,7 @@ class Watched:
         """``guess`` takes the place of the real one, of products in loops."""
         self.guessed: list[Operation] = []
         self.proved = 0
-        asked, found = rows.keeps_rows, enclose._Enclosed.of
+        asked, found = rows.keeps_rows, enclose.Enclosed.of
 
         def keeps_rows(kernel: Operation, problem: Any) -> bool:
             region = kernel.block.region if kernel.block is not None else None
@@ -151,7 +151,7 @@ class Watched:
             return enclosed
 
         monkeypatch.setattr(schedule, "keeps_rows", keeps_rows)
-        monkeypatch.setattr(enclose._Enclosed, "of", of)
+        monkeypatch.setattr(enclose.Enclosed, "of", of)
 
 
 def assert_as_proved(lower: Callable[[], Any]) -> int:

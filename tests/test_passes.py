@@ -294,7 +294,7 @@ def test_table_is_checked() -> None:
     circle = [table.Constraint("cse", "dce", "a"), table.Constraint("dce", "cse", "b")]
     with pytest.raises(
         PassError,
-        match="no order of cse, dce, lower, predicate, enclose, spread, join, widen, poll, alarm is allowed",
+        match="no order of cse, dce, lower, registers, predicate, enclose, spread, join, widen, poll, alarm is allowed",
     ):
         table.check(passes.PASSES, {}, circle)
 

@@ -45,45 +45,57 @@ def run(module: Module, options: Options) -> bool:
     made = 0
     for block in module.entry.block.nested():
         for op in list(block.ops):
-            found = _Enclosed.of(op, module, options)
+            found = Enclosed.of(op, module, options)
             if found is not None:
                 module.add(found.write(f"loop{made}"))
                 made += 1
     if made:
-        launched = {
-            op.attrs["kernel"] for op in module.entry.walk() if isinstance(op.defn, loop.Launch)
-        }
-        for name in [f.name for f in module.functions.values() if f.kind == "kernel"]:
-            if name not in launched:
-                del module.functions[name]
+        drop_unlaunched(module)
     return bool(made)
 
 
+def drop_unlaunched(module: Module) -> None:
+    """Remove the kernels that nothing launches."""
+    launched = {
+        op.attrs["kernel"] for op in module.entry.walk() if isinstance(op.defn, loop.Launch)
+    }
+    for name in [f.name for f in module.functions.values() if f.kind == "kernel"]:
+        if name not in launched:
+            del module.functions[name]
+
+
 @dataclass
-class _Enclosed:
+class Enclosed:
     """A loop that becomes a kernel."""
 
     op: Operation
     module: Module
+    launches: list[Operation]
     #: The parts of the entry's memory that it uses, with the values that they are in the entry.
     buffers: dict[Part, Value] = field(default_factory=dict)
     #: How many rows there are that it treats by themselves, if each is to have a block.
     rows: int = 0
 
     @classmethod
-    def of(cls, op: Operation, module: Module, options: Options) -> _Enclosed | None:
+    def of(cls, op: Operation, module: Module, options: Options) -> Enclosed | None:
         """A loop, if it can and should become a kernel."""
-        launches = _launches(op) if _is_plain(op) else []
-        if not launches or any(not _is_known(inner, op, module) for inner in op.walk()):
+        found = cls.possible(op, module)
+        if found is None:
             return None
-        turn = sum(_work(module.functions[one.attrs["kernel"]]) for one in launches)
-        found = cls(op, module)
-        if not found._are_apart():
-            return None
-        rows = Rows.of(launches, module)
+        turn = sum(_work(module.functions[one.attrs["kernel"]]) for one in found.launches)
+        rows = Rows.of(found.launches, module)
         if rows >= FEW and turn // rows <= options.row:
             found.rows = rows
         return found if found.rows or turn <= options.work else None
+
+    @classmethod
+    def possible(cls, op: Operation, module: Module) -> Enclosed | None:
+        """A loop, if it can become a kernel."""
+        launches = _launches(op) if _is_plain(op) else []
+        if not launches or any(not _is_known(inner, op, module) for inner in op.walk()):
+            return None
+        found = cls(op, module, launches)
+        return found if found._are_apart() else None
 
     def _are_apart(self) -> bool:
         """Whether different buffers of the loop are different memory, where it writes."""
@@ -92,7 +104,7 @@ class _Enclosed:
             if isinstance(one.defn, loop.Load):
                 base = base_of(one.operands[0])
                 self.buffers.setdefault(part_of(base), base)
-        for one in _launches(self.op):
+        for one in self.launches:
             kernel = self.module.functions[one.attrs["kernel"]]
             writes = written_by(kernel)
             for buffer, arg in zip(one.operands, kernel.args, strict=True):

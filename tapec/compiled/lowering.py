@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tapec.compiled.dimensions import Dimensions
 
 #: Levels of `Lowered.text`, with the pass after which each is there.
-LEVELS = {"tensor": None, "kernels": "plan", "loop": "lower"}
+LEVELS = {"tensor": None, "kernels": "plan", "loop": "registers"}
 #: Its other levels: texts that are no stage of a program any more.
 NATIVE = tuple(TEXTS)
 

@@ -1,0 +1,155 @@
+"""Loops of a few numbers are one kernel that carries them in registers, and compute the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from loop_programs import check
+
+import tapec
+from tapec.ir.core import Module, clone_module
+from tapec.ir.evaluator import evaluate_module
+from tapec.ir.ops import loop
+from tapec.ir.parser import parse_module
+from tapec.ir.verifier import verify
+from tapec.passes import PIPELINES
+from tapec.passes.loops import registers
+from tapec.passes.pipeline import parse_pipeline, run_pipeline
+from tapec.runtime import compile_module
+
+TURNS = 5
+
+
+def carried(module: Module) -> list[int]:
+    """How many values the loops of kernels carry that were loops of the entry."""
+    kernels = [f for name, f in module.functions.items() if name.startswith("turns")]
+    return [len(op.results) for f in kernels for op in f.walk() if isinstance(op.defn, loop.For)]
+
+
+def oscillator(p: Any, start: Any) -> Any:
+    """A state of two numbers, the rows of which the way back reads."""
+    with tapec.GradientTape() as tape:
+        tape.watch([p, start])
+        x, v, n = start[0], start[1], tapec.constant(0)
+        for _ in tapec.range(TURNS):
+            x, v, n = x + 0.1 * v, v + 0.1 * (p * (1.0 - x * x) * v - x), n + 1
+        loss = x * v * tapec.cast(n, p.dtype)
+    return (loss, n, *tape.gradient(loss, [p, start]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_same_bits(dtype: str) -> None:
+    specs = tapec.TensorSpec([], dtype), tapec.TensorSpec([2], dtype)
+    module = tapec.compile(oscillator).lower(*specs).module
+    p, start = (np.asarray(tapec.constant(a, dtype)) for a in (0.7, [1.0, 0.5]))
+    found = []
+    for text in (PIPELINES["default"], PIPELINES["ahead"]):
+        copy = clone_module(module)
+        run_pipeline(copy, parse_pipeline(text))
+        verify(copy)
+        found.append([np.asarray(r).tobytes() for r in compile_module(copy)(p, start)])
+        assert carried(copy) == ([3, 3] if text == PIPELINES["default"] else [])
+    assert found[0] == found[1]
+
+
+CELLS = """
+func @f(
+  %x: &f32[8], %rows: &f32[TURNS,2], %out: &f32[8], %kept: &f32[TURNS], %flag: &bool
+) -> (%out, %kept, %flag) {inputs = 2} {
+  launch %x, %out, %flag {kernel = "begin"}
+  %lo = constant {value = 0} : index
+  %hi = constant {value = TURNS} : index
+  for %lo, %hi { ^(%i: index):
+    %row = view %rows, %i {stride = 8} : &f32[2]
+    %one = view %kept, %i {stride = 4} : &f32
+    %part = view %out {offset = 16} : &f32[4]
+    launch %row, %part, %one, %flag {kernel = "turn"}
+    yield
+  }
+  return
+}
+kernel @begin(%x: &f32[8], %out: &f32[8], %flag: &bool) {
+  %0 = constant {value = 0} : index
+  %v = load %x, %0 {lanes = 8} : f32x8
+  store %v, %out, %0
+  %t = constant {value = true} : bool
+  store %t, %flag
+  return
+}
+kernel @turn(%row: &f32[2], %out: &f32[4], %one: &f32, %flag: &bool) {
+  %0 = constant {value = 0} : index
+  %1 = constant {value = 1} : index
+  %2 = constant {value = 2} : index
+BODY
+  return
+}
+"""
+SCALARS = """  %a = load %row, %1 : f32
+  %b = load %out, %0 : f32
+  %c = load %out, %1 : f32
+  %s = add %a, %b : f32
+  %was = load %flag : bool
+  %t = where %was, %s, %c : f32
+  %not = not %was : bool
+  store %c, %out, %0
+  store %t, %out, %1
+  store %not, %flag
+  store %b, %one"""
+VECTORS = """  %a = load %row, %0 {lanes = 2} : f32x2
+  %b = load %out, %0, %1 {lanes = 2, masked = true} : f32x2
+  %c = load %out, %2 {lanes = 2} : f32x2
+  %s = add %a, %c : f32x2
+  %t = add %b, %s : f32x2
+  store %t, %out, %0, %1 {masked = true}
+  store %s, %out, %2
+  %h = load %row, %0 : f32
+  store %h, %one"""
+OVERLAPPING = """  %a = load %row, %0 {lanes = 2} : f32x2
+  %b = load %out, %0 {lanes = 2} : f32x2
+  %s = add %a, %b : f32x2
+  store %s, %out, %0
+  %c = load %out, %1 : f32
+  %d = load %out, %2 : f32
+  %e = add %c, %d : f32
+  store %e, %out, %2
+  store %c, %one"""
+MOVING = """  %a = load %row, %0 : f32
+  %b = load %one : f32
+  %s = add %a, %a : f32
+  store %s, %one
+  %c = load %one : f32
+  %d = load %out, %0 : f32
+  %e = add %c, %d : f32
+  store %e, %out, %0"""
+
+
+@pytest.mark.parametrize(
+    ("body", "turns", "count"),
+    [
+        (SCALARS, TURNS, 3),
+        (VECTORS, TURNS, 2),
+        (OVERLAPPING, TURNS, 1),
+        (MOVING, TURNS, 1),
+        (SCALARS, 0, 3),
+    ],
+)
+def test_cells(body: str, turns: int, count: int) -> None:
+    """What is reached in two ways, or moves, stays in memory."""
+    text = CELLS.replace("BODY", body).replace("TURNS", str(turns))
+    module = parse_module(text)
+    x, rows = np.arange(8, dtype=np.float32), np.arange(2 * turns, dtype=np.float32) ** 2
+    arrays = x, rows.reshape(turns, 2)
+    before = evaluate_module(module, arrays)
+    assert registers.run(module)
+    verify(module)
+    assert carried(module) == [count]
+    for old, new in zip(before, check(module, *arrays), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_long_loops_can_be_stopped() -> None:
+    """A kernel is never left: a loop that takes long stays in the entry."""
+    text = CELLS.replace("BODY", SCALARS).replace("TURNS", str(1 << 20))
+    assert not registers.run(parse_module(text))
