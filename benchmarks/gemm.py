@@ -22,7 +22,7 @@ import random
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -118,12 +118,32 @@ class Product:
         run_pipeline(module, parse_pipeline("plan, lower, poll"))
         return compile_module(module, apart=True), chosen
 
-    def seconds(self, tile: Tiling | None = None) -> tuple[float, Tiling]:
-        """How long one call of the native program takes, and its tile."""
+    def caller(self, tile: Tiling | None = None) -> tuple[Callable[[], Any], Tiling]:
+        """A call of the native program, and its tile."""
         program, chosen = self.compiled(tile)
         result = np.empty(program.outputs[0].static_shape, program.outputs[0].dtype.numpy)
         call, (a, b) = program.call_raw, self.arrays
-        return best_seconds(lambda: call(a, b, result)), chosen
+        return lambda: call(a, b, result), chosen
+
+    @property
+    def library_caller(self) -> Callable[[], Any] | None:
+        """NumPy's product, into memory that is there; None where its library has no such product."""
+        if self.dtype not in ("f32", "f64"):
+            return None
+        a, b = self.arrays
+        a = a.swapaxes(-1, -2) if self.transpose_a else a
+        b = b.swapaxes(-1, -2) if self.transpose_b else b
+        result = np.matmul(a, b)
+        return lambda: np.matmul(a, b, out=result)
+
+    def beside_library(self) -> tuple[float, float, Tiling]:
+        """How long the product takes, how long NumPy's, which is NaN where it has none, and the tile."""
+        own, tile = self.caller()
+        other = self.library_caller
+        if other is None:
+            return best_seconds(own), math.nan, tile
+        seconds, library = in_turn([own, other])
+        return seconds, library, tile
 
     def candidates(self) -> list[Tiling]:
         """Every tile that the rule looks at, the one it expects to be fastest first."""
@@ -138,6 +158,26 @@ class Product:
 
 def best_seconds(call: Callable[[], Any], seconds: float = 0.04) -> float:
     """The least time of a call among groups of calls that take about a millisecond each."""
+    (best,) = in_turn([call], seconds)
+    return best
+
+
+def in_turn(calls: Sequence[Callable[[], Any]], seconds: float = 0.04) -> list[float]:
+    """The least times of several calls, of which groups take turns: a busy neighbour disturbs all alike."""
+    counts = [_in_a_millisecond(call) for call in calls]
+    best = [math.inf] * len(calls)
+    end = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end:
+        for i, (call, count) in enumerate(zip(calls, counts, strict=True)):
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            best[i] = min(best[i], (time.perf_counter() - start) / count)
+    return best
+
+
+def _in_a_millisecond(call: Callable[[], Any]) -> int:
+    """How many calls take about so long."""
     call()
     count, elapsed = 1, 0.0
     while elapsed < 1e-3:
@@ -146,14 +186,7 @@ def best_seconds(call: Callable[[], Any], seconds: float = 0.04) -> float:
         for _ in range(count):
             call()
         elapsed = time.perf_counter() - start
-    best = elapsed / count
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        best = min(best, (time.perf_counter() - start) / count)
-    return best
+    return count
 
 
 def peak() -> float:
@@ -183,17 +216,6 @@ def peak() -> float:
     return 2 * lanes * sums * turns / best_seconds(lambda: run(place), 0.2)
 
 
-def library_seconds(product: Product) -> float:
-    """How long NumPy takes, into memory that is there; NaN where its library has no such product."""
-    if product.dtype not in ("f32", "f64"):
-        return math.nan
-    a, b = product.arrays
-    a = a.swapaxes(-1, -2) if product.transpose_a else a
-    b = b.swapaxes(-1, -2) if product.transpose_b else b
-    result = np.matmul(a, b)
-    return best_seconds(lambda: np.matmul(a, b, out=result))
-
-
 def default_shapes() -> list[str]:
     """The products of ``matmul_relu`` and of the workloads, each once."""
     square = [f"f32:{n}x{n}x{n}" for n in (16, 64, 128, 256, 512, 1024)]
@@ -214,8 +236,8 @@ def print_table(shapes: list[str]) -> None:
     print("| product | µs | GFLOP/s | of peak | time / NumPy's | tile |\n|---|---|---|---|---|---|")
     for text in shapes:
         product = Product.parse(text)
-        seconds, tile = product.seconds()
-        rate, ratio = product.flops / seconds / 1e9, seconds / library_seconds(product)
+        seconds, library, tile = product.beside_library()
+        rate, ratio = product.flops / seconds / 1e9, seconds / library
         share = rate / most.get(product.dtype, most["f32"])
         how = f"{tile.form} {tile.rows}x{tile.vectors}x{tile.lanes}{' packed' if tile.pack else ''}"
         print(
@@ -243,7 +265,8 @@ def print_rule(count: int, seed: int, tried: int) -> None:
     print("| product | chosen | µs | fastest | µs | loss |\n|---|---|---|---|---|---|")
     for product in random_products(count, seed):
         some = product.candidates()[: max(tried, 1)]
-        times = {tile: product.seconds(tile)[0] for tile in dict.fromkeys(some)}
+        tiles = list(dict.fromkeys(some))
+        times = dict(zip(tiles, in_turn([product.caller(t)[0] for t in tiles]), strict=True))
         chosen = some[0]
         fastest = min(times, key=lambda tile: times[tile])
         losses.append(times[chosen] / times[fastest])
@@ -272,7 +295,7 @@ def print_library(count: int, seed: int) -> None:
     kinds: dict[str, list[float]] = {}
     print("| product | µs | NumPy's µs | ratio |\n|---|---|---|---|")
     for product in random_products(count, seed):
-        own, other = product.seconds()[0], library_seconds(product)
+        own, other, _ = product.beside_library()
         kinds.setdefault(kind_of(product), []).append(own / other)
         print(
             f"| {product} | {own * 1e6:.2f} | {other * 1e6:.2f} | {own / other:.2f} |", flush=True

@@ -446,7 +446,10 @@ def test_much_that_follows_is_written_in_a_loop() -> None:
 
 
 def test_panels_are_copied_where_registers_are_few_and_a_cache_has_no_place() -> None:
-    """Lines that are a power of two apart compete for few places; rows enough make up for the copy."""
+    """Lines that are a power of two apart compete for few places, vectors that are not aligned lie in two lines.
+
+    Rows enough make up for the copy.
+    """
 
     def packs(case: Case, machine: Machine = AVX2) -> bool:
         return choice_for(case, 8, machine).pack
@@ -454,7 +457,11 @@ def test_panels_are_copied_where_registers_are_few_and_a_cache_has_no_place() ->
     assert packs(Case(512, 512, 512))
     assert packs(Case(1024, 128, 512, True))
     assert not packs(Case(512, 512, 512), AVX512)
-    assert not packs(Case(48, 512, 512))
+    assert packs(Case(16, 512, 512))
+    assert not packs(Case(12, 512, 512))
+    assert packs(Case(128, 269, 353))
+    assert not packs(Case(48, 269, 353))
+    assert not packs(Case(128, 272, 353))
     assert not packs(Case(512, 64, 64))  # all of it is in the cache
     assert not packs(Case(512, 16, 512))  # lies as it would be copied
 

@@ -170,7 +170,7 @@ class Dot(Form):
             masks = [tuple(range(r * width, (r + 1) * width)) for r in range(height)]
             parts = [self.k.pure(OPS["shuffle"], total, total, mask=mask) for mask in masks]
         partial = count < width and not self.k.masked
-        if partial or must_stage(self.problem, self.tiling, in_place=self.in_place):
+        if partial or (self.in_place and must_stage(self.problem, self.tiling)):
             # The second half is never written; masked loads of what is left reach into it.
             kept = self.scratch((height, 2 * width))
             for r, part in enumerate(parts):

@@ -219,9 +219,7 @@ class Outer(Form):
         sums = self._sums(origin, first, height, columns)
         offsets = columns.offsets
         places = [(r, offset) for r in range(height) for offset in offsets]
-        staged |= self.tiling.staged or must_stage(
-            self.problem, self.tiling, in_place=self.in_place
-        )
+        staged |= self.tiling.staged or (self.in_place and must_stage(self.problem, self.tiling))
         if not staged:
             for (r, offset), value in zip(places, sums, strict=True):
                 self.write(origin + r, columns.neighbours + offset, value)
@@ -291,19 +289,22 @@ class Outer(Form):
     ) -> Sequence[Value]:
         """Sums over depth, in groups of turns; each group prefetches one depth of the next panel.
 
-        A tile fetches as many as it has groups, from that on which its number among the panel's tiles says.
+        A tile fetches as many as it has groups, from that on which its number among the panel's tiles says. Turns that
+        make up no group come last.
         """
         size, width, deepest = self.tiling.ahead, self.tiling.width, self.problem.depth[-1]
         groups = deepest // size
         start = first // self.tiling.rows * groups
 
+        def some(low: DimLike, high: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
+            return self.k.repeat(low, high, lambda d, inner: step((d,), inner), carried)
+
         def group(n: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             for offset in columns.offsets:
                 self._fetch_next(columns.origin + width, start + n, offset)
-            low = n * size
-            return self.k.repeat(low, low + size, lambda d, inner: step((d,), inner), carried)
+            return some(n * size, (n + 1) * size, carried)
 
-        return self.k.repeat(0, groups, group, zeros)
+        return some(groups * size, deepest, self.k.repeat(0, groups, group, zeros))
 
     def _fetch_next(self, origin: DimLike, turn: DimLike, offset: int) -> None:
         """Prefetch a vector of the columns from ``origin`` on, of which each turn takes as many elements as there are.

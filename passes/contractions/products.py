@@ -24,6 +24,11 @@ Fetch = Callable[[Index], None]
 Step = Callable[[Index, Sequence[Value]], Sequence[Value]]
 
 
+#: Bytes of a vector from which on a store of some of its lanes costs no more than one of all: processors with shorter
+#: ones take up to a dozen cycles.
+_MASKED = 64
+
+
 class Form:
     """One contraction in one kernel; subclasses write its loops in `product`."""
 
@@ -191,13 +196,14 @@ class Form:
         row_end = self._end(first[0], size[0], self.rows)
         column_end = self._end(first[1], size[1], self.columns)
         exact = self.columns % lanes == 0
+        whole = lanes * self.sum_dtype.bytes < _MASKED
 
         def one_row(row: DimLike) -> None:
             def some_columns(column: DimLike) -> None:
                 value = self.k.load(buffer, (row - origin[0], column - origin[1]))
                 self.write(row, column, value)
 
-            vectors(self.k, first[1], column_end, lanes, some_columns, exact=exact)
+            vectors(self.k, first[1], column_end, lanes, some_columns, exact=exact, whole=whole)
 
         each(self.k, first[0], row_end, one_row)
 
@@ -251,13 +257,18 @@ def vectors(
     body: Callable[[DimLike], None],
     *,
     exact: bool = False,
+    whole: bool = False,
 ) -> None:
-    """A vectorised loop; ``exact`` says that the distance is known to be a multiple of ``lanes``."""
+    """A vectorised loop.
+
+    ``exact`` says that the distance is known to be a multiple of ``lanes``. ``whole``: where the distance is known only
+    at run time, vectors that are whole have a loop of their own, too.
+    """
     if lanes == 1:
         each(k, low, high, body)
         return
     distance = high - low
-    if exact or not k.masked or isinstance(distance, int):
+    if exact or whole or not k.masked or isinstance(distance, int):
         middle = high if exact else low + distance // lanes * lanes
         each(k, low, middle, lambda i: k.neighbours(i, lanes, lanes, body), step=lanes)
         if exact:

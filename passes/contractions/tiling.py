@@ -38,6 +38,11 @@ _FEW_ROWS, _STREAM_DEPTH = 2, 4
 _JUMP, _FETCH_CYCLES = 256, 256
 #: What a tiling in blocks, or one whose rows are shared, may cost by itself, in terms of the best.
 _BLOCK_COST = 1.1
+#: Cycles of a load: of two at once where an element that all lanes get is loaded by the multiply-add itself; and where
+#: that is an instruction of its own, since then others wait for them, and what else runs on the core counts, too.
+_LOAD, _SPLAT_LOAD = 0.5, 0.75
+#: Turns of depth for one that is prefetched, at least, where registers are few: to begin loops of less costs more.
+_LEAST_AHEAD = 6
 #: Rows of tiles that threads can share.
 _ROW_TURNS = 4
 
@@ -256,6 +261,7 @@ def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
     tiles = turns * _ceil(size(problem.columns), wide * tiling.lanes)
     depth = prod(map(size, problem.depth))
     widen = problem.small
+    few = machine.registers < 32
     loads = tall * (1 + widen) + wide * (1 + (widen and not tiling.pack))
     if _lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
         loads *= 3
@@ -263,13 +269,15 @@ def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
     if tiling.across:
         panel = _right_bytes(problem)  # all of it is read before any is read again
     # The first tile of a panel reads it from the second cache; so do the others if the first does not keep it.
-    fetch = wide * (1 + 1.5 / turns if panel <= machine.level1 else 2.5)
-    step = max(products / 2, loads / 2, fetch, 4) + 0.1 + 1 / products
+    far = 1.5 if few and tiling.pack else 2.5
+    fetch = wide * (1 + 1.5 / turns if panel <= machine.level1 else far)
+    load = _SPLAT_LOAD if few else _LOAD
+    step = max(products / 2, loads * load, fetch, 4) + 0.1 + 1 / products
     after = 4 + tall / 2 + products * (0.5 + weight)
     if problem.apart:
         after += products * tiling.lanes * (2 + weight)
-    elif tiling.staged or must_stage(problem, tiling):
-        after += 3 * products
+    elif tiling.staged:
+        after += (6 if few else 3) * products
     # Of equally fast tiles the smaller is less code.
     batch = prod(map(size, problem.batch))
     total = batch * tiles * (depth * step + after) * (1 + products / 2048)
@@ -301,7 +309,8 @@ def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:
     dense = problem.right[0] == 1 or problem.right == (deepest, 1)
     if not flat or not dense or columns < 2 * width or _right_bytes(problem) < machine.level2 // 4:
         return 0
-    return max(n for n in range(1, _ceil(rows, height) + 1) if deepest % n == 0)
+    turns = deepest // _ceil(deepest, _ceil(rows, height))
+    return turns if machine.registers >= 32 or turns >= _LEAST_AHEAD else 0
 
 
 def _follows(problem: Problem, machine: Machine) -> bool:
@@ -330,10 +339,11 @@ def _right_bytes(problem: Problem) -> int:
     return size(problem.columns) * prod(map(size, problem.depth)) * problem.dtype.bytes
 
 
-def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> bool:
-    """Whether tiles overlap where results must not be written twice: by two threads, or where they are updated.
+def must_stage(problem: Problem, tiling: Tiling) -> bool:
+    """Whether tiles overlap, so that a result which is updated would be updated twice.
 
-    Those of the form ``outer`` do so along extents that are known.
+    Those of the form ``outer`` do so along extents that are known. Where results are only written, two tiles write the
+    same bits, by whatever threads.
     """
     known = tiling.form == "outer"
     rows = problem.rows % tiling.rows != 0 and not (known and not isinstance(problem.rows, int))
@@ -343,11 +353,7 @@ def must_stage(problem: Problem, tiling: Tiling, *, in_place: bool = False) -> b
         columns = problem.columns % tiling.width != 0 and problem.columns > narrow
     else:
         columns = not known
-    return (
-        (in_place and (rows or columns))
-        or (tiling.parallel == "rows" and rows)
-        or (tiling.parallel == "columns" and columns)
-    )
+    return rows or columns
 
 
 def _lines_in_set(stride: int | None, count: int, bytes: int, machine: Machine) -> int:
@@ -368,12 +374,17 @@ def _packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool
         return True if fits else None
     if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
         return True  # each element is widened once, not once for each tile
-    # A tile of few registers is done before a line comes from the second cache; the first has no place for all.
-    lines = _lines_in_set(problem.right[1], size(depth), bytes, machine)
-    apart = size(problem.columns) > vectors * lanes
-    few = machine.registers < 32 and apart and lines > machine.ways
+    rows = _packed_rows(problem)
     far = (problem.right[1] or 0) * bytes * size(depth) >= PACK_DISTANCE
-    return fits and lanes > 1 and (few or far) and _packed_rows(problem) >= 64
+    if machine.registers >= 32:
+        return fits and lanes > 1 and far and rows >= 64
+    # A tile of few registers is done before a line comes from the second cache; the first may have no place for all.
+    crowded = _lines_in_set(problem.right[1], size(depth), bytes, machine) > machine.ways
+    # A vector may lie across two lines.
+    across = depth != 1 and (problem.right[1] or 0) % lanes != 0
+    apart = size(problem.columns) > vectors * lanes
+    often = (rows >= 16 and (far or crowded)) or (rows >= 64 and across)
+    return fits and lanes > 1 and apart and often
 
 
 def _packed_rows(problem: Problem) -> int:
