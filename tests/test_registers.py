@@ -106,6 +106,14 @@ VECTORS = """  %a = load %row, %0 {lanes = 2} : f32x2
   store %s, %out, %2
   %h = load %row, %0 : f32
   store %h, %one"""
+MIXED = """  %a = load %row, %0 : f32
+  %b = load %out, %0, %2 {lanes = 4, masked = true} : f32x4
+  %r = reduce_lanes %b {combine = "add"} : f32
+  %s = splat %r {lanes = 4} : f32x4
+  store %s, %out, %0, %2 {masked = true}
+  %t = add %a, %r : f32
+  store %t, %out, %2
+  store %t, %one"""
 OVERLAPPING = """  %a = load %row, %0 {lanes = 2} : f32x2
   %b = load %out, %0 {lanes = 2} : f32x2
   %s = add %a, %b : f32x2
@@ -130,6 +138,7 @@ MOVING = """  %a = load %row, %0 : f32
     [
         (SCALARS, TURNS, 3),
         (VECTORS, TURNS, 2),
+        (MIXED, TURNS, 1),
         (OVERLAPPING, TURNS, 1),
         (MOVING, TURNS, 1),
         (SCALARS, 0, 3),

@@ -80,16 +80,18 @@ class _Cell(NamedTuple):
 
 
 def _carry(op: Operation) -> None:
-    """Carry what a loop writes to places that do not move and that it reaches in one way only."""
-    cells = {access: _cell(access) for access in _accesses(op.regions[0].block)}
-    written = {
-        cell
-        for access, cell in cells.items()
-        if isinstance(access.defn, loop.Store)
-        if not cell.moves
-    }
+    """Carry what a loop writes to places that do not move and that it reaches in one way only.
+
+    Lanes that are not in memory are 0 when they are loaded, and may be anything in a register: so some lanes of a
+    vector are carried only where no lane meets another.
+    """
+    body = op.regions[0].block
+    cells = {access: _cell(access) for access in _accesses(body)}
+    mixes = any(isinstance(inner.defn, loop.ReduceLanes | loop.Shuffle) for inner in body.ops)
     every = set(cells.values())
-    carried = [c for c in dict.fromkeys(cells.values()) if c in written]
+    written = {cell for access, cell in cells.items() if isinstance(access.defn, loop.Store)}
+    carried = [c for c in dict.fromkeys(cells.values()) if c in written and not c.moves]
+    carried = [c for c in carried if not (mixes and c.size < c.lanes * c.dtype.bytes)]
     carried = [c for c in carried if not any(c.meets(other) for other in every - {c})]
     if carried:
         firsts = [next(a for a, cell in cells.items() if cell == c) for c in carried]
