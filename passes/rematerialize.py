@@ -4,8 +4,9 @@ The budget is the attribute ``memory_budget`` of the function: bytes of its aren
 without (what these were, `tapec.passes.loops.checkpoint` tells if it cut loops). Sums of everything get kernels of
 their own first: what one adds up then waits for no other. Ways to save are tried in the order of what they cost, and
 the first that fits is taken: cheap operations again, then sums as well, then whole steps, with fewer and fewer states
-kept (`tapec.passes.memory.recomputation`). What each takes is not guessed: a copy is fused and planned. If none fits,
-all are tried again on what came out smallest, as long as that helps.
+kept (`tapec.passes.memory.recomputation`), and at last single kernels (`tapec.passes.memory.eviction`). What each
+takes is not guessed: a copy is fused and planned. If none fits, all are tried again on what came out smallest, as
+long as that helps, and before much was planned.
 
 After `cse`, which would merge what is to be computed twice; it leaves what has the mark ``recompute`` apart.
 """
@@ -13,8 +14,10 @@ After `cse`, which would merge what is to be computed twice; it leaves what has 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
@@ -22,8 +25,9 @@ from tapec.ir.dims import typical
 from tapec.ir.errors import BudgetError
 from tapec.passes import dce
 from tapec.passes.fusion.grouping import SUMS_APART
+from tapec.passes.memory.eviction import with_reruns
 from tapec.passes.memory.footprint import Footprint, footprint
-from tapec.passes.memory.least import least_bytes
+from tapec.passes.memory.least import Least, least_bytes
 from tapec.passes.memory.recomputation import (
     Parts,
     is_cheap,
@@ -37,6 +41,10 @@ from tapec.passes.memory.recomputation import (
 _NAMED = 6
 #: Steps below which none of their states need be kept.
 _FEW = 24
+#: What is left of the room for kernels that run again, each time that it is made less.
+_SHRUNK = 0.85
+#: Operations that are planned, of all that is tried, before no other round of tries begins.
+_MOST_PLANNED = 12_000
 
 
 def run(module: Module, options: object = None) -> bool:
@@ -62,20 +70,25 @@ class _Attempt:
     function: Function
     footprint: Footprint
 
+    @cached_property
+    def least(self) -> Least:
+        """What the function takes at least, whatever is done."""
+        return least_bytes(self.function)
+
 
 def _within(function: Function, budget: float) -> Function:
     """The function, or a copy that computes some values again."""
-    plain = footprint(function)
-    if plain.is_open and isinstance(budget, int):
+    plain = _Attempt(function, footprint(function))
+    if plain.footprint.is_open and isinstance(budget, int):
         raise BudgetError(
             f"{function.name} has sizes that only a call tells, so its memory has no bound to compare with a "
             f"memory_budget of {budget:,} bytes",
             hint='declare a bound, dims={"x": ("N<=128", 784)}, or give the budget as a part, memory_budget=0.5',
         )
-    most = function.attrs.get("budget_bytes", limit(budget, plain))
-    found = _saving(_Attempt(function, plain), most)
+    most = function.attrs.get("budget_bytes", limit(budget, plain.footprint))
+    found = _saving(plain, most)
     if found.footprint.arena > most:
-        raise _too_small(function, budget, most, found.footprint)
+        raise _too_small(plain, budget, most, found.footprint)
     return found.function
 
 
@@ -88,17 +101,23 @@ def _saving(plain: _Attempt, most: int) -> _Attempt:
     """What the first way makes that takes no more than ``most`` bytes, or that which takes least if none does."""
     if plain.footprint.arena <= most:
         return plain
-    best, last = _with_sums_apart(plain.function), None
-    while best is not last and best.footprint.arena > most:
+    tried, last = _Tries(_with_sums_apart(plain.function), most), None
+    while tried.best is not last and tried.planned < _MOST_PLANNED:
         # What needs least so far may have another peak, around which the same ways save more.
-        last = best
-        for start in (last, _in_order(last)):
-            tried = _Tries(start, best, most)
-            found = _saved(tried)
+        last = tried.best
+        for ways, start in (
+            (_saved, last),
+            (_saved, _in_order(last)),
+            (_by_eviction, None),
+            (_by_eviction, last),
+        ):
+            tried.begin(start or tried.best)
+            found = ways(tried)
             if found is not None:
                 return found
-            best = tried.best
-    return best
+            if tried.best.footprint.arena <= plain.least.bytes:
+                return tried.best
+    return tried.best
 
 
 def _with_sums_apart(function: Function) -> _Attempt:
@@ -126,6 +145,11 @@ def _saved(tried: _Tries) -> _Attempt | None:
     )
 
 
+def _by_eviction(tried: _Tries) -> _Attempt | None:
+    """A copy whose kernels run again, for which less and less room is reckoned with."""
+    return tried.first(_Way(shrinks=number) for number in count(1))
+
+
 def _by_states(tried: _Tries, states: int) -> _Attempt | None:
     """A copy with as many states kept as there is room for."""
     numbers = [states >> shift for shift in range(states.bit_length())]
@@ -138,7 +162,8 @@ def _by_states(tried: _Tries, states: int) -> _Attempt | None:
             break
         high = number
     if low < 0:
-        return tried.first([_Way(number, is_cheap) for number in numbers])
+        # Where few states are kept, cheap operations save little more.
+        return tried.first(_Way(number, is_cheap) for number in numbers[:2])
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if tried.first([_Way(middle)]) else (low, middle)
@@ -151,10 +176,12 @@ class _Way(NamedTuple):
     Attributes:
         slots: the states between steps to keep; None if no steps are to run again.
         may: which operations run again after that, if any.
+        shrinks: how often room was made less for kernels that run again; 0 if none is to.
     """
 
     slots: int | None = None
     may: Callable[[Operation], bool] | None = None
+    shrinks: int = 0
 
 
 class _Tries:
@@ -162,42 +189,62 @@ class _Tries:
 
     Attributes:
         best: what takes least of all that was tried.
-        steps: the number of steps of the function.
+        planned: operations of all functions that were planned for it.
+        steps: the number of steps of the function that ways begin with.
     """
 
-    def __init__(self, start: _Attempt, best: _Attempt, most: int) -> None:
-        """Copy ``start``; ``most`` bytes may be taken; ``best`` takes least so far."""
+    def __init__(self, best: _Attempt, most: int) -> None:
+        """``most`` bytes may be taken; ``best`` takes least so far."""
         self.best, self._most = best, most
-        before = list(start.function.block.ops)
-        self.steps = len(steps_of(Parts(start.function, start.footprint)))
-        if start.function.block.ops != before:
-            start = _Attempt(start.function, footprint(start.function))
+        self.planned = self.steps = 0
         #: What came of each way; plans take most of the time, so none is made twice.
-        self._made = {_Way(): start}
+        self._made: dict[_Way, _Attempt | None] = {}
 
-    def first(self, ways: Sequence[_Way]) -> _Attempt | None:
-        """What the first way makes that fits; None if none does."""
+    def begin(self, start: _Attempt) -> None:
+        """Let ways begin with a function."""
+        copy = clone_function(start.function)
+        before = list(copy.block.ops)
+        self.steps = len(steps_of(Parts(copy, start.footprint.of_copy(start.function, copy))))
+        self._made = {_Way(): start if copy.block.ops == before else self._planned(copy)}
+
+    def _planned(self, function: Function) -> _Attempt:
+        self.planned += len(function.block.ops)
+        return _Attempt(function, footprint(function))
+
+    def first(self, ways: Iterable[_Way]) -> _Attempt | None:
+        """What the first way makes that fits; None if none does before there is a way that leads nowhere."""
         for way in ways:
             attempt = self._attempt(way)
+            if attempt is None:
+                break
             if attempt.footprint.arena < self.best.footprint.arena:
                 self.best = attempt
             if attempt.footprint.arena <= self._most:
                 return attempt
         return None
 
-    def _attempt(self, way: _Way) -> _Attempt:
-        """What comes of a way: that which comes of its first part, with its last part done as well."""
+    def _attempt(self, way: _Way) -> _Attempt | None:
+        """What comes of a way, or None if it leads nowhere."""
         if way not in self._made:
-            before = self._attempt(_Way() if way.may is None else way._replace(may=None))
-            copy = clone_function(before.function)
-            parts = Parts(copy, before.footprint.of_copy(before.function, copy))
-            if way.may is not None:
-                repeat_cheap(parts, way.may)
-            elif way.slots is not None:
-                repeat_steps(parts, steps_of(parts), way.slots)
-            dce.sweep(copy.block)
-            self._made[way] = _Attempt(copy, footprint(copy))
+            made = self._changed(way)
+            self._made[way] = None if made is None else self._planned(made)
         return self._made[way]
+
+    def _changed(self, way: _Way) -> Function | None:
+        """What comes of the first part of a way, with its last part done as well."""
+        before = self._attempt(_Way() if way.may is None else way._replace(may=None))
+        assert before is not None
+        if way.shrinks:
+            room = int(before.footprint.arena * _SHRUNK**way.shrinks)
+            return with_reruns(before.function, before.footprint.kernels, room)
+        copy = clone_function(before.function)
+        parts = Parts(copy, before.footprint.of_copy(before.function, copy))
+        if way.may is not None:
+            repeat_cheap(parts, way.may)
+        elif way.slots is not None:
+            repeat_steps(parts, steps_of(parts), way.slots)
+        dce.sweep(copy.block)
+        return copy
 
 
 def limit(budget: float, plain: Footprint) -> int:
@@ -205,10 +252,10 @@ def limit(budget: float, plain: Footprint) -> int:
     return budget if isinstance(budget, int) else int(budget * plain.arena)
 
 
-def _too_small(function: Function, budget: float, most: int, best: Footprint) -> BudgetError:
+def _too_small(plain: _Attempt, budget: float, most: int, best: Footprint) -> BudgetError:
     """The error, with the smallest budget, the lines that own it, and what can be proven of any other.
 
-    ``function`` is what was to be held to it; ``most`` bytes are what the budget comes to.
+    ``plain`` is what was to be held to it; ``most`` bytes are what the budget comes to.
     """
     lines = [_line(value) for value in best.alive[:_NAMED]]
     if len(best.alive) > _NAMED:
@@ -221,18 +268,18 @@ def _too_small(function: Function, budget: float, most: int, best: Footprint) ->
         )
         note = "; bytes are those of sizes such as calls often have"
     else:
-        least, note = f"{best.arena} can be met, {_proof(function, best.arena)}", ""
+        least, note = f"{best.arena} can be met, {_proof(plain.least, best.arena)}", ""
     return BudgetError(
-        f"{function.name} cannot run within a memory_budget of {most:,} bytes: "
+        f"{plain.function.name} cannot run within a memory_budget of {most:,} bytes: "
         f"the least that was found is {best.arena:,}, of which\n" + "\n".join(lines),
         location=largest,
         hint=f"memory_budget={least}; smaller batches take less{note}",
     )
 
 
-def _proof(function: Function, found: int) -> str:
+def _proof(least: Least, found: int) -> str:
     """What is certain of smaller budgets."""
-    bound, op = least_bytes(function)
+    bound, op = least
     if bound == found:
         return "which is proven to be the least"
     place = None if op is None else op.location

@@ -166,7 +166,14 @@ def test_command_beyond_a_capacity(table: Path) -> None:
     assert run(str(table), "--capacity", "8")[0] == 0
     status, text = run(str(table), "--capacity", "7")
     assert status == 1
-    assert "no plan within 7 bytes" in text
+    assert "no plan stays within 7 bytes: none takes less than 8" in text
+
+
+def test_a_search_has_an_end(table: Path) -> None:
+    """No time is compared with what is no number."""
+    status, text = run(str(table), "--seconds", "nan")
+    assert status == 2
+    assert "nan is no time" in text
 
 
 @pytest.mark.parametrize(
@@ -211,10 +218,12 @@ def test_tables_of_other_programs_are_read(tmp_path: Path, text: str) -> None:
         (b"id,lower,upper,size\na,0,5,4\n\na,1,5,4\n", "line 4: there is a buffer 'a' already"),
         (b"id,lower,upper,size,alignment\na,0,5,4,8\n", "line 2: alignment 8 is not planned for"),
         (b"id,lower,upper,size,gaps\na,0,5,4,2-3\n", "line 2: gaps 2-3 is not planned for"),
+        (b"id,lower,upper,size\na,0,5,4,9\n", "line 2: there are more cells than columns: 9"),
+        (b"id,lower,upper,size,size\na,0,5,4,5\n", "has two columns size"),
         (b"id,lower,upper,size\n\xe9,0,5,4\n", "is no table of text"),
         (b"id,lower,upper,size\n" + 200_000 * b"a" + b",0,5,4\n", "is no table of text"),
     ],
-    ids=["twice", "alignment", "gaps", "not UTF-8", "a long field"],
+    ids=["twice", "alignment", "gaps", "long row", "two sizes", "not UTF-8", "a long field"],
 )
 def test_other_tables_are_refused(tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "bad.csv"

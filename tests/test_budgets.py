@@ -140,3 +140,31 @@ def test_libraries_obey_budgets(tmp_path: Path) -> None:
         found += [getattr(held, key) for key in ("count", *(f"w{i}" for i in range(5)))]
         assert [np.asarray(f).tobytes() for f in found] == wanted
     assert arenas[1] <= 0.7 * arenas[0]
+
+
+def penalty(budget: int | float | None) -> tuple[int, list[bytes]]:
+    """A penalty of the gradient of a few layers: their values are read on the way back, and on the way back of that."""
+    weights = [tapec.Variable(k) for k in KERNELS[:3]]
+
+    @tapec.compile(memory_budget=budget)
+    def gradients(x):  # type: ignore[no-untyped-def]
+        with tapec.GradientTape() as outer:
+            with tapec.GradientTape() as tape:
+                tape.watch(x)
+                h = x
+                for w in weights:
+                    h = tapec.tanh(h @ w)
+                size = tapec.reduce_mean(h**2)
+            loss = tapec.reduce_mean(tape.gradient(size, x) ** 2)
+        return outer.gradient(loss, weights)
+
+    found = gradients(tapec.constant(ROWS))
+    arena: Any = gradients.memory().arena
+    return arena, [g.numpy().tobytes() for g in found]
+
+
+def test_gradients_of_gradients_run_again_what_was_given_up() -> None:
+    plain, wanted = penalty(None)
+    arena, found = penalty(0.8)
+    assert arena <= 0.8 * plain
+    assert found == wanted

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
 from tapec.ir.dims import bounds, typical
 from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.regions import RegionOp
 from tapec.ir.placement import Lifetime, lifetimes
 from tapec.passes import fuse, plan
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """What becomes a kernel, a branch or a loop, told in terms of a program that was planned.
+
+    Attributes:
+        ops: what is computed, in program order, and operations that give what is read another type.
+        reads, writes: values that are in memory.
+        sizes: the bytes of what it writes; 0 if these are not in the arena.
+        arguments: those that are read, by number.
+        updates: those that are replaced.
+    """
+
+    ops: tuple[Operation, ...]
+    reads: tuple[Value, ...]
+    writes: tuple[Value, ...]
+    sizes: tuple[int, ...]
+    arguments: frozenset[int]
+    updates: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -23,6 +44,7 @@ class Footprint:
         before: what is in memory at some time until most of it is in use, made by then.
         alive: what is in the arena when most of it is in use, the largest first.
         turns: for each operation, the first kernel that computes it, by number.
+        kernels: what runs, in order.
     """
 
     arena: int
@@ -30,9 +52,10 @@ class Footprint:
     before: tuple[Value, ...]
     alive: tuple[Value, ...]
     turns: tuple[int, ...]
+    kernels: tuple[Kernel, ...]
 
     def of_copy(self, function: Function, copy: Function) -> Footprint:
-        """The same, told in terms of a copy of the function that was planned, whose plan is the same."""
+        """The same but for kernels, in terms of a copy of the function that was planned, whose plan is the same."""
         pairs = zip(function.block.ops, copy.block.ops, strict=True)
         twins = {v: w for op, twin in pairs for v, w in zip(op.results, twin.results, strict=True)}
         before, alive = (tuple(twins[v] for v in values) for values in (self.before, self.alive))
@@ -62,7 +85,50 @@ def footprint(function: Function) -> Footprint:
         tuple(values[n] for f in found if f.first <= peak and (n := f.value.name) in values),
         tuple(values[n] for f in alive if (n := f.value.name) in values),
         _turns(function, copy, values),
+        _kernels(function, copy, values, found),
     )
+
+
+def _kernels(
+    function: Function, planned: Function, values: Mapping[str, Value], found: Iterable[Lifetime]
+) -> tuple[Kernel, ...]:
+    """What a planned copy runs; ``values`` are those of the function by their names there, ``found`` its lifetimes."""
+    position = {op: i for i, op in enumerate(function.block.ops)}
+    places = {life.value: life for life in found}
+    kernels = []
+    for item in planned.block.ops[:-1]:
+        if not isinstance(item.defn, KernelOp | RegionOp):
+            continue
+        inner = item.regions[0].block.ops if isinstance(item.defn, KernelOp) else ()
+        views, reads = _memory_of(item.operands)
+        results = (r for op in (*views, *inner, item) for r in op.results)
+        ops = {v.op: None for r in results if (v := values.get(r.name or "")) is not None}
+        writes = [r for r in item.results if r in places and r.name in values]
+        kernels.append(
+            Kernel(
+                tuple(sorted((op for op in ops if op is not None), key=position.__getitem__)),
+                tuple(values[v.name] for v in reads if v in places and v.name in values),
+                tuple(values[v.name] for v in writes),
+                tuple(_bytes(places[v]) if places[v].place.kind == "arena" else 0 for v in writes),
+                frozenset(v.index for v in reads if v.op is None),
+                frozenset(
+                    int(places[v].place.number) for v in writes if places[v].place.kind == "arg"
+                ),
+            )
+        )
+    return tuple(kernels)
+
+
+def _memory_of(operands: Iterable[Value]) -> tuple[list[Operation], list[Value]]:
+    """Operations that give what is in memory another type, and what that is."""
+    views: list[Operation] = []
+    found: dict[Value, None] = {}
+    for value in operands:
+        while value.op is not None and value.op.operands and "place" not in value.op.attrs:
+            views.append(value.op)
+            value = value.op.operands[0]
+        found[value] = None
+    return views, list(found)
 
 
 def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ from tapec.passes.memory.cut import least_between
 from tapec.passes.memory.ownership import stored
 
 #: Cuts that are looked for behind one operation, and the values that are looked at in all of them.
-_CUTS, _MOST_VALUES = 400, 2_000_000
+_CUTS, _MOST_VALUES = 400, 50_000
 
 
 class Least(NamedTuple):

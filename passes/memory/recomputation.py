@@ -25,7 +25,7 @@ from tapec.passes.memory.footprint import Footprint, producers
 from tapec.passes.memory.ownership import stored
 
 #: Bytes below which a value is kept in any case.
-_SMALL = 512
+SMALL = 512
 #: Steps at most.
 _MOST_STEPS = 64
 #: How much larger a state may be than the least one of those near it.
@@ -66,7 +66,7 @@ class Parts:
             for op in function.block.ops
             if op in self.forward
             for value in op.results
-            if typical(value.tensor.bytes) > _SMALL
+            if typical(value.tensor.bytes) > SMALL
             and any(self.readers(value))
             and not _is_constant(value)
         ]
@@ -201,7 +201,7 @@ def _find_states(parts: Parts, steps: list[Step]) -> None:
         for op in step.ops:
             for value in op.results:
                 last = max((number[u] for u in value.users if u in number), default=i)
-                if not op.operands or typical(value.tensor.bytes) <= _SMALL:
+                if not op.operands or typical(value.tensor.bytes) <= SMALL:
                     continue
                 for later in steps[i:last]:
                     later.state.append(value)

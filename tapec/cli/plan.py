@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import csv
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,6 +45,8 @@ def plan(
 
     Exit status: 1 if a capacity is given and no plan that stays within it was found.
     """
+    if math.isnan(seconds):
+        raise click.BadParameter("nan is no time", param_hint="--seconds")
     names, buffers = _read(file)
     found = best_plan(
         buffers, seconds=seconds, capacity=capacity, tell=lambda text: click.echo(text, err=True)
@@ -55,7 +59,13 @@ def plan(
         click.echo(f"ratio        {_ratio(found):.4f}")
         click.echo(f"optimal      {'yes, proven' if found.is_optimal else 'not proven'}")
     if capacity is not None and found.total > capacity:
-        click.echo(f"no plan within {capacity:,} bytes was found in {seconds:g} s", err=True)
+        proven = found.bound > capacity
+        click.echo(
+            f"no plan stays within {capacity:,} bytes: none takes less than {found.bound:,}"
+            if proven
+            else f"no plan within {capacity:,} bytes was found in {seconds:g} s",
+            err=True,
+        )
         ctx.exit(1)
 
 
@@ -71,11 +81,13 @@ def _read(file: Path) -> tuple[list[str], list[Buffer]]:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             table = csv.DictReader(lines, skipinitialspace=True)
             table.fieldnames = [name.strip() for name in table.fieldnames or ()]
-            missing = {"id", "lower", "upper", "size"} - set(table.fieldnames)
-            if missing:
-                raise ValueError(
-                    f"{file} has no column {sorted(missing)[0]}: expected id,lower,upper,size"
-                )
+            for column in ("id", "lower", "upper", "size"):
+                number = table.fieldnames.count(column)
+                if number != 1:
+                    raise ValueError(
+                        f"{file} has {'two columns' if number else 'no column'} {column}: "
+                        "expected id,lower,upper,size"
+                    )
             for row in table:
                 where = f"{file}, line {table.line_num}"
                 buffers.append(_buffer(row, where))
@@ -87,8 +99,11 @@ def _read(file: Path) -> tuple[list[str], list[Buffer]]:
     return list(names), buffers
 
 
-def _buffer(row: dict[str, str], where: str) -> Buffer:
+def _buffer(row: dict[str | Any, str | Any], where: str) -> Buffer:
     """The buffer of a row."""
+    surplus: list[str] = row.get(None, [])
+    if any(surplus):
+        raise ValueError(f"{where}: there are more cells than columns: {','.join(surplus)}")
     try:
         buffer = Buffer(int(row["lower"]), int(row["upper"]), int(row["size"]))
     except (TypeError, builtins.ValueError):
