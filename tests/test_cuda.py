@@ -230,9 +230,12 @@ def test_indices_are_wide_where_open_sizes_are_large(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(reach, "END", 64)
     written: list[bool] = []
     write = module_text.write_text
-    monkeypatch.setattr(
-        module_text, "write_text", lambda *a, **how: written.append(how["wide"]) or write(*a, **how)
-    )
+
+    def noted(*args: Any, **how: Any) -> Any:
+        written.append(how["wide"])
+        return write(*args, **how)
+
+    monkeypatch.setattr(module_text, "write_text", noted)
     spec = [tapec.TensorSpec([None, 3])] * 2
     function = tapec.compile(
         lambda x, y: tapec.cumsum(tapec.matmul(x, y, transpose_b=True)),

@@ -12,7 +12,7 @@ functions twice. For the same reason nothing is read in front of the loop that e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapec.ir.builder import Builder
 from tapec.ir.core import Block, Module, Operation, Region, Value, clone_operation
@@ -174,7 +174,7 @@ def _loaded(b: Builder, access: Operation) -> Value:
     """What is in the cell of an access, in front of the loop."""
     buffer, index = _place(access)
     lanes = getattr(_value(access).type, "lanes", 0)
-    attrs = {"lanes": lanes} if lanes else {}
+    attrs: dict[str, Any] = {"lanes": lanes} if lanes else {}
     attrs |= {"masked": True} if access.attrs.get("masked") else {}
     result: Value = b.emit(OPS["load"], *_outside(b, [buffer, *index]), **attrs)
     return result
@@ -183,7 +183,7 @@ def _loaded(b: Builder, access: Operation) -> Value:
 def _store(b: Builder, access: Operation, value: Value) -> None:
     """Write the cell of an access, behind the loop."""
     buffer, index = _place(access)
-    attrs = {"masked": True} if access.attrs.get("masked") else {}
+    attrs: dict[str, Any] = {"masked": True} if access.attrs.get("masked") else {}
     b.emit(OPS["store"], value, *_outside(b, [buffer, *index]), **attrs)
 
 

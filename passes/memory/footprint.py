@@ -107,13 +107,11 @@ def _kernels(
         kernels.append(
             Kernel(
                 tuple(sorted((op for op in ops if op is not None), key=position.__getitem__)),
-                tuple(values[v.name] for v in reads if v in places and v.name in values),
-                tuple(values[v.name] for v in writes),
+                tuple(values[v.name or ""] for v in reads if v in places and v.name in values),
+                tuple(values[v.name or ""] for v in writes),
                 tuple(_bytes(places[v]) if places[v].place.kind == "arena" else 0 for v in writes),
                 frozenset(v.index for v in reads if v.op is None),
-                frozenset(
-                    int(places[v].place.number) for v in writes if places[v].place.kind == "arg"
-                ),
+                frozenset(_argument(places[v]) for v in writes if places[v].place.kind == "arg"),
             )
         )
     return tuple(kernels)
@@ -160,6 +158,12 @@ def _peak(found: list[Lifetime]) -> int:
 
 def _bytes(life: Lifetime) -> int:
     return typical(life.bytes)
+
+
+def _argument(life: Lifetime) -> int:
+    number = life.place.number
+    assert isinstance(number, int)  # an offset alone may be open
+    return number
 
 
 def producers(values: Sequence[Value]) -> set[Operation]:

@@ -101,7 +101,7 @@ def _read(file: Path) -> tuple[list[str], list[Buffer]]:
 
 def _buffer(row: dict[str | Any, str | Any], where: str) -> Buffer:
     """The buffer of a row."""
-    surplus: list[str] = row.get(None, [])
+    surplus: Any = row.get(None, [])
     if any(surplus):
         raise ValueError(f"{where}: there are more cells than columns: {','.join(surplus)}")
     try:

@@ -42,7 +42,7 @@ class Text:
     functions: Mapping[str, str]
     parts: Mapping[str, str]
     tables: tuple[Any, ...] = field(repr=False)
-    wide: bool
+    wide: bool = False
 
     def is_narrow_for(self, sizes: Mapping[str, int]) -> bool:
         """Whether these sizes, which were left open, take wider indices."""

@@ -109,7 +109,7 @@ def _combined(op: Operation, given: list[_Span]) -> _Span:
         return _hull(*given)
     if isinstance(op.defn, arith.Mod):
         return _Span(0, _sum(d, -1))
-    if None in (a, b, c, d):
+    if a is None or b is None or c is None or d is None:
         return _Span()
     if isinstance(op.defn, arith.Mul):
         products = [x * y for x in (a, b) for y in (c, d)]
