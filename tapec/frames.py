@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import site
 import sys
+from bisect import bisect_right
 from functools import cache, lru_cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -159,17 +160,37 @@ def resolve(origin: Origin | None) -> Location | None:
     if origin is None:
         return None
     code, instruction, composite = origin
-    return _located(code, code.co_filename, instruction, composite)
+    lines = _lines.get(id(code))
+    if lines is None:
+        if len(_lines) >= _FILES:
+            _lines.clear()
+        lines = _lines[id(code)] = _Lines(code)
+    return lines.at(instruction, composite)
 
 
-@lru_cache(maxsize=_FILES)
-def _located(code: CodeType, file: str, instruction: int, composite: str) -> Location:
-    """The place of an instruction; code that differs in its file alone is equal."""
-    line = code.co_firstlineno
-    for start, end, number in code.co_lines():
-        if start <= instruction < end and number is not None:
-            line = number
-    return Location(file, line, composite or None)
+class _Lines:
+    """The lines of a piece of code."""
+
+    def __init__(self, code: CodeType) -> None:
+        self._code = code  # kept, so that no other has its id
+        ranges = [(start, line) for start, _, line in code.co_lines() if line is not None]
+        self._starts = [start for start, _ in ranges]
+        self._numbers = [line for _, line in ranges]
+        self._known: dict[tuple[int, str], Location] = {}
+
+    def at(self, instruction: int, composite: str) -> Location:
+        """The place of an instruction."""
+        found = self._known.get((instruction, composite))
+        if found is None:
+            n = bisect_right(self._starts, instruction) - 1
+            line = self._numbers[n] if n >= 0 else self._code.co_firstlineno
+            found = Location(self._code.co_filename, line, composite or None)
+            self._known[instruction, composite] = found
+        return found
+
+
+#: By the ``id`` of code: to hash a long one for each of its instructions would take longer than all else.
+_lines: dict[int, _Lines] = {}
 
 
 def here() -> Location | None:

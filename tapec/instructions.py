@@ -6,8 +6,12 @@ From 3.13 on one instruction may stand for two that were there before; those who
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from types import CodeType
+from typing import TypeVar
+
+R = TypeVar("R")
 
 #: Instructions on two local variables, and what they do with one after the other.
 _TWO = {
@@ -18,6 +22,26 @@ _TWO = {
 }
 #: Those that differ only in what Python counts or stores, by what they do.
 _SAME = {"LOAD_FAST_BORROW": "LOAD_FAST", "LOAD_SMALL_INT": "LOAD_CONST"}
+
+
+def kept_for(most: int) -> Callable[[Callable[[CodeType], R]], Callable[[CodeType], R]]:
+    """Keep what a function gives for so many pieces of code, by identity: a hash goes over all instructions."""
+
+    def keeping(function: Callable[[CodeType], R]) -> Callable[[CodeType], R]:
+        kept: dict[int, tuple[CodeType, R]] = {}  # with the code, so that no other has its id
+
+        @functools.wraps(function)
+        def of(code: CodeType) -> R:
+            found = kept.get(id(code))
+            if found is None:
+                if len(kept) >= most:
+                    kept.clear()
+                found = kept[id(code)] = code, function(code)
+            return found[1]
+
+        return of
+
+    return keeping
 
 
 def instructions_of(code: CodeType) -> list[dis.Instruction]:

@@ -33,6 +33,7 @@ from tapec.traces.scalars import HostNumber, settled
 from tapec.variables.initial_values import CallValues
 
 if TYPE_CHECKING:
+    from tapec.compiled.guards.beginnings import Before
     from tapec.tape import GradientTape
     from tapec.variable import Variable
 
@@ -124,6 +125,8 @@ class Trace:
         self._contents: dict[int, Array] = {}
         #: Where user code handed each captured array (by ``id``) to an operation: code object and instruction.
         self.array_sites: dict[int, set[Any]] = {} if parent is None else parent.array_sites
+        #: Places that branches and loops change, with what was there in front of them.
+        self.rests_on: list[Before] = [] if parent is None else parent.rests_on
         #: Values that a `watch` operation stands for from now on: see `tapec.derivatives.traced_gradient`.
         self.marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.
@@ -348,6 +351,13 @@ class Trace:
         """Give a Variable its next value."""
         self.state(variable)  # the argument that receives it
         self.states[id(variable)] = self.value_of(value)
+
+    def assigns(self, variable: Variable, before: Value | None) -> bool:
+        """Whether a Variable was assigned, that had a value before, or was not read."""
+        now = self.states.get(id(variable))
+        if before is None:
+            return now is not None and now is not self._captured.get(id(variable))
+        return now is not before
 
     def end(self) -> None:
         """Let nothing of it be used any more; see `tapec.recording.heard`."""

@@ -6,7 +6,12 @@ import linecache
 from collections import ChainMap, defaultdict, deque
 from collections.abc import Callable, Iterable, MutableMapping
 from contextvars import ContextVar
+from functools import cached_property
+from io import StringIO
+from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -47,6 +52,15 @@ CHANGES = {
     "method kept": ("H = [1.0]\nput = H.__setitem__\ndef g(v): put(0, v)", "H[0]"),
     "generator": ("H = [1.0]\ndef k(v):\n    H[0] = v; yield\ndef g(v): return [*k(v)]", "H[0]"),
     "context": ("H = ContextVar('H', default=0.0)\ndef g(v): H.set(v)", "H.get()"),
+    "view": ("H = {'k': 1.0}; V = H.values()\ndef g(v): H['k'] = v", "next(iter(V))"),
+    "proxy": ("D = {'k': 1.0}; H = mappingproxy(D)\ndef g(v): D['k'] = v", "H['k']"),
+    "weak": ("class C: pass\nc = C(); H = WeakKeyDictionary({c: 1.0})\ndef g(v): H[c] = v", "H[c]"),
+    "default of another": ("def k(v=0.0): return v\ndef g(v): k.__defaults__ = (v,)", "k()"),
+    "remembered": (
+        "class C:\n    p = cached_property(lambda c: c.n)\nc = C(); c.n = 1.0\n"
+        "def g(v): c.n = v; c.__dict__.pop('p', None); c.p",
+        "c.p",
+    ),
 }
 #: The same, where no program can choose between what two branches leave.
 ARRAYS = {
@@ -60,6 +74,22 @@ ARRAYS = {
     ),
     "view": ("H = np.zeros(2); V = H[:1]\ndef g(v): V[0] = v", "H[0]"),
     "output": ("H = np.zeros(1)\ndef g(v): np.multiply(1.0, v, out=H)", "H[0]"),
+}
+#: The same of what grows, or is made: somebody reads it behind.
+COUNTED = {
+    "list": ("H = []\ndef g(): H.append(1.0)", "float(len(H))"),
+    "texts": ("H = []\ndef g(): H.append('one')", "float(len(H))"),
+    "set": ("H = set()\ndef g(): H.add('one')", "float('one' in H)"),
+    "bytes": ("H = bytearray()\ndef g(): H.extend(b'xy')", "float(len(H))"),
+    "stream": ("H = StringIO()\ndef g(): H.write('xy')", "float(len(H.getvalue()))"),
+    "queue": ("H = SimpleQueue()\ndef g(): H.put(1.0)", "float(H.qsize())"),
+    "None": ("class C: h = None\nc = C()\ndef g(): c.h = 1.0", "(2.0 if c.h is None else c.h)"),
+    "method": ("class C:\n    def m(c): return 1.0\nc = C()\ndef g(): c.m = lambda: 2.0", "c.m()"),
+    "code": ("def k(): return 1.0\ndef j(): return 2.0\ndef g(): k.__code__ = j.__code__", "k()"),
+    "class": (
+        "class A: k = 1.0\nclass B: k = 2.0\nc = A()\ndef g(): c.__class__ = B",
+        "c.k",
+    ),
 }
 
 #: What branches and loops call ``g`` in, and what they give is added to.
@@ -99,7 +129,16 @@ class Mapping(MutableMapping[Any, Any]):
         return len(self._held)
 
 
-SPACE = {c.__name__: c for c in (ChainMap, ContextVar, Mapping, defaultdict, deque)}
+_CLASSES = (
+    ChainMap,
+    ContextVar,
+    Mapping,
+    MappingProxyType,
+    SimpleQueue,
+    StringIO,
+    WeakKeyDictionary,
+)
+SPACE = {c.__name__: c for c in (*_CLASSES, cached_property, defaultdict, deque)}
 
 
 def function(name: str, made: str, statement: str, result: str) -> Callable[[Any], Any]:
@@ -146,6 +185,116 @@ def test_a_loop_that_calls_what_changes_something_is_refused(name: str, loop: st
         errors.TypeError, match=r"before the loop(?s:.*)(for i|while_loop|map|scan)"
     ):
         tapec.compile(f)(scalar(2.0))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_somebody_reads_behind_is_no_note(name: str) -> None:
+    made, result = COUNTED[name]
+    f = function(f"counted {name}", made, "    if a > 0:\n        g()\n", result)
+    with pytest.raises(errors.TapecError, match=r"(?s)if a > 0:.*hint"):
+        tapec.compile(f)(scalar(2.0))
+
+
+#: Expressions that compute all their operands, and change something in one.
+OPERANDS = ("a > 0 and g(a)", "a > 0 or g(a)", "not (a > 0 and g(a))", "0 < a < g(a)")
+
+
+@pytest.mark.parametrize("expression", OPERANDS)
+@pytest.mark.parametrize(
+    "made",
+    [
+        "H = [1.0]\ndef g(v): H[0] = v; return v > 1",
+        "H = tapec.Variable(1.0)\ndef g(v): H.assign(v); return v > 1",
+    ],
+)
+def test_operands_that_all_are_computed_change_nothing(expression: str, made: str) -> None:
+    made = made.replace("v > 1", "v") if "< a <" in expression else made
+    result = "H[0]" if "[" in made else "H"
+    f = function(f"operand {expression} {made[:5]}", made, f"    b = {expression}\n", result)
+    with pytest.raises(errors.TypeError, match=r"to the right of(?s:.*)b = (?s:.*)an if statement"):
+        tapec.compile(f)(scalar(2.0))
+
+
+#: What a branch or loop changes goes on, where it does not run, with what was there at the call.
+BEGINNINGS = {
+    "called": (
+        "class C:\n    h = 0.0\n    def g(c, v): c.h = v\nc = C()",
+        "    if a > 0:\n        c.g(2.0)\n",
+        "c.h",
+    ),
+    "assigned": (
+        "class C:\n    h = 0.0\n    def r(c): return c.h\nc = C()",
+        "    if a > 0:\n        c.h = 2.0\n",
+        "c.r()",
+    ),
+    "global": (
+        "H = 0.0\ndef r(): return H",
+        "    global H\n    if a > 0:\n        H = 2.0\n",
+        "r()",
+    ),
+    "closure": (
+        _CLOSED.format("0.0", "", "nonlocal h; "),
+        "    if a > 0:\n        g(2.0)\n",
+        "h()",
+    ),
+    "loop": (
+        "class C:\n    h = 0.0\n    def r(c): return c.h\nc = C()",
+        "    for _ in tapec.range(tapec.cast(a > 0, tapec.int32)):\n        c.h = 2.0\n",
+        "c.r()",
+    ),
+    "list": ("H = [0.0]\ndef g(v): H[0] = v", "    if a > 0:\n        g(2.0)\n", "H[0]"),
+    "no branch": ("H = [0.0]", "    H[0] = H[0] + a\n", "H[0]"),
+    "growing": ("H = []", "    H.append(a)\n", "sum(H)"),
+}
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_what_holds_a_tensor_of_a_call_is_refused_at_the_next(name: str) -> None:
+    f = tapec.compile(function(f"beginning {name}", *BEGINNINGS[name]), jit=False)
+    f(scalar(2.0))
+    with pytest.raises(errors.TypeError, match="out of scope"):
+        f(scalar(-2.0))
+
+
+@pytest.mark.parametrize("statement", ["H += 2.0", "H[0] += 2.0; H[9] = 1.0", "H.fill(H[0] + 2.0)"])
+@pytest.mark.parametrize(("size", "result"), [(10, "H[0]"), (10, "H"), (10000, "H[0]")])
+def test_arrays_that_a_function_itself_changes_are_noticed(
+    statement: str, size: int, result: str
+) -> None:
+    source = (
+        f"H = np.ones({size}, np.float32)",
+        f"    global H\n    {statement}\n",
+        f"tapec.reduce_sum({result})",
+    )
+    f, eager = (function(f"changed {i}", *source) for i in range(2))
+    program = tapec.compile(f, jit=False)
+    for value in (2.0, -2.0):
+        assert float(program(scalar(value))) == float(eager(scalar(value)))
+
+
+def test_what_is_cleared_first_is_traced_twice_at_most() -> None:
+    f = tapec.compile(
+        function("cleared", "H = []", "    H.clear(); H.append(a)\n", "sum(H)"), jit=False
+    )
+    assert [float(f(scalar(v))) for v in (2.0, -3.0, 4.0, 5.0)] == [4.0, 9.0, 16.0, 25.0]
+    assert len(f.programs) == 2
+
+
+def test_variables_and_objects_of_the_call_are_no_state() -> None:
+    def f(a: Any) -> Any:
+        s, c = 1.0, Mapping()
+
+        def put() -> None:
+            nonlocal s
+            s, c._held["k"] = 2.0, 3.0
+
+        if a > 0:
+            put()
+        return a * s + c["k"]
+
+    program = tapec.compile(f, jit=False)
+    assert [float(program(scalar(v))) for v in (2.0, -2.0, 2.0)] == [7.0, -1.0, 7.0]
+    assert len(program.programs) == 1
 
 
 def test_what_a_branch_makes_is_its_own() -> None:

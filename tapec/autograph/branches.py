@@ -9,6 +9,7 @@ from tapec.autograph.expressions import is_traced, predicate
 from tapec.autograph.merging import merged
 from tapec.autograph.places import UNBOUND, Path, Place, places_of
 from tapec.autograph.reach import Ends, Reach
+from tapec.compiled.guards.beginnings import rest_on
 from tapec.control.regions import Merged, one_of
 from tapec.tensor import Tensor
 
@@ -61,6 +62,7 @@ def choose(
     """A branch of the program, and what is behind it in the places, and in all else that it can reach."""
     wanted = [p for p in places if p.name in later or p.name not in names]
     before = [p.get() for p in places]
+    held = {p.identity: value for p, value in zip(places, before, strict=True)}
     reach = Reach((body, orelse), places)
 
     def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Any], Ends]]:
@@ -73,6 +75,9 @@ def choose(
         return run
 
     def merge(one: tuple[list[Any], Ends], other: tuple[list[Any], Ends]) -> Merged:
+        for place, first, second in zip(wanted, one[0], other[0], strict=True):
+            if (first is held[place.identity]) != (second is held[place.identity]):
+                go_on_with(place, held[place.identity])
         values = list(zip([p.name for p in wanted], one[0], other[0], strict=True))
         return merged([*values, *reach.pairs(one[1], other[1])])
 
@@ -102,6 +107,9 @@ class _Result:
     def set(self, value: Any) -> None:
         self._value = value
 
+    def before(self, value: Any) -> None:
+        return None
+
 
 def if_exp(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """``body if test else orelse``."""
@@ -119,6 +127,13 @@ def if_exp(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 
 def nothing() -> None:
     """The other branch of an ``if`` without ``else``."""
+
+
+def go_on_with(place: Place, value: Any) -> None:
+    """Let the program rest on what was in a place that a branch leaves alone, or a loop that does not turn."""
+    before = None if value is UNBOUND else place.before(value)
+    if before is not None:
+        rest_on(before)
 
 
 def restore(places: Sequence[Place], values: Sequence[Any]) -> None:

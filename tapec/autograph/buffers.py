@@ -1,4 +1,4 @@
-"""NumPy arrays and other memory that a branch or loop of the program can reach: Python changes it, so it stays one.
+"""NumPy arrays, streams in memory and the like that a branch or loop of the program can reach: Python changes them.
 
 What a branch writes to an array (items, ``+=``, ``fill``, ``numpy.copyto``, ``sort``) happens while it is traced, to
 the array itself. There is no tensor that could take the array's place behind the branches, so both have to leave the
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import BytesIO, StringIO
+from operator import is_
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tapec.compiled.guards.objects import is_released
 from tapec.errors import TypeError
 from tapec.frames import here
 
@@ -56,12 +60,18 @@ class Buffer:
     def _copy(self) -> Any:
         return self._holder.copy() if isinstance(self._holder, np.ndarray) else self._holder[:]
 
-    def look(self) -> Image:
-        """What it holds now."""
-        now, before = self._holder, self._before.copy
-        if not isinstance(now, np.ndarray):
-            now = now[: len(before)]
-        return self._before if _alike(now, before) else Image(self._copy(), stays=False)
+    def look(self, is_read: Callable[[Any], bool]) -> Image:
+        """What it holds now; ``is_read`` tells whether the program reads a thing, of what came to the end of it."""
+        now, before = self._now(), self._before.copy
+        if _alike(now, before) or (self._grew(now, before) and not is_read(self._holder)):
+            return self._before
+        return Image(self._copy(), stays=False)
+
+    def _now(self) -> Any:
+        return self._holder
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        return not isinstance(now, np.ndarray) and _alike(now[: len(before)], before)
 
     def put_back(self) -> None:
         """Make it hold what it did before."""
@@ -109,15 +119,62 @@ class Buffer:
             )
 
 
+class Stream(Buffer):
+    """What a `StringIO`, a `BytesIO` or a `SimpleQueue` holds, which C code keeps."""
+
+    def _copy(self) -> Any:
+        stream = self._holder
+        if not isinstance(stream, SimpleQueue):
+            return stream.getvalue(), stream.tell()
+        held = [stream.get_nowait() for _ in range(stream.qsize())]
+        for item in held:
+            stream.put(item)
+        return held
+
+    _now = _copy
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        if not isinstance(now, list):
+            now, before = now[0], before[0]
+        return _alike(now[: len(before)], before)
+
+    def _put(self, image: Image) -> None:
+        stream = self._holder
+        if isinstance(stream, SimpleQueue):
+            for _ in range(stream.qsize()):
+                stream.get_nowait()
+            for item in image.copy:
+                stream.put(item)
+            return
+        held, at = image.copy
+        stream.seek(0)
+        stream.truncate()
+        stream.write(held)
+        stream.seek(at)
+
+
+def is_stream(thing: Any) -> bool:
+    """Whether it is one, and open."""
+    if isinstance(thing, StringIO | BytesIO):
+        return not thing.closed
+    return isinstance(thing, SimpleQueue)
+
+
 def is_buffer(thing: Any) -> bool:
     """Whether it is one that somebody can write to."""
     if isinstance(thing, np.ndarray):
         return bool(thing.flags.writeable)
-    return isinstance(thing, BUFFERS) and not (isinstance(thing, memoryview) and thing.readonly)
+    if isinstance(thing, memoryview):
+        return not (is_released(thing) or thing.readonly)
+    return isinstance(thing, BUFFERS)
 
 
 def _alike(one: Any, other: Any) -> bool:
     """Whether two buffers of a kind hold the same: NaN, zeros with a sign, objects that are one."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(is_, one, other))
+    if isinstance(one, tuple | str | bytes):
+        return bool(one == other)
     if isinstance(one, np.ndarray):
         if (one.shape, one.dtype) != (other.shape, other.dtype):
             return False

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from operator import is_, or_
 from typing import Any, NamedTuple
 
-from tapec.autograph.merging import is_value
+from tapec.autograph.merging import is_data
 from tapec.autograph.places import Place, items_of
 from tapec.errors import TypeError
 from tapec.frames import here
@@ -37,9 +37,9 @@ class End(NamedTuple):
 class Held:
     """What one list, dict, deque or set holds in front of a branch or loop.
 
-    Items that are assigned by name, and what is appended, are left to their places. What else is appended and has no
-    tensor in it, or comes under a new key and has no number in it either, stays: Python does it once, while it is
-    traced.
+    Items that are assigned by name, and what is appended, are left to their places. What else comes to it and has no
+    tensor in it stays, if the program does not read it: Python does it once, while it is traced. So do objects, such
+    as layers that are made when they are needed, whoever reads them.
     """
 
     def __init__(self, name: str, holder: Any, places: Sequence[Place]) -> None:
@@ -74,7 +74,7 @@ class Held:
 
         Args:
             grows: whether tensors may come to it.
-            notes: whether numbers may come under new keys: who counts traces does so.
+            notes: whether numbers and texts may come: who counts traces, or keeps a history, does so.
         """
         keys, values = self._there()
         return End(keys, values, self._stays(keys, values, grows or self._grows, notes))
@@ -93,9 +93,8 @@ class Held:
             return False
         new = list(zip(keys[count:], values[count:], strict=True))
         came = flatten([v for key, v in new if key not in self._named])[0]
-        notes |= not issubclass(self._kind, dict)
         return not any(
-            not grows if isinstance(v, Tensor) else is_value(v) and not notes for v in came
+            not grows if isinstance(v, Tensor) else is_data(v) and not notes for v in came
         )
 
     def put(self, keys: Sequence[Any], values: Contents) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import operator
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from tapec.autograph.reach import Reach
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.logic import logical_and, logical_not, logical_or
+from tapec.instructions import kept_for
 from tapec.ir.types import BOOL
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, as_tensor
@@ -46,10 +50,14 @@ def predicate(value: Any, what: str) -> Tensor:
 
 
 def and_(first: Any, *rest: Late) -> Any:
-    """``first and …``: for tensors `logical_and`, which computes all."""
+    """``first and …``: for tensors `logical_and`, which computes all.
+
+    Raises:
+        TypeError: what stands to the right of a tensor changes something.
+    """
     for later in rest:
         if is_traced(first):
-            first = logical_and(_truth_value(first), _truth_value(later()))
+            first = logical_and(_truth_value(first), _truth_value(_unchanging(later, "and")))
         elif first:
             first = later()
         else:
@@ -58,15 +66,54 @@ def and_(first: Any, *rest: Late) -> Any:
 
 
 def or_(first: Any, *rest: Late) -> Any:
-    """``first or …``: for tensors `logical_or`, which computes all."""
+    """``first or …``: for tensors `logical_or`, which computes all.
+
+    Raises:
+        TypeError: what stands to the right of a tensor changes something.
+    """
     for later in rest:
         if is_traced(first):
-            first = logical_or(_truth_value(first), _truth_value(later()))
+            first = logical_or(_truth_value(first), _truth_value(_unchanging(later, "or")))
         elif first:
             return first
         else:
             first = later()
     return first
+
+
+def _unchanging(later: Late, word: str) -> Any:
+    """What stands to the right of a tensor: it is computed whatever that is, so it must leave all as it was.
+
+    Raises:
+        TypeError: it changes something that is there before.
+    """
+    trace = current_trace()
+    if trace is None or not isinstance(later, FunctionType) or not _calls(later.__code__):
+        return later()
+    states = dict(trace.states)
+    reach = Reach((later,))
+    with reach.watching():
+        found = later()
+    changed = [
+        thing.name
+        for thing in trace.captures
+        if isinstance(thing, Variable) and trace.assigns(thing, states.get(id(thing)))
+    ]
+    changed += reach.changed()
+    if changed:
+        raise TypeError(
+            f"what stands to the right of {word!r} changes {changed[0]}, and is computed whatever the tensor to its "
+            "left is",
+            location=here(),
+            hint="use an if statement, whose branch runs only if its condition holds",
+        )
+    return found
+
+
+@kept_for(1024)
+def _calls(code: CodeType) -> bool:
+    """Whether an expression calls something that may change what is there; comparisons and arithmetic do not."""
+    return any(i.opname.startswith("CALL") for i in dis.get_instructions(code))
 
 
 def not_(value: Any) -> Any:
@@ -113,7 +160,7 @@ def compare(kinds: tuple[str, ...], first: Any, second: Any, *rest: Late) -> Any
     for kind, later in zip(kinds[1:], rest, strict=True):
         if not is_traced(found) and not found:
             return found
-        right = later()
+        right = _unchanging(later, "<") if is_traced(found) else later()
         next_one = _compared(kind, left, right)
         found = and_(found, functools.partial(_itself, next_one))
         left = right

@@ -6,16 +6,25 @@ assigns, an object's attribute, a global or another function's variable, shows b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from types import CellType, MemberDescriptorType
+from types import CellType, CodeType, MemberDescriptorType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tapec.autograph.containers import Pair
-from tapec.autograph.merging import described, same
+from tapec.autograph.merging import described, is_data, same
 from tapec.autograph.places import UNBOUND
+from tapec.compiled.guards.beginnings import (
+    Before,
+    attribute_before,
+    item_before,
+    rest_on,
+    shared_before,
+)
+from tapec.compiled.guards.places import Current
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError
 from tapec.frames import here
@@ -32,14 +41,16 @@ Watch = Callable[[Any, bool], bool]
 class Fields:
     """The fields of one thing, and what they held in front of a branch or loop.
 
-    Where there was nothing, or None, code may put an object, a number or text, once, while it is traced: as layers make
-    what they need.
+    Where there was nothing, or None, code may put an object, once, while it is traced: as layers make what they need.
+    So it may with a number or text that nobody reads but code which the branch or loop calls.
 
     Args:
         read: gives what is there, by name.
         write: puts a value under a name, or takes it away if it is `UNBOUND`.
         path: what messages call a field of this name.
         watched: whether code that ran changes a field that the program reads; told whether a program computes it.
+        begin: the place of a field, with what it held before.
+        remembered: whether nobody reads a field but code that ran, which makes what is not there.
         inherited: what reading a field gives where there is nothing, from the class.
     """
 
@@ -52,9 +63,11 @@ class Fields:
         write: Callable[[Any, Any], None],
         path: Callable[[Any], str],
         watched: Watch,
+        begin: Callable[[Any, Any], Before],
+        remembered: Callable[[Any], bool] = lambda _: False,
         inherited: Callable[[Any], Any] = lambda _: None,
     ) -> None:
-        self._inherited = inherited
+        self._begin, self._remembered, self._inherited = begin, remembered, inherited
         self._read, self._write, self._path, self._watched = read, write, path, watched
         self._before = dict(read())
         self._chosen: list[tuple[Any, bool, Any]] = []
@@ -63,17 +76,26 @@ class Fields:
         """Take what is there now for what was before."""
         self._before = dict(self._read())
 
-    def look(self) -> Changes:
-        """What is in the fields that changed."""
+    def look(self, in_loop: bool = False) -> Changes:
+        """What is in the fields that changed.
+
+        Numbers and texts that were made are among it in a branch, where no object was made beside them: the other one
+        makes its own.
+        """
         now, before = self._read(), self._before
         keys = [k for k, v in now.items() if k not in before or not same(before[k], v)]
         keys += [k for k in before if k not in now]
         found = {k: now.get(k, UNBOUND) for k in keys}
         found = {k: v for k, v in found.items() if self._watched(k, self._is_computed(k, v))}
-        changes = {k: v for k, v in found.items() if not self._is_made(k, v)}
-        if len(found) > len(changes):
-            self._before |= {k: v for k, v in found.items() if k not in changes}
-        return changes
+        made = {k: v for k, v in found.items() if self._is_made(k, v)}
+        if not in_loop and all(map(is_data, made.values())):
+            return found
+        self._before |= made
+        return {k: v for k, v in found.items() if k not in made}
+
+    def called(self, changes: Changes) -> list[str]:
+        """What messages call the fields that changed."""
+        return [self._path(key) for key in changes]
 
     def put_back(self, changes: Changes) -> None:
         """Make them hold what they did before."""
@@ -90,6 +112,10 @@ class Fields:
             return False
         return not self._is_computed(key, value)
 
+    def _is_memo(self, key: Any, value: Any) -> bool:
+        """Whether it was made in one branch, for whoever asks for it again."""
+        return self._is_made(key, value) and self._remembered(key)
+
     def _is_computed(self, key: Any, value: Any) -> bool:
         """Whether there is, or was, what a program computes."""
         return any(isinstance(leaf, _COMPUTED) for leaf in flatten([value, self._known(key)])[0])
@@ -102,8 +128,12 @@ class Fields:
             known = self._known(key)
             before = self._before.get(key, UNBOUND) if known is None else known
             first, second = one.get(key, before), other.get(key, before)
+            if (key in one) != (key in other) and self._is_memo(key, {**one, **other}[key]):
+                first = second = {**one, **other}[key]
             differs = not same(first, second)
             self._chosen.append((key, differs, first))
+            if known is not None and (key in one) != (key in other):
+                rest_on(self._begin(key, known))
             if differs:
                 found.append((self._path(key), first, second))
         return found
@@ -130,12 +160,14 @@ class Fields:
 
 
 def of_dict(
+    owner: Any,
     space: dict[str, Any],
     path: Callable[[Any], str],
     watched: Watch,
+    remembered: Callable[[Any], bool],
     inherited: Callable[[Any], Any],
 ) -> Fields:
-    """An object's attributes, or a module's globals."""
+    """An object's attributes, or a module's globals, where the owner is the dict itself."""
 
     def write(key: Any, value: Any) -> None:
         if value is not UNBOUND:
@@ -143,7 +175,8 @@ def of_dict(
         else:
             space.pop(key, None)
 
-    return Fields(lambda: space, write, path, watched, inherited)
+    begin = functools.partial(item_before if owner is space else attribute_before, owner, path)
+    return Fields(lambda: space, write, path, watched, begin, remembered, inherited)
 
 
 def of_class(kind: type, path: Callable[[Any], str], watched: Watch) -> Fields:
@@ -155,7 +188,8 @@ def of_class(kind: type, path: Callable[[Any], str], watched: Watch) -> Fields:
         elif key in vars(kind):
             type.__delattr__(kind, key)
 
-    return Fields(lambda: vars(kind), write, path, watched)
+    begin = functools.partial(attribute_before, kind, path)
+    return Fields(lambda: vars(kind), write, path, watched, begin)
 
 
 def of_slots(
@@ -181,10 +215,24 @@ def of_slots(
         elif key in read():
             slots[key].__delete__(thing)
 
-    return Fields(read, write, path, watched)
+    begin = functools.partial(attribute_before, thing, path)
+    return Fields(read, write, path, watched, begin)
 
 
-def of_cell(name: str, cell: CellType, watched: Watch) -> Fields:
+def of_own(thing: Any, names: Sequence[str], path: Callable[[Any], str]) -> Fields:
+    """What Python keeps of an object or a function, and reads itself: its class, its code, its defaults."""
+
+    def read() -> dict[str, Any]:
+        return {name: getattr(thing, name) for name in names}
+
+    def write(key: str, value: Any) -> None:
+        object.__setattr__(thing, key, value)
+
+    begin = functools.partial(attribute_before, thing, path)
+    return Fields(read, write, path, lambda *_: True, begin)
+
+
+def of_cell(code: CodeType, name: str, cell: CellType, watched: Watch) -> Fields:
     """A variable that functions share."""
 
     def read() -> dict[str, Any]:
@@ -199,18 +247,27 @@ def of_cell(name: str, cell: CellType, watched: Watch) -> Fields:
         elif read():
             del cell.cell_contents
 
-    return Fields(read, write, str, watched)
+    def begin(_: str, value: Any) -> Before:
+        return shared_before(code, name, cell, value)
+
+    return Fields(read, write, str, watched, begin)
 
 
 def of_context(variable: ContextVar[Any]) -> Fields:
     """What a context variable is in this context."""
 
     def read() -> dict[str, Any]:
-        found = variable.get(UNBOUND)
-        return {} if found is UNBOUND else {variable.name: found}
+        try:
+            return {variable.name: variable.get()}
+        except LookupError:
+            return {}
 
     def write(_: str, value: Any) -> None:
         if value is not UNBOUND:  # which it cannot become again
             variable.set(value)
 
-    return Fields(read, write, "{}.get()".format, lambda *_: True, lambda _: variable.get(None))
+    def begin(name: str, _: Any) -> Before:
+        return Before(Current(variable, path(name)))
+
+    path = "{}.get()".format
+    return Fields(read, write, path, lambda *_: True, begin)

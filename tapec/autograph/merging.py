@@ -31,6 +31,11 @@ def is_value(leaf: Any) -> bool:
     return isinstance(leaf, (*_VALUES, TensorArray))
 
 
+def is_data(leaf: Any) -> bool:
+    """Whether it is that, or a text: no object that code makes when it needs one."""
+    return is_value(leaf) or isinstance(leaf, str | bytes)
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two leaves are one, or plain values that are equal."""
     if one is other:

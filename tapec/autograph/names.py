@@ -141,6 +141,8 @@ class Liveness:
         self.after: dict[ast.stmt, set[str]] = {}
         self.again: dict[ast.stmt, set[str]] = {}
         self._exits = exits
+        #: Whether what is found is kept: not while a loop around finds out what its next turn reads.
+        self._keeps = True
         self._always = declared(body, ast.Global) | declared(body, ast.Nonlocal)
         for node in own_nodes(body):
             if isinstance(node, Scope | ast.ClassDef | ast.ExceptHandler):
@@ -157,7 +159,8 @@ class Liveness:
 
     def _statement(self, node: ast.stmt, live: set[str]) -> set[str]:
         if isinstance(node, ast.If):
-            self.after[node] = live | self._always
+            if self._keeps:
+                self.after[node] = live | self._always
             sides = self._block(node.body, live) | self._block(node.orelse, live)
             return sides | read(node.test)
         if isinstance(node, ast.While | ast.For):
@@ -179,18 +182,18 @@ class Liveness:
         return live | read(node)
 
     def _loop(self, node: ast.While | ast.For, live: set[str]) -> set[str]:
-        self.after[node] = live | self._always
         governs = set(self._exits.get(node, ()))
         targets: set[str] = set()
         if isinstance(node, ast.While):
             governs |= read(node.test)
         else:
             targets = set(bound([node.target]))
-        again: set[str] = set()
-        while True:
-            more = governs | (self._block(node.body, live | governs | again) - targets)
-            if more == again:
-                break
-            again = more
-        self.again[node] = again | self._always
+        keeps, self._keeps = self._keeps, False
+        # Once is enough: what a turn leaves to the next one, that reads itself, or leaves as well.
+        again = governs | (self._block(node.body, live | governs) - targets)
+        self._keeps = keeps
+        if keeps:
+            self.after[node] = live | self._always
+            self.again[node] = again | self._always
+            self._block(node.body, live | again)
         return live | again | (read(node.iter) if isinstance(node, ast.For) else set())

@@ -6,10 +6,17 @@ A variable is the cell that the parts of a statement share, so reading and writi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
 from tapec.autograph.names import Step
+from tapec.compiled.guards.beginnings import (
+    Before,
+    attribute_before,
+    item_before,
+    shared_before,
+)
+from tapec.compiled.guards.objects import closed_over
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -49,13 +56,16 @@ class Place(Protocol):
     def set(self, value: Any) -> None:
         """Put a value there; `UNBOUND` to take it away."""
 
+    def before(self, value: Any) -> Before | None:
+        """The place with what was there, for what the program rests on; None if something else tells that."""
+
 
 class _Cell:
     surely = True
 
-    def __init__(self, name: str, cell: CellType) -> None:
+    def __init__(self, name: str, cell: CellType, code: CodeType) -> None:
         self.name = name
-        self._cell = cell
+        self._cell, self._code = cell, code
 
     @property
     def identity(self) -> tuple[int, str]:
@@ -72,6 +82,9 @@ class _Cell:
             self._cell.cell_contents = value
         elif self.get() is not UNBOUND:
             del self._cell.cell_contents
+
+    def before(self, value: Any) -> Before:
+        return shared_before(self._code, self.name, self._cell, value)
 
 
 class _Item:
@@ -98,6 +111,14 @@ class _Item:
         elif self.get() is not UNBOUND:
             del self.holder[self.key]
 
+    def before(self, value: Any) -> Before | None:
+        return None  # containers are watched as a whole
+
+
+class _Global(_Item):
+    def before(self, value: Any) -> Before:
+        return item_before(self.holder, str, self.key, value)
+
 
 class _Attribute:
     surely = True
@@ -118,6 +139,9 @@ class _Attribute:
             setattr(self._holder, self._key, value)
         elif self.get() is not UNBOUND:
             delattr(self._holder, self._key)
+
+    def before(self, value: Any) -> Before:
+        return attribute_before(self._holder, lambda _: self.name, self._key, value)
 
 
 class _New:
@@ -161,6 +185,9 @@ class _New:
             del self.holder[key]
         self.holder.update(value)
 
+    def before(self, value: Any) -> None:
+        return None
+
 
 def places_of(
     functions: Sequence[Any], names: Sequence[str], paths: Sequence[Path], branches: bool = False
@@ -173,15 +200,15 @@ def places_of(
         paths: to attributes and items.
         branches: whether lists and dicts may get items: the same number either way.
     """
-    cells: dict[str, CellType] = {}
+    cells: dict[str, tuple[CellType, CodeType]] = {}
     for function in functions:
         assert isinstance(function, FunctionType)
-        cells |= zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        cells |= {n: (cell, function.__code__) for n, cell in closed_over(function)}
     found: list[Place] = []
     for name in names:
         cell = cells.get(name)
         at_top = functions[0].__globals__
-        found.append(_Item(name, at_top, name) if cell is None else _Cell(name, cell))
+        found.append(_Global(name, at_top, name) if cell is None else _Cell(name, *cell))
     within: dict[tuple[int, str], Place] = {}
     for variable, steps in paths:
         try:

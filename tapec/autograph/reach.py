@@ -8,7 +8,6 @@ objects that the branch makes are in reach of none of these, and are its own aff
 
 from __future__ import annotations
 
-import dis
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -28,12 +27,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.autograph import fields
-from tapec.autograph.buffers import Buffer, is_buffer
+from tapec.autograph.buffers import Buffer, Stream, is_buffer, is_stream
 from tapec.autograph.containers import KINDS, Held, Pair
 from tapec.autograph.conversion import original_code
 from tapec.autograph.fields import Fields
 from tapec.autograph.places import Place
 from tapec.autograph.readers import CONTAINING, Readers, running
+from tapec.compiled.guards.beginnings import stored_by
 from tapec.compiled.guards.objects import (
     closed_over,
     has_attributes,
@@ -46,11 +46,12 @@ from tapec.compiled.guards.objects import (
 from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_code
 from tapec.compiled.guards.reads import parts
 from tapec.frames import is_ours
+from tapec.instructions import kept_for
 from tapec.recording import current_trace
 from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.structure import flatten
 from tapec.tensor import Tensor
-from tapec.traces.hearing import listening
+from tapec.traces.hearing import listening, unheard
 from tapec.variable import Variable
 
 #: What holds nothing that code could change.
@@ -79,14 +80,8 @@ _ANY_NAME = {
     "globals",
     "attrgetter",
 }
-_STORES = {
-    "STORE_ATTR",
-    "DELETE_ATTR",
-    "STORE_GLOBAL",
-    "DELETE_GLOBAL",
-    "STORE_DEREF",
-    "DELETE_DEREF",
-}
+#: What Python keeps of a function, and lets code assign.
+_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 #: How far functions and objects of ours lead to the user's functions that they call.
 _DEEPEST = 4
 
@@ -103,13 +98,12 @@ class _Words(NamedTuple):
     by_any_name: bool
 
 
-@functools.lru_cache(4096)
+@kept_for(4096)
 def _words_of(code: CodeType) -> _Words:
     names: set[str] = set()
-    stored: set[str] = set()
+    stored = {*stored_by(code)}
     for part in parts(code):
         names |= {*part.co_names}
-        stored |= {i.argval for i in dis.get_instructions(part) if i.opname in _STORES}
         texts = [c for c in part.co_consts if isinstance(c, str) and c.isidentifier()]
         if not _ANY_NAME.isdisjoint(part.co_names):
             names |= {*texts}
@@ -125,6 +119,7 @@ class Reach:
         places: what is known to be assigned, and left alone here.
     """
 
+    @unheard
     def __init__(self, functions: Sequence[Any], places: Sequence[Place] = ()) -> None:
         self._places = places
         self._assigned = {place.identity for place in places}
@@ -133,13 +128,18 @@ class Reach:
         self._met: dict[int, Any] = {id(places): places}
         #: Objects, how to call them, and the attributes that they keep without a dict.
         self._objects: list[tuple[Any, str, dict[str, MemberDescriptorType]]] = []
-        #: Code with its globals, by ``id``: a hash of code takes long.
+        #: Code that was entered, by ``id``: a hash of code takes long.
+        self._heard: dict[int, CodeType] = {}
+        #: Of that the user's, with its globals.
         self._entered: dict[int, tuple[CodeType, dict[str, Any]]] = {}
         self._functions = functions
+        self._functions_met: list[FunctionType] = []
         #: Who reads what is changed, by how much code had been entered.
         self._reading: dict[tuple[int, bool, bool], Readers] = {}
         self._names: set[str] = set()
         self._stored: set[str] = set()
+        #: The attributes of `functools.cached_property`.
+        self._made_when_asked: set[str] = set()
         self._by_any_name = False
         for function in functions:
             self._root(function, _DEEPEST)
@@ -162,6 +162,7 @@ class Reach:
                     found.renew()
         return self._taken(grows=False)
 
+    @unheard
     def _taken(self, grows: bool) -> Ends:
         """All is looked at before any is put back: arrays may be views of the same memory."""
         ends = {n: self._end_of(found, grows) for n, found in enumerate(self._found)}
@@ -174,8 +175,10 @@ class Reach:
         return ends
 
     def _end_of(self, found: Holder, grows: bool) -> Any:
-        if not isinstance(found, Held):
-            return found.look()
+        if isinstance(found, Buffer):
+            return found.look(self._readers(False, False).reads_thing)
+        if isinstance(found, Fields):
+            return found.look(in_loop=grows)
         end = found.look(grows, notes=False)
         if end.stays:
             return end
@@ -203,6 +206,17 @@ class Reach:
             self._reading[key] = Readers(functions, entered, passed)
         return self._reading[key]
 
+    def changed(self) -> list[str]:
+        """What changed, by what messages call it; it is put back."""
+        names: list[str] = []
+        for n, end in self._taken(grows=False).items():
+            found = self._found[n]
+            if isinstance(found, Fields):
+                names += found.called(end)
+            elif not end.stays:
+                names.append(found.name)
+        return names
+
     def refuse_change(self) -> None:
         """For loops: what is there stays, but for items that they assign by name.
 
@@ -217,6 +231,7 @@ class Reach:
 
     # -- behind two branches
 
+    @unheard
     def pairs(self, one: Ends, other: Ends) -> list[Pair]:
         """What two branches leave that differs.
 
@@ -248,14 +263,15 @@ class Reach:
 
     def _enter(self, frame: FrameType) -> None:
         """Look at what a function names, before it runs."""
-        code = frame.f_code
-        if id(code) in self._entered:
+        code, space = frame.f_code, frame.f_globals
+        if id(code) in self._heard:
             return
-        space = frame.f_globals
-        self._entered[id(code)] = code, space
+        self._heard[id(code)] = code
         if not is_users_code(code, space):
             return
+        self._entered[id(code)] = code, space
         words = _words_of(code)
+        before = {*self._stored}
         self._stored |= words.stored
         fresh = words.names - self._names
         self._names |= fresh
@@ -264,6 +280,13 @@ class Reach:
             self._add_space(space, space, str)
         for name in words.names & space.keys():
             self._visit(space[name], name)
+        fresh_stores = words.stored - before
+        if not fresh_stores.isdisjoint(_OF_FUNCTIONS):
+            for function in self._functions_met:
+                self._watch_own(function, _OF_FUNCTIONS, function.__name__)
+        if "__class__" in fresh_stores:
+            for thing, path, _ in self._objects:
+                self._watch_own(thing, ("__class__",), path)
         more = words.by_any_name and not self._by_any_name
         self._by_any_name |= more
         for thing, path, slots in list(self._objects):
@@ -295,6 +318,8 @@ class Reach:
         self._met[id(thing)] = thing
         if is_buffer(thing):
             self._found.append(Buffer(path, thing))
+        elif is_stream(thing):
+            self._found.append(Stream(path, thing))
         elif isinstance(thing, KINDS):
             self._found.append(Held(path, thing, self._places))
             kind: Any = next(k for k in KINDS if isinstance(thing, k))
@@ -316,6 +341,8 @@ class Reach:
         for part, where in parts_of(thing):
             self._visit(part, f"{path}{where}")
         accessors = (thing.fset, thing.fdel) if isinstance(thing, property) else ()
+        if isinstance(thing, functools.cached_property) and thing.attrname:
+            self._made_when_asked.add(thing.attrname)
         for inner in (wrapped_by(thing), *accessors):
             if inner is not None:
                 self._visit(inner, path)
@@ -325,16 +352,20 @@ class Reach:
     def _add_function(self, function: FunctionType) -> None:
         if is_ours(function.__module__ or ""):
             return
-        is_users = is_users_code(function.__code__, function.__globals__)
+        code = function.__code__
+        is_users = is_users_code(code, function.__globals__)
         for name, cell in closed_over(function):
             if is_users and id(cell) not in self._met:
                 self._met[id(cell)] = cell
                 if (id(cell), repr(name)) not in self._assigned:
-                    self._found.append(fields.of_cell(name, cell, self._is_stored))
+                    self._found.append(fields.of_cell(code, name, cell, self._is_stored))
             if is_filled(cell):
                 self._visit(cell.cell_contents, name)
         self._visit(function.__defaults__, f"{function.__name__}.__defaults__")
         self._visit(function.__kwdefaults__, f"{function.__name__}.__kwdefaults__")
+        if is_users:
+            self._functions_met.append(function)
+            self._watch_own(function, _OF_FUNCTIONS, function.__name__)
 
     def _add_object(self, thing: Any, path: str) -> None:
         """Watch what an object has, and what that leads to as far as code names it."""
@@ -355,7 +386,13 @@ class Reach:
             for owner in type(thing).__mro__:
                 if is_users_class(owner):
                     self._visit(owner, owner.__qualname__)
+            self._watch_own(thing, ("__class__",), path)
         self._look(thing, path, slots, self._names)
+
+    def _watch_own(self, thing: Any, names: Sequence[str], path: str) -> None:
+        """Watch what Python keeps of an object or a function, if code assigns that."""
+        if not self._stored.isdisjoint(names):
+            self._found.append(fields.of_own(thing, names, lambda key: f"{path}.{key}"))
 
     def _add_space(self, owner: Any, space: dict[str, Any], path: Callable[[Any], str]) -> None:
         """Watch the attributes of an object, or globals, but for those that are assigned by name."""
@@ -366,11 +403,12 @@ class Reach:
             if (id(owner), spelled(key)) in self._assigned:
                 return False
             stored = key in self._stored or (self._by_any_name and is_users)
-            return stored and self._is_read(key, computed)
+            return (stored or key in self._made_when_asked) and self._is_read(key, computed)
 
         kind = type(owner)
         given = functools.partial(_given_by, kind)
-        self._found.append(fields.of_dict(space, path, watched, given))
+        kept = self._is_remembered
+        self._found.append(fields.of_dict(owner, space, path, watched, kept, given))
 
     def _look(
         self, thing: Any, path: str, slots: Iterable[str], names: set[str] | frozenset[str]
@@ -387,6 +425,11 @@ class Reach:
     def _is_stored(self, name: Any, computed: bool) -> bool:
         """Whether code that was entered stores something under a name, and the program reads it."""
         return name in self._stored and self._is_read(name, computed)
+
+    def _is_remembered(self, name: Any) -> bool:
+        """Whether nobody reads a name but code that was entered, or makes anew what is not there."""
+        writers = self._written_by(self._entered.values())
+        return name in self._made_when_asked or not self._readers().reads_name(name, writers)
 
     def _written_by(self, entered: Iterable[tuple[CodeType, dict[str, Any]]]) -> set[int]:
         """The code that was entered as the user wrote it, but for what the branch or loop stands in, by ``id``."""
@@ -425,7 +468,10 @@ def _is_users_alone(kind: type) -> bool:
 def _given_by(kind: type, name: Any) -> Any:
     """What a class of the user's gives objects that have no such attribute of their own; None if nothing."""
     found = inherited_by(kind, name) if isinstance(name, str) else NOTHING
-    return None if found is NOTHING or hasattr(type(found), "__get__") else found
+    is_method = isinstance(found, FunctionType | staticmethod | classmethod)
+    return (
+        None if found is NOTHING or (hasattr(type(found), "__get__") and not is_method) else found
+    )
 
 
 def _slots_of(kind: type) -> dict[str, MemberDescriptorType]:

@@ -29,6 +29,7 @@ from tapec.compiled.guards.objects import (
 )
 from tapec.compiled.guards.ownership import is_users_class, is_users_code, is_users_module
 from tapec.compiled.guards.reads import parts, reads_of
+from tapec.instructions import kept_for
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
@@ -37,7 +38,7 @@ _COMPILING = "tapec.compiled"
 #: By these, code may read every attribute of an object.
 _WHOLE = {"__dict__", "vars", "asdict", "astuple", "getmembers"}
 #: Modules of Python with classes that hold, and whose code changes, all that their objects have.
-CONTAINING = {"collections", "queue", "types"}
+CONTAINING = {"_weakrefset", "collections", "queue", "types", "weakref"}
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), CodeType, Tensor, Variable)
 
 
@@ -86,6 +87,7 @@ class Readers:
         self._codes[id(code)] = code
         if not is_users_code(code, space):
             return
+        code = code if whole else original  # converted code says beside that what it may change
         found = reads_of(code)
         used = {n: m.read for names in found.names.values() for n, m in names.items()}
         read = {n for n, is_read in used.items() if is_read or whole} | found.asked
@@ -149,6 +151,7 @@ class Readers:
                 self._visit(getattr(thing, name))
 
 
+@kept_for(4096)
 def _read_variables(code: CodeType) -> tuple[set[str], set[str]]:
     """The variables of a function that it, or one inside of it, reads; and those that they share."""
     own: set[str] = set()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from operator import is_
 from typing import Any
 
-from tapec.autograph.branches import restore
+from tapec.autograph.branches import go_on_with, restore
 from tapec.autograph.jumps import RETURNED
 from tapec.autograph.merging import called, described, is_value, leaf_type, leaves_of, same
 from tapec.autograph.options import LoopOptions
@@ -87,6 +87,8 @@ class LoopState:
     def finish(self, leaves: Sequence[Any]) -> None:
         """Give the variables the values that they have behind the loop."""
         count = len(self.leaves)
+        for carried in self._carried:
+            carried.begin()
         self.put(leaves[:count])
         rest = iter(leaves[count:])
         for late in self._late:
@@ -129,6 +131,11 @@ class _Carried:
         for i, leaf in zip(self._moving, leaves, strict=True):
             whole[i] = leaf
         self._place.set(unflatten(self._spec, whole))
+
+    def begin(self) -> None:
+        """Let the program rest on the value before the loop, if turns change it."""
+        if not self._stays:
+            go_on_with(self._place, self._value)
 
     def began(self) -> str | None:
         """What it is in the loop, if it is a Python number before."""

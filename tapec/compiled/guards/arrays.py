@@ -10,18 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from tapec.compiled.guards import places
 from tapec.compiled.guards.flow import CONSTRUCTIONS, Flow, flow_of, kind_of
-from tapec.compiled.guards.places import Place
+from tapec.compiled.guards.places import Place, text_of
 from tapec.compiled.guards.reads import parts
 from tapec.compiled.retraces import Cause, Change
+from tapec.instructions import kept_for
 
 #: By the id of an array, where user code handed it to an operation: code object and instruction.
 Sites = Mapping[int, set[tuple[CodeType, int]]]
 
 #: What an array tells without its elements.
 _ABOUT = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize"}
+#: Arrays of more bytes are not copied, nor looked at as long as no code ran that may write to arrays.
+_MOST_COPIED = 1 << 16
+#: Instructions, and functions and methods of NumPy's, that do.
+_STORES = {"STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR"}
+_WRITING = {
+    "at", "byteswap", "copyto", "data", "fill", "fill_diagonal", "flat", "frombuffer", "getattr", "integers",
+    "itemset", "memoryview", "nditer", "operator", "partition", "place", "put", "put_along_axis", "putmask", "resize",
+    "setfield", "setflags", "shuffle", "sort", "unsafe",
+}  # fmt: skip
 #: Functions that do not look at elements.
 _ASKING = {"len", "isinstance", "type", "id"}
 
@@ -32,14 +45,24 @@ class Arrays:
     def __init__(self) -> None:
         self._places: dict[int, list[Place]] = {}
         self._code: list[CodeType] = []
+        #: What arrays held before code ran that may write to them, by ``id``.
+        self._before: dict[int, Place] = {}
+        self._writes = False
 
     def entered(self, code: CodeType) -> None:
         """Hear of code that runs."""
         self._code += parts(code)
+        if not self._writes and _writes(code):
+            self._writes = True
+            for identity, found in self._places.items():
+                self._before.setdefault(identity, _held_by(found[0]))
 
     def found(self, place: Place) -> None:
         """Hear of a place with an array."""
-        self._places.setdefault(id(place.value), []).append(place)
+        identity = id(place.value)
+        self._places.setdefault(identity, []).append(place)
+        if identity not in self._before and (self._writes or _is_small(place.value)):
+            self._before[identity] = _held_by(place)
 
     def guarded(self, sites: Sites, flags: bool) -> Iterator[Place]:
         """The contents of arrays that something else than the program may have read.
@@ -50,6 +73,10 @@ class Arrays:
         """
         for identity, found in self._places.items():
             yield Form(found[0].value, found[0].path, flags)
+            before = self._before.get(identity)
+            if before is not None and not before.holds():
+                yield before  # the function itself changed it
+                continue
             taken = {(code, flow_of(code).number(at)) for code, at in sites.get(identity, ())}
             if not all(self._is_input(place.key, taken) for place in found):
                 yield places.Contents(found[0].value, found[0].path)
@@ -63,6 +90,60 @@ class Arrays:
             if instruction.argval == name and kind_of(instruction) is not None
         ]
         return bool(loads) and all(_Takers(flow, taken).are_inputs(i) for flow, i in loads)
+
+
+def _held_by(place: Place) -> Place:
+    """What an array holds: a copy, or of many elements a checksum."""
+    kind = places.Contents if _is_small(place.value) else Checksum
+    return kind(place.value, place.path)
+
+
+def _is_small(array: Any) -> bool:
+    return int(array.nbytes) <= _MOST_COPIED
+
+
+@kept_for(4096)
+def _writes(code: CodeType) -> bool:
+    """Whether code may write to arrays."""
+    for part in parts(code):
+        if not _WRITING.isdisjoint(part.co_names) or any(
+            isinstance(c, tuple) and "out" in c for c in part.co_consts
+        ):
+            return True
+        for instruction in flow_of(part).instructions:
+            name, text = instruction.opname, instruction.argrepr
+            if name in _STORES or (name == "BINARY_OP" and text.endswith("=")):
+                return True
+    return False
+
+
+class Checksum(Place):
+    """What a large array holds."""
+
+    def __init__(self, owner: Any, path: str) -> None:
+        super().__init__(owner, None, None, path, Cause.CONTENTS)
+        self.value = self.now()
+
+    def now(self) -> Any:
+        """Its form, and a sum of its bytes."""
+        return self.owner.shape, self.owner.dtype, crc32(np.ndarray.tobytes(self.owner))
+
+    def source(self, owner: str, value: str) -> str:
+        """A comparison."""
+        return f"{value}.holds()"
+
+    @property
+    def bound(self) -> Any:
+        """What the source calls the value."""
+        return self
+
+    def holds(self) -> bool:
+        """Whether nothing changed."""
+        return bool(self.now() == self.value)
+
+    def change(self) -> Change:
+        """What it is, and that it holds something else."""
+        return Change(self.path, self.cause, text_of(self.owner), "other elements")
 
 
 class Form(Place):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.tensors.tensor_shape import TensorShape
+from tapec.tracing import TracedTensor
 
 #: What has no parts that change, and is compared by value.
 PLAIN = (int, float, complex, str, bytes, range, type(None), type(...), np.generic, np.dtype)
@@ -95,6 +96,8 @@ def same(a: Any, b: Any) -> bool:
         return same_members(a, b)
     if kind is MethodType:
         return a.__self__ is b.__self__ and a.__func__ is b.__func__
+    if kind is TracedTensor:  # of functions that were compiled: who reads either is refused
+        return a.type == b.type and a.trace.has_ended and b.trace.has_ended
     return kind is FunctionType and _same_function(a, b)
 
 

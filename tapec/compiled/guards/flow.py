@@ -5,12 +5,11 @@ from __future__ import annotations
 import dis
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
 from tapec.autograph.conversion import OPERATORS
-from tapec.instructions import instructions_of
+from tapec.instructions import instructions_of, kept_for
 
 #: Methods of built-in containers that change them and give nothing.
 _MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"}
@@ -253,7 +252,7 @@ def _met(stack: list[Pushed] | None, other: list[Pushed] | None) -> list[Pushed]
     return joined + (stack if len(stack) > len(other) else other)[shorter:]
 
 
-@lru_cache(1024)
+@kept_for(1024)
 def flow_of(code: CodeType) -> Flow:
     """The flow of a code object."""
     return Flow(code)

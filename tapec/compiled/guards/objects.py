@@ -14,6 +14,7 @@ from types import (
     CodeType,
     FunctionType,
     GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -26,7 +27,6 @@ import numpy as np
 from tapec.compiled.guards.ownership import is_users_class
 from tapec.frames import is_ours
 from tapec.runtime.cpu.guards.looks import NOTHING
-from tapec.tracing import TracedTensor
 
 #: Modules of tapec whose objects have settings that tapec's own code reads.
 _SETTINGS = ("tapec.optimizers", "tapec.initializers", "tapec.generator")
@@ -113,12 +113,25 @@ def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
             yield value, f"[{key!r}]"
     elif isinstance(thing, _VIEWS):
         yield thing.mapping, ".mapping"
+    elif isinstance(thing, MappingProxyType):
+        yield from ((held, "") for held in gc.get_referents(thing) if "__module__" not in held)
     elif isinstance(thing, np.flatiter):
         yield thing.base, ".base"
     elif isinstance(thing, ctypes._Pointer) and bool(thing):
         yield thing.contents, ".contents"
     elif isinstance(thing, FunctionType) and "registry" in vars(thing):
         yield vars(thing)["registry"], ".registry"  # of `functools.singledispatch`
+
+
+def is_released(thing: Any) -> bool:
+    """Whether it is a memoryview that was released, so that all that it is asked raises Python's own error."""
+    if not isinstance(thing, memoryview):
+        return False
+    try:
+        thing.readonly  # noqa: B018  which raises
+    except ValueError:
+        return True
+    return False
 
 
 def is_cache(thing: Any) -> bool:
@@ -233,12 +246,6 @@ def is_read_by_others(thing: Any) -> bool:
 def is_namespace(thing: Any) -> bool:
     """Whether a thing is of a class of Python's that lists its objects' attributes."""
     return any(owner.__module__ in _NAMESPACES for owner in type(thing).__mro__)
-
-
-def holds_traced(copy: Any) -> bool:
-    """Whether a tensor of a trace is among the items of a container."""
-    items = copy.values() if isinstance(copy, dict) else copy
-    return not isinstance(copy, bytes) and any(isinstance(item, TracedTensor) for item in items)
 
 
 def closed_over(function: FunctionType) -> Iterator[tuple[str, CellType]]:

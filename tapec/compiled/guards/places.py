@@ -347,6 +347,14 @@ class Contents(Place):
         """Whether the items are the same."""
         return self._equal(self.owner, self.value)
 
+    def follow(self) -> bool:
+        """Take other items that are equal for those that native code looks for."""
+        if self.native() is None:
+            return False
+        before, self.value = self.value, self.now()
+        old, new = (c.values() if isinstance(c, dict) else c for c in (before, self.value))
+        return not all(a is b for a, b in zip(old, new, strict=True))
+
     def change(self) -> Change:
         """The first item that is another one, or the number of items."""
         return _first_difference(self.path, self.cause, self.value, self.now())

@@ -13,11 +13,11 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
 
 from tapec.compiled.guards.flow import STORES, Flow, flow_of, kind_of
+from tapec.instructions import kept_for
 
 #: Names by which code asks for attributes whose names are values.
 _BY_NAME = {"getattr", "hasattr"}
@@ -151,7 +151,7 @@ class Reads:
 _FLAGS = ("computes", "whole", "spaces", "catches", "kinds", "classes", "environment", "evaluates")
 
 
-@lru_cache(4096)
+@kept_for(4096)
 def reads_of(code: CodeType) -> Reads:
     """What a code object reads; functions made inside of it, and comprehensions, are part of it."""
     found = _own_reads(code)

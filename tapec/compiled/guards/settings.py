@@ -9,6 +9,8 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from io import BytesIO, StringIO
+from queue import SimpleQueue
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
@@ -76,6 +78,8 @@ _INSTEAD: dict[tuple[str, str], tuple[Callable[[], Any], str]] = {
     ("gc", "get_threshold"): (garbage.thresholds, "gc.get_threshold()"),
     ("_signal", "getsignal"): (_handlers, "signal.getsignal"),
 }
+#: What is somebody's own, and holds what code puts into it.
+_HOLDING = (BytesIO, StringIO, SimpleQueue)
 #: The names of all of them.
 NAMES = frozenset([*_TELLING, *(name for _, name in _INSTEAD)])
 
@@ -86,6 +90,8 @@ class Settings:
     def __init__(self) -> None:
         """Nothing yet."""
         self._answers: dict[Any, Answer] = {}
+        #: The same of things that code changes in place, before it does; nobody need ask.
+        self._held: dict[Any, Answer] = {}
 
     def called(self, function: BuiltinFunctionType) -> None:
         """Hear of a call of a function in C."""
@@ -102,6 +108,11 @@ class Settings:
 
     def found(self, thing: Any) -> None:
         """Hear of an object in reach."""
+        if isinstance(thing, _HOLDING) and not getattr(thing, "closed", False):
+            kind = type(thing).__name__
+            for name in (name for name, kinds in _TELLING.items() if kind in kinds):
+                answer = Answer(getattr(thing, name), f"{kind}.{name}()")
+                self._held.setdefault((id(thing), name), answer)
         decimal = sys.modules.get("decimal")
         if decimal is None:
             return
@@ -115,8 +126,12 @@ class Settings:
             self._answers[key] = Answer(question, path)
 
     def places(self) -> Iterator[Place]:
-        """What to ask before each call; what the trace itself changed is no state of its own."""
-        yield from (answer for answer in self._answers.values() if answer.holds())
+        """What to ask before each call; what the trace itself changed of Python's is no state of its own."""
+        for key, answer in self._answers.items():
+            if key in self._held:
+                yield self._held[key]
+            elif answer.holds():
+                yield answer
 
 
 class Answer(Place):

@@ -27,6 +27,7 @@ from tapec.autograph.conversion import original_code
 from tapec.compiled.guards import equality, places, settings, sources
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.attributes import Attributes
+from tapec.compiled.guards.beginnings import Beginnings
 from tapec.compiled.guards.classes import Classes
 from tapec.compiled.guards.entries import Entry, Gap
 from tapec.compiled.guards.guard import Guard
@@ -38,9 +39,9 @@ from tapec.compiled.guards.objects import (
     function_behind,
     functions_with,
     has_attributes,
-    holds_traced,
     is_cache,
     is_filled,
+    is_released,
     lent_by,
     parts_of,
     results_in,
@@ -96,6 +97,7 @@ class Witness:
         #: Containers whose items matter.
         self._opened: set[int] = set()
         self._arrays = Arrays()
+        self._beginnings = Beginnings()
         self._classes = Classes()
         self._sources = Sources()
         self._settings = Settings()
@@ -195,6 +197,8 @@ class Witness:
         for function, path in self._functions.get(id(code), ()):
             self._watch_function(function, path)
         self._add_names(reads)
+        functions = [function for function, _ in self._functions.get(id(code), ())]
+        self._beginnings.entered(frame, [thing for thing, _ in self._objects], functions)
 
     def _read_kernel(self, kernel: Any) -> None:
         """Look at what a kernel of the user's and its vjp read (`tapec.custom_op`): as Python they are not entered."""
@@ -278,7 +282,7 @@ class Witness:
         (self._kept if is_kept else self._lent).add(id(thing))
         if isinstance(thing, str):
             self._text(thing)
-        if isinstance(thing, _LEAVES) and not is_users_class(type(thing)):
+        if (isinstance(thing, _LEAVES) and not is_users_class(type(thing))) or is_released(thing):
             return
         if isinstance(thing, (*places.CONTAINERS, ContextVar)) and id(thing) not in self._opened:
             self._open(thing, path, read)
@@ -467,6 +471,7 @@ class Witness:
         found += self._settings.places()
         names = {n for n, manner in self._named.items() if manner.read and not manner.stored_first}
         found += self._classes.places(names, "__subclasses__" in names, self._reads.kinds)
+        found += self._beginnings.places(trace.rests_on, self._seen)
         if self._library is not None:
             found += self._library.places(trace.captures)
         return Guard(found, self._name, native)
@@ -483,8 +488,4 @@ class Witness:
             return isinstance(now, TracedTensor) or not isinstance(
                 place.value, (*places.CONTAINERS, *equality.PLAIN)
             )
-        if isinstance(place, places.Contents):
-            return not holds_traced(
-                now
-            )  # which collects tensors of the trace: those are of no later call
         return not (manner.stored_first and now is not place.value)
