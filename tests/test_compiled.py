@@ -416,6 +416,13 @@ def test_values_that_are_equal_but_not_the_same() -> None:
 
 
 def test_the_list_that_is_returned_stays_the_functions_own() -> None:
+    function = tapec.compile(lambda x: [x * 2])
+    function(tapec.constant(1.0)).append("more")
+    assert [float(v) for v in function(tapec.constant(3.0))] == [6.0]
+    assert len(function.programs) == 1
+
+
+def test_a_list_of_others_with_what_an_earlier_call_made_is_refused() -> None:
     history: list[Any] = []
 
     @tapec.compile
@@ -425,7 +432,8 @@ def test_the_list_that_is_returned_stays_the_functions_own() -> None:
 
     function(tapec.constant(1.0))
     history.append("more")
-    assert [float(v) for v in function(tapec.constant(3.0))] == [6.0]
+    with pytest.raises(TypeError, match="left that function while it was compiled"):
+        function(tapec.constant(3.0))
 
 
 def test_callable_objects_keep_their_attributes() -> None:
