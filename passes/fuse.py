@@ -261,13 +261,8 @@ class _Fusion:
                 continue
             if read is None:
                 read = _stored(value, _reads(value))
-            if (
-                value.op is not None
-                and group in readers
-                and has_loops(value.op)
-                and not group.reads_own(value)
-            ):
-                continue  # it would be computed to be written, and again where it is read
+            if group in readers and group.computes_twice(value):
+                continue
             near = group in readers if shape else not self.sums_apart
             if not near and not _share(read, group):
                 continue

@@ -22,7 +22,7 @@ from tapec.ir.ops import loop, source
 from tapec.ir.types import BufferType, TensorType
 from tapec.passes.device.enclosure import Writer
 from tapec.passes.device.independence import written_by
-from tapec.passes.device.parts import Part, base_of, part_of, turns_of
+from tapec.passes.device.parts import Part, base_of, part_of, places_of, turns_of
 from tapec.passes.device.rows import FEW, ROW_WORK, Rows
 
 #: Turns that are as good as no bound: nobody could stop a kernel that takes so many.
@@ -93,6 +93,8 @@ class Enclosed:
         """A loop, if it can become a kernel."""
         launches = _launches(op) if _is_plain(op) else []
         if not launches or any(not _is_known(inner, op, module) for inner in op.walk()):
+            return None
+        if _reads_numbers_outside(op):
             return None
         found = cls(op, module, launches)
         return found if found._are_apart() else None
@@ -173,6 +175,24 @@ def _is_known(op: Operation, outer: Operation, module: Module) -> bool:
     if isinstance(op.defn, loop.Launch):
         return _is_simple(module.functions[op.attrs["kernel"]])
     return isinstance(op.defn, Elementwise)
+
+
+def _reads_numbers_outside(op: Operation) -> bool:
+    """Whether a turn reads what is computed around the loop, such as the turn of one around it: no memory has that."""
+    within = list(op.walk())
+    own = {result for inner in within for result in inner.results}
+    own |= {arg for inner in within for region in inner.regions for arg in region.block.args}
+    for inner in within[1:]:
+        buffers = [v for v in inner.operands if isinstance(v.type, BufferType)]
+        read = [v for v in inner.operands if not isinstance(v.type, BufferType)]
+        read += [v for buffer in buffers for v in places_of(buffer)]
+        if any(v not in own and not _is_constant(v) for v in read):
+            return True
+    return False
+
+
+def _is_constant(value: Value) -> bool:
+    return value.op is not None and isinstance(value.op.defn, source.Constant)
 
 
 def _is_simple(kernel: Function) -> bool:

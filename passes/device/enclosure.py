@@ -65,9 +65,16 @@ class Writer:
                 mapping = {**self.mapping, cell: self._buffer(cell, block)}
                 self.mapping[inner.result] = block.append(clone_operation(inner, mapping)).result
             elif not isinstance(inner.defn, loop.View):
-                block.append(clone_operation(inner, self.mapping))
+                self._number(inner, block)
         Builder(block).emit("yield", *(self.mapping[v] for v in turn.terminator.operands))
         return block
+
+    def _number(self, op: Operation, out: Block) -> None:
+        """What a turn computes; constants from outside of the loop are made where they are read."""
+        outside = {v: v.op for v in op.operands if v not in self.mapping and v.op is not None}
+        made = {v: out.append(clone_operation(of, {})).result for v, of in outside.items()}
+        copy = out.append(clone_operation(op, {**self.mapping, **made}))
+        self.mapping.update(zip(op.results, copy.results, strict=True))
 
     def _index(self, value: Value, out: Block) -> Value:
         """A bound; a constant from outside of the loop is made here."""

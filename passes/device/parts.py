@@ -65,6 +65,12 @@ def slice_of(buffer: Value) -> Slice:
     return Slice(part_of(base), tuple(moves), bytes_of(buffer))
 
 
+def places_of(buffer: Value) -> list[Value]:
+    """What says where in memory a buffer is: the indices of the views that it is made by."""
+    made = (v.op for v in _chain(buffer))
+    return [index for op in made if op is not None for index in op.operands[1:]]
+
+
 def bytes_of(buffer: Value) -> int:
     """How many bytes a buffer of a known size has."""
     kind = buffer.type

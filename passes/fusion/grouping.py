@@ -115,6 +115,11 @@ class Group:
         shape = value.tensor.shape
         return bool(accesses) and all(is_own(a, shape, self.space) for a in accesses)
 
+    def computes_twice(self, value: Value) -> bool:
+        """Whether what takes a loop would be computed to be written, and again where it is read."""
+        op = value.op
+        return op is not None and has_loops(op) and not self.reads_own(value)
+
     def can_write(self, value: Value) -> bool:
         """Whether a value can be one more output; a contraction's results are all of one shape."""
         if self.core is not None:

@@ -123,7 +123,7 @@ class Stream(Buffer):
     """What a `StringIO`, a `BytesIO` or a `SimpleQueue` holds, which C code keeps."""
 
     def _copy(self) -> Any:
-        stream = self._holder
+        stream: Any = self._holder
         if not isinstance(stream, SimpleQueue):
             return stream.getvalue(), stream.tell()
         held = [stream.get_nowait() for _ in range(stream.qsize())]
@@ -139,7 +139,7 @@ class Stream(Buffer):
         return _alike(now[: len(before)], before)
 
     def _put(self, image: Image) -> None:
-        stream = self._holder
+        stream: Any = self._holder
         if isinstance(stream, SimpleQueue):
             for _ in range(stream.qsize()):
                 stream.get_nowait()

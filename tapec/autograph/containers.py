@@ -17,6 +17,7 @@ from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.structure import flatten
 from tapec.tensor import Tensor
+from tapec.variable import Variable
 
 #: What is looked at in this way, with its subclasses, past what these do of their own.
 KINDS = (list, dict, deque, set)
@@ -93,8 +94,11 @@ class Held:
             return False
         new = list(zip(keys[count:], values[count:], strict=True))
         came = flatten([v for key, v in new if key not in self._named])[0]
+        # Variables are objects that code makes when it needs them, as layers are.
         return not any(
-            not grows if isinstance(v, Tensor) else is_data(v) and not notes for v in came
+            not grows if isinstance(v, Tensor) else is_data(v) and not notes
+            for v in came
+            if not isinstance(v, Variable)
         )
 
     def put(self, keys: Sequence[Any], values: Contents) -> None:

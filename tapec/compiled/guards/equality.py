@@ -97,7 +97,7 @@ def same(a: Any, b: Any) -> bool:
     if kind is MethodType:
         return a.__self__ is b.__self__ and a.__func__ is b.__func__
     if kind is TracedTensor:  # of functions that were compiled: who reads either is refused
-        return a.type == b.type and a.trace.has_ended and b.trace.has_ended
+        return bool(a.type == b.type and a.trace.has_ended and b.trace.has_ended)
     return kind is FunctionType and _same_function(a, b)
 
 
