@@ -162,3 +162,17 @@ def test_long_loops_can_be_stopped() -> None:
     """A kernel is never left: a loop that takes long stays in the entry."""
     text = CELLS.replace("BODY", SCALARS).replace("TURNS", str(1 << 20))
     assert not registers.run(parse_module(text))
+
+
+def test_loops_whose_end_nobody_knows_stay() -> None:
+    """One that may end before its bound, which is a number of the call."""
+
+    @tapec.compile
+    def grown(x: Any, n: Any) -> Any:
+        for _ in tapec.range(n):
+            if tapec.reduce_sum(x) > 100.0:
+                break
+            x = x * 2.0
+        return x
+
+    assert float(grown(tapec.ones([2]), 50)[0]) == 64.0

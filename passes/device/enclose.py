@@ -149,7 +149,8 @@ class Enclosed:
 def _is_plain(op: Operation) -> bool:
     """Whether it is a loop that carries nothing and has constant bounds; it may end before them."""
     if isinstance(op.defn, loop.While):
-        return turns_of(op) in range(_ENDLESS) and not op.result.users
+        turns = turns_of(op)
+        return turns is not None and turns < _ENDLESS and not op.result.users
     return (
         isinstance(op.defn, loop.For)
         and not op.results
