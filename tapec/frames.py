@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from tapec.instructions import kept_for
 from tapec.ir.location import Location
 
 #: Where an operation comes from, cheap to take: code object, instruction, name of the public function.
@@ -160,19 +161,14 @@ def resolve(origin: Origin | None) -> Location | None:
     if origin is None:
         return None
     code, instruction, composite = origin
-    lines = _lines.get(id(code))
-    if lines is None:
-        if len(_lines) >= _FILES:
-            _lines.clear()
-        lines = _lines[id(code)] = _Lines(code)
-    return lines.at(instruction, composite)
+    return _lines_of(code).at(instruction, composite)
 
 
 class _Lines:
     """The lines of a piece of code."""
 
     def __init__(self, code: CodeType) -> None:
-        self._code = code  # kept, so that no other has its id
+        self._file, self._first = code.co_filename, code.co_firstlineno
         ranges = [(start, line) for start, _, line in code.co_lines() if line is not None]
         self._starts = [start for start, _ in ranges]
         self._numbers = [line for _, line in ranges]
@@ -183,14 +179,13 @@ class _Lines:
         found = self._known.get((instruction, composite))
         if found is None:
             n = bisect_right(self._starts, instruction) - 1
-            line = self._numbers[n] if n >= 0 else self._code.co_firstlineno
-            found = Location(self._code.co_filename, line, composite or None)
+            line = self._numbers[n] if n >= 0 else self._first
+            found = Location(self._file, line, composite or None)
             self._known[instruction, composite] = found
         return found
 
 
-#: By the ``id`` of code: to hash a long one for each of its instructions would take longer than all else.
-_lines: dict[int, _Lines] = {}
+_lines_of = kept_for(_FILES)(_Lines)
 
 
 def here() -> Location | None:

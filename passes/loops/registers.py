@@ -21,7 +21,7 @@ from tapec.ir.ops import loop, source
 from tapec.ir.ops.foreign import ForeignScalar
 from tapec.ir.types import INDEX, BufferType, DType, TensorType
 from tapec.passes.device.enclose import Enclosed, drop_unlaunched
-from tapec.passes.device.parts import constant, slice_of, turns_of
+from tapec.passes.device.parts import Part, constant, slice_of, turns_of
 
 #: Operations that a kernel may take, about a millisecond: nobody can stop it between two turns.
 _MOST_WORK = 1 << 22
@@ -64,19 +64,12 @@ def _is_small(found: Enclosed, module: Module) -> bool:
 
 
 class _Cell(NamedTuple):
-    """A place of memory as an access of the loop has it: an argument of the kernel, bytes of it, and how many lanes."""
+    """A place of memory as an access of the loop has it: bytes of an argument of the kernel, and how many lanes."""
 
-    root: Value
-    offset: int
-    size: int
+    part: Part
     dtype: DType
     lanes: int
     moves: bool
-
-    def meets(self, other: _Cell) -> bool:
-        """Whether both may have bytes in common."""
-        ends = self.offset + self.size, other.offset + other.size
-        return self.root is other.root and self.offset < ends[1] and other.offset < ends[0]
 
 
 def _carry(op: Operation) -> None:
@@ -91,8 +84,8 @@ def _carry(op: Operation) -> None:
     every = set(cells.values())
     written = {cell for access, cell in cells.items() if isinstance(access.defn, loop.Store)}
     carried = [c for c in dict.fromkeys(cells.values()) if c in written and not c.moves]
-    carried = [c for c in carried if not (mixes and c.size < c.lanes * c.dtype.bytes)]
-    carried = [c for c in carried if not any(c.meets(other) for other in every - {c})]
+    carried = [c for c in carried if not (mixes and c.part.size < c.lanes * c.dtype.bytes)]
+    carried = [c for c in carried if not any(c.part.meets(other.part) for other in every - {c})]
     if carried:
         firsts = [next(a for a, cell in cells.items() if cell == c) for c in carried]
         _rewrite(op, {c: i for i, c in enumerate(carried)}, cells, firsts)
@@ -131,8 +124,9 @@ def _cell(access: Operation) -> _Cell:
     bytes = kind.dtype.bytes
     offset, size = at * bytes, (count or 0) * bytes
     if of.moves or count is None or not 0 <= offset <= of.size - size:
-        return _Cell(of.part.root, of.part.offset, of.part.size, kind.dtype, lanes, moves=True)
-    return _Cell(of.part.root, of.part.offset + offset, size, kind.dtype, lanes, moves=False)
+        return _Cell(of.part, kind.dtype, lanes, moves=True)
+    part = Part(of.part.root, of.part.offset + offset, size)
+    return _Cell(part, kind.dtype, lanes, moves=False)
 
 
 def _rewrite(

@@ -194,11 +194,13 @@ class Witness:
         if closed and id(code) not in self._functions:
             for function in functions_with(code):
                 self._visit(function, function.__qualname__)
-        for function, path in self._functions.get(id(code), ()):
+        functions = self._functions.get(id(code), ())
+        for function, path in functions:
             self._watch_function(function, path)
         self._add_names(reads)
-        functions = [function for function, _ in self._functions.get(id(code), ())]
-        self._beginnings.entered(frame, [thing for thing, _ in self._objects], functions)
+        self._beginnings.entered(
+            frame, (thing for thing, _ in self._objects), (function for function, _ in functions)
+        )
 
     def _read_kernel(self, kernel: Any) -> None:
         """Look at what a kernel of the user's and its vjp read (`tapec.custom_op`): as Python they are not entered."""
