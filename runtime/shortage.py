@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import re
 from collections.abc import Iterator
@@ -17,8 +18,9 @@ _NO_ROOM = re.compile(
 def loading() -> Iterator[None]:
     """A context, or a decorator, of what imports modules that may have code in libraries.
 
-    llvmlite says of its library that it "could not find/load" it, and the loader's reason stands behind that. Who
-    imports once more tries again.
+    llvmlite says of its library that it "could not find/load" it, and the loader's reason stands behind that; Python
+    reads the folder of a package in an import, and says by a number that there is no room for its names. Who imports
+    once more tries again.
 
     Raises:
         MemoryError: there is no room for a library.
@@ -28,7 +30,7 @@ def loading() -> Iterator[None]:
     except (ImportError, OSError) as error:
         reason: BaseException | None = error
         while reason is not None:
-            if _NO_ROOM.search(str(reason)):
+            if getattr(reason, "errno", None) == errno.ENOMEM or _NO_ROOM.search(str(reason)):
                 raise MemoryError(str(reason)) from None
             reason = reason.__cause__ or reason.__context__
         raise

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tapec.runtime.shortage import loading
 
 #: Takes a train step, `mode`; then one for which there is no room; then, the space being back, both.
 SCRIPT = """
@@ -133,6 +136,22 @@ def test_libraries_that_have_no_room(room: int, library: str, tmp_path: Path) ->
     assert library in first
     assert "step(tapec.ones([2]))  # here" in told.stdout
     assert (before, after) == ("[1. 1.]", "[0.96 0.96]")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOMEM, MemoryError), (errno.EACCES, ImportError)]
+)
+def test_a_folder_that_an_import_cannot_read(number: int, kind: type[Exception]) -> None:
+    """No room for its names is no memory, also where another error tells of it; what nobody may read is not there."""
+
+    @loading()
+    def imports() -> None:
+        raise ImportError("no numpy/random") from OSError(
+            number, os.strerror(number), "/packages/numpy/random"
+        )
+
+    with pytest.raises(kind, match="numpy/random"):
+        imports()
 
 
 #: Steps of growing room, in KiB: first there is none for LLVM, then enough for it and not for a thread.
