@@ -44,7 +44,7 @@ class Writer:
 
     def loop(self, op: Operation, out: Block) -> None:
         """A loop, at the end of a block."""
-        bounds = [self._index(v, out) for v in op.operands]
+        bounds = [self._here(v, out) for v in op.operands]
         regions = [Region([self._turn(region.block)]) for region in op.regions]
         types = [r.type for r in op.results]
         made = Operation(op.defn, bounds, types, dict(op.attrs), regions, op.location)
@@ -70,17 +70,16 @@ class Writer:
         return block
 
     def _number(self, op: Operation, out: Block) -> None:
-        """What a turn computes; constants from outside of the loop are made where they are read."""
-        outside = {v: v.op for v in op.operands if v not in self.mapping and v.op is not None}
-        made = {v: out.append(clone_operation(of, {})).result for v, of in outside.items()}
+        """What a turn computes."""
+        made = {v: self._here(v, out) for v in op.operands}
         copy = out.append(clone_operation(op, {**self.mapping, **made}))
         self.mapping.update(zip(op.results, copy.results, strict=True))
 
-    def _index(self, value: Value, out: Block) -> Value:
-        """A bound; a constant from outside of the loop is made here."""
-        if value not in self.mapping and value.op is not None:
-            out.append(clone_operation(value.op, self.mapping))
-        return self.mapping[value]
+    def _here(self, value: Value, out: Block) -> Value:
+        """A number inside; a constant from outside of the loop is made where it is read, for this block alone."""
+        if value in self.mapping or value.op is None:
+            return self.mapping[value]
+        return out.append(clone_operation(value.op, {})).result
 
     def _inline(self, launch: Operation, out: Block) -> None:
         kernel = self.module.functions[launch.attrs["kernel"]]
@@ -124,10 +123,6 @@ class Writer:
             return whole
         assert value.op is not None
         parent, *rest = value.op.operands
-        mapping = {**self.mapping, parent: self._buffer(parent, out)}
-        for index in rest:
-            if index not in mapping and index.op is not None:
-                mapping[index] = self._index(index, out)
-        copy = clone_operation(value.op, mapping)
-        out.append(copy)
-        return copy.result
+        numbers = {index: self._here(index, out) for index in rest}
+        mapping = {**self.mapping, **numbers, parent: self._buffer(parent, out)}
+        return out.append(clone_operation(value.op, mapping)).result
