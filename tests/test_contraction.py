@@ -180,6 +180,8 @@ def test_any_choice_is_correct(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(tiling, "PARALLEL_WORK", rng.choice([1, 1 << 20]))
         monkeypatch.setattr(tiling, "PACK_DISTANCE", rng.choice([1, 1 << 21]))
         monkeypatch.setattr(tiling, "STAGED_WEIGHT", rng.choice([1, 120]))
+        monkeypatch.setattr(tiling, "LINE", rng.choice([64, 1 << 20]))
+        monkeypatch.setattr(tiling, "STRIP_LIMIT", rng.choice([1, 1 << 10, 1 << 20]))
         m, n, k = (rng.choice(extents) for _ in range(3))
         if m * n * k > 4000:
             continue

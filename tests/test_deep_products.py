@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_contraction import EPILOGUES, Case, choice_for, evaluate, kernel, native
+from test_contraction import AVX2, AVX512, EPILOGUES, Case, choice_for, evaluate, kernel, native
 
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import Contraction
 from tapec.ir.types import F16, F32, TensorType
-from tapec.passes.contractions import blocked
-from tapec.passes.contractions.problem import Workload
+from tapec.passes.contractions import blocked, tiling
+from tapec.passes.contractions.problem import Machine, Workload
 from tapec.passes.contractions.tiling import Tiling, choose
 
 
@@ -86,3 +86,29 @@ def test_few_rows(strip: int, parallel: str, monkeypatch: pytest.MonkeyPatch) ->
         Case(1, 1000, 512),
     ):
         assert choice_for(small).block == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit", "across"), [(1, 1 << 20, False), (4, 1, False), (6, 400, False), (6, 1, True)]
+)
+def test_rows_are_copied_for_their_tiles(
+    rows: int, limit: int, across: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there is room for; a tile's last vector may reach over what is the next depth's."""
+    monkeypatch.setattr(tiling, "STRIP_LIMIT", limit)
+    choice = Tiling("outer", 4, rows, 2, pack=across, strips=True, across=across, parallel="rows")
+    evaluate(Case(20, 10, 4, True, batch=() if across else (2,), epilogue="add"), choice)
+
+
+def test_rows_are_copied_where_registers_are_few_and_depths_lie_apart() -> None:
+    """Where several tiles read them, and a cache has no place for lines of which a tile reads a part."""
+
+    def copies(case: Case, machine: Machine = AVX2) -> bool:
+        return choice_for(case, 8, machine).strips
+
+    assert copies(Case(1024, 1024, 256, True))
+    assert copies(Case(300, 300, 500, True))
+    assert not copies(Case(1024, 1024, 256, True), AVX512)
+    assert not copies(Case(1024, 1024, 256))
+    assert not copies(Case(784, 512, 128, True))
+    assert not copies(Case(1024, 24, 256, True))

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
-from tapec.passes.contractions.packing import Panel
+from tapec.passes.contractions.packing import Panel, Strips
 from tapec.passes.contractions.products import Form, Step, each
-from tapec.passes.contractions.tiling import must_stage
+from tapec.passes.contractions.tiling import must_stage, strip_rows
 
 #: Rows of a second, smaller tile, where it is not known how many there are.
 _FEW = 2
@@ -48,6 +48,10 @@ class Columns:
 class Outer(Form):
     """The form ``outer``."""
 
+    _strips: Strips
+    #: The rows whose tiles are computed: all, or those that are in `_strips`.
+    _some_rows: tuple[DimLike, DimLike]
+
     def lower(self) -> None:
         """Write everything; a packed panel serves all of the batch if that shares the operand."""
         if self._packs_once:
@@ -61,6 +65,24 @@ class Outer(Form):
 
     def product(self) -> None:
         """Panels of columns; in each, tiles of rows."""
+        rows, height = self.rows, self.tiling.rows
+        if not self.tiling.strips or self.tiling.across:
+            self._product()
+            return
+        assert isinstance(rows, int)
+        together = strip_rows(self.problem, height)
+        self._strips = Strips(self, min(together, rows))
+        shared = self.tiling.parallel in ("columns", "rows")
+
+        def some(first: DimLike) -> None:
+            self._some_rows = first, self._end(first, together, rows)
+            self._strips.fill(first, parallel=shared)
+            self._product()
+
+        each(self.k, 0, rows, some, step=together)
+
+    def _product(self) -> None:
+        """Panels of columns, for the rows whose left operand is there."""
         k, tiling, columns = self.k, self.tiling, self.columns
         lanes, width = tiling.lanes, tiling.width
         shared = tiling.parallel == "columns"
@@ -94,6 +116,9 @@ class Outer(Form):
 
         def row(first_row: DimLike) -> None:
             top = self.start(first_row, rows, tiling.rows)
+            if tiling.strips:
+                self._strips = Strips(self, tiling.rows)
+                self._strips.fill(first_row)
 
             def tile(first: DimLike) -> None:
                 origin = self.start(first, columns, tiling.width)
@@ -152,12 +177,15 @@ class Outer(Form):
     def _rows(self, columns: Columns) -> None:
         rows, height = self.rows, self.tiling.rows
         shared = self.tiling.parallel == "rows"
+        low, high = self._some_rows if self.tiling.strips else (0, rows)
 
         def tile(first: DimLike) -> None:
+            if self.tiling.strips:
+                self._strips.number = (first - low) // height
             self._tile(self.start(first, rows, height), first, height, columns)
 
         if isinstance(rows, int):
-            each(self.k, 0, rows, tile, step=height, parallel=shared)
+            each(self.k, low, high, tile, step=height, parallel=shared)
             return
         whole, rest = self._split(rows)
         each(self.k, 0, whole, tile, step=height, parallel=shared)
@@ -278,7 +306,10 @@ class Outer(Form):
             sums = []
             totals = iter(carried)
             for r in range(height):
-                x = self.left(origin + r, depth, lanes=self.tiling.lanes)
+                if self.tiling.strips:
+                    x = self._strips.load(depth, r)
+                else:
+                    x = self.left(origin + r, depth, lanes=self.tiling.lanes)
                 sums += [self.multiply_add(x, y, next(totals)) for y in vectors]
             return sums
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
@@ -12,6 +13,8 @@ from tapec.passes.contractions.products import Form, each, over
 
 #: Bytes within which two vectors interleave fastest.
 _GROUP = 16
+#: Tiles whose rows are copied together: those of a line of the cache.
+_TILES = 4
 
 
 class Panel:
@@ -63,10 +66,7 @@ class Panel:
         return column if known else self.k.clamp(column, 0, self.form.columns - 1)
 
     def _flat(self, depth: Index) -> DimLike:
-        flat = self.number
-        for d, extent in zip(depth, self.form.problem.depth, strict=True):
-            flat = flat * extent + d
-        return flat
+        return self.form.flat(depth, self.number)
 
     def _store(self, value: Value, depth: Index, column: DimLike) -> None:
         place = self.k.first_lane(self._flat(depth)), self.k.first_lane(column)
@@ -125,6 +125,58 @@ class Panel:
             each(self.k, 0, self.width, some_columns, step=lanes)
 
         over(self.k, self.form.problem.depth[:-1], at)
+
+
+class Strips:
+    """Rows of a form's left operand, copied tile by tile: what a tile reads at one depth is together.
+
+    Rows that lie apart in depth by more than a page would else displace each other in the first cache, and each tile
+    would read lines of which it needs some elements.
+    """
+
+    def __init__(self, form: Form, rows: int) -> None:
+        """Take scratch for so many rows; `fill` writes it."""
+        self.form = form
+        self.k = form.k
+        self.height = form.tiling.rows
+        self.lanes = min(form.tiling.lanes, 1 << (self.height - 1).bit_length())
+        self.depth = prod(map(int, form.problem.depth))  # type: ignore[arg-type]
+        self.tiles = -(-rows // self.height)
+        # Vectors are stored whole; what is too much is overwritten by the next depth.
+        room = self.depth * self.height + -self.height % self.lanes
+        self.buffer = form.scratch((self.tiles, room))
+        self.number: DimLike = 0
+
+    def load(self, depth: Index, row: int) -> Value:
+        """An element of the tile ``number``."""
+        return self.k.load(self.buffer, (self.number, self._place(depth) + row))
+
+    def _place(self, depth: Index) -> DimLike:
+        return self.form.flat(depth) * self.height
+
+    def fill(self, low: DimLike, *, parallel: bool = False) -> None:
+        """Copy the rows from ``low`` on, some tiles at a time, so that lines are read as seldom as they can be."""
+
+        def some(first: DimLike) -> None:
+            def at(depth: Index) -> None:
+                for n in range(min(_TILES, self.tiles)):
+                    self._copy(low, self.k.clamp(first + n, 0, self.tiles - 1), depth)
+
+            over(self.k, self.form.problem.depth, at)
+
+        each(self.k, 0, self.tiles, some, step=_TILES, parallel=parallel)
+
+    def _copy(self, low: DimLike, tile: DimLike, depth: Index) -> None:
+        top = self.k.clamp(low + tile * self.height, 0, self.form.rows - self.height)
+        for offset in range(0, self.height, self.lanes):
+            count = min(self.height - offset, self.lanes)
+
+            def store(row: DimLike, offset: int = offset) -> None:
+                value = self.form.left(row, depth)
+                place = self.k.first_lane(tile), self.k.first_lane(self._place(depth) + offset)
+                self.k.effect(OPS["store"], value, self.buffer, *place)
+
+            self.k.neighbours(top + offset, count, self.lanes, store)
 
 
 def transposed(k: LoopBuilder, rows: Sequence[Value]) -> list[Value]:

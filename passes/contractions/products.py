@@ -89,6 +89,12 @@ class Form:
         pair = (column, row) if self.tiling.swapped else (row, column)
         return (*self._batch, *pair, *depth)
 
+    def flat(self, depth: Index, start: DimLike = 0) -> DimLike:
+        """The number of a depth among those of all summed axes, counted on from ``start`` times as many."""
+        for d, extent in zip(depth, self.problem.depth, strict=True):
+            start = start * extent + d
+        return start
+
     def left(self, row: DimLike, depth: Index, column: DimLike = 0, *, lanes: int = 1) -> Value:
         """An element of the left operand; columns share it if the problem is separable.
 

@@ -24,6 +24,10 @@ PARALLEL_WORK = 1 << 20
 STAGED_WEIGHT = 64
 #: Bytes of a packed panel, which lives on the stack.
 PANEL_LIMIT = 1 << 20
+#: Bytes of copied strips, which live on the stack, too; and tiles of columns that read each, at least.
+STRIP_LIMIT, _STRIP_TILES = 1 << 20, 3
+#: Bytes of a line of the caches, and how many times the first one's sets the second one has.
+LINE, _SPANS = 64, 16
 #: From here on neighbours in depth are so far apart, in so many pages, that a copy of the panel pays.
 PACK_DISTANCE = 1 << 21
 #: Bytes of columns that are copied to run along depth.
@@ -52,7 +56,8 @@ class Tiling:
     """The choice.
 
     ``outer`` keeps ``rows`` times ``vectors`` accumulators of ``lanes`` elements in registers, splats elements of the
-    left and loads vectors of the right, from a packed panel if ``pack``. ``dot`` multiplies vectors along depth, for
+    left and loads vectors of the right, from a packed panel if ``pack``; ``strips``: of the left, from a copy of some
+    rows, tile by tile (`tapec.passes.contractions.packing.Strips`). ``dot`` multiplies vectors along depth, for
     ``rows`` times so many columns that the sums of their lanes make up one vector. ``plain`` computes one vector of
     results after the other. ``staged`` sends a tile through scratch, so that what follows is written once, in a loop,
     not once for each accumulator.
@@ -73,6 +78,7 @@ class Tiling:
     vectors: int = 1
     unroll: int = 1
     pack: bool = False
+    strips: bool = False
     staged: bool = False
     across: bool = False
     fetch: bool = False
@@ -112,7 +118,14 @@ def choose(work: Workload) -> Tiling:
     if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
         return best
     problem, bytes = work.problem(), sum(map(size, operands))
-    simple = {"pack": False, "staged": False, "across": False, "fetch": False, "ahead": 0}
+    simple = {
+        "pack": False,
+        "strips": False,
+        "staged": False,
+        "across": False,
+        "fetch": False,
+        "ahead": 0,
+    }
     deep = [
         (cost, replace(tiling, block=block, **simple))  # type: ignore[arg-type]
         for cost, tiling in found
@@ -143,7 +156,7 @@ def choose_rows(work: Workload) -> Tiling | None:
         across = problem.columns > tiling.width
         if across and not _fits_across(problem, tiling.width, work.machine, pack=False):
             continue
-        tiling = replace(tiling, pack=False, across=across, ahead=0, parallel="rows")
+        tiling = replace(tiling, pack=False, strips=False, across=across, ahead=0, parallel="rows")
         fitting.append((_outer_cost(problem, tiling, work), tiling))
     least = min((cost for cost, _ in found), default=0.0)
     cost, best = min(fitting, key=lambda pair: pair[0], default=(0.0, None))
@@ -233,6 +246,7 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
             passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
             across = passes and _fits_across(problem, width, machine, pack=pack)
             parallel = _shared(problem, height, width)
+            strips = _strips(problem, height, width, machine, pack=pack)
             tiling = Tiling(
                 form="outer",
                 lanes=lanes,
@@ -240,12 +254,13 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
                 vectors=vectors,
                 unroll=unroll,
                 pack=pack,
+                strips=strips,
                 staged=problem.apart or height * vectors * work.weight > STAGED_WEIGHT,
                 across=across,
                 fetch=passes,
                 ahead=0 if passes else ahead,
-                reach=_reach(problem, height * vectors, machine),
-                follow=_follows(problem, machine),
+                reach=0 if strips else _reach(problem, height * vectors, machine),
+                follow=_follows(problem, machine) and not strips,
                 swapped=problem.swapped,
                 parallel="rows" if across and parallel == "columns" else parallel,
             )
@@ -285,6 +300,8 @@ def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
         copies = 1 if problem.shared else batch
         copied = depth * size(problem.columns) / tiling.lanes
         total += copies * copied * (2 if problem.right[0] == 1 else 4)
+    if tiling.strips:
+        total += batch * size(problem.rows) * depth
     return total
 
 
@@ -385,6 +402,28 @@ def _packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool
     apart = size(problem.columns) > vectors * lanes
     often = (rows >= 16 and (far or crowded)) or (rows >= 64 and across)
     return fits and lanes > 1 and apart and often
+
+
+def _strips(problem: Problem, height: int, width: int, machine: Machine, *, pack: bool) -> bool:
+    """Whether the left operand is copied tile by tile."""
+    depth, (along_rows, along_depth) = prod(map(size, problem.depth)), problem.left
+    known = all(isinstance(n, int) for n in (problem.rows, problem.columns, *problem.depth))
+    once = pack and problem.shared and any(n != 1 for n in problem.batch)
+    if machine.registers >= 32 or along_rows != 1 or not known or once or height == 1:
+        return False
+    if not machine.masked and height & (height - 1):
+        return False
+    lines = _lines_in_set(along_depth, depth, problem.dtype.bytes, machine)
+    crowded = lines > machine.ways or 2 * depth * LINE > machine.level1
+    # The second cache, of as many ways, has no places either.
+    least = _STRIP_TILES - (lines > _SPANS * machine.ways)
+    return crowded and size(problem.columns) >= least * width
+
+
+def strip_rows(problem: Problem, height: int) -> int:
+    """Rows whose copies there is room for."""
+    bytes = prod(map(size, problem.depth)) * max(problem.dtype.bytes, 4)
+    return max(STRIP_LIMIT // (bytes * height), 1) * height
 
 
 def _packed_rows(problem: Problem) -> int:
