@@ -251,19 +251,19 @@ class _Fusion:
         readers = self._all_readers(value)
         unfit = self._memory_readers(value)
         repeated = value.op is not None and "recompute" in value.op.attrs
-        read: dict[Value, list[Access]] | None = None
+        read = _stored(value, _reads(value))
         for group in self.groups:
+            near = group in readers if shape else not self.sums_apart
+            if not near and group.accesses.keys().isdisjoint(read):
+                continue  # most of them: nothing else is asked of these
             shared = min(len(shape), len(group.space))
             fits = shape[:shared] == group.space[:shared] and (shared or shape == group.space)
             if not fits or group.core is not None or len(group.ops) >= self.options.max_ops // 2:
                 continue
             if group in unfit or (repeats(group) and not repeated):
                 continue
-            if read is None:
-                read = _stored(value, _reads(value))
             if group in readers and group.computes_twice(value):
                 continue
-            near = group in readers if shape else not self.sums_apart
             if not near and not _share(read, group):
                 continue
             space = max(shape, group.space, key=len)

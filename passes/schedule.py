@@ -7,8 +7,10 @@ loops.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
+from tapec.ir.compare import exact
 from tapec.ir.core import Module, Operation
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Elementwise
@@ -40,16 +42,19 @@ class Options:
     tf32: bool = False
 
 
+#: The tiles of contractions that are alike: networks have many layers of one shape.
+_Known = dict[Hashable, tiling.Tiling]
+
 #: Scalar operations in a kernel from which on waking another thread pays.
 PARALLEL_WORK = 1 << 18
 
 
 def run(module: Module, options: Options) -> bool:
     """Write attributes on every kernel."""
-    changed = False
+    changed, known = False, _Known()
     for op in module.walk():
         if isinstance(op.defn, KernelOp):
-            _schedule(op, options)
+            _schedule(op, options, known)
             changed = True
     if not (options.device or options.compact):
         for op in module.walk():
@@ -58,7 +63,7 @@ def run(module: Module, options: Options) -> bool:
     return changed
 
 
-def _schedule(kernel: Operation, options: Options) -> None:
+def _schedule(kernel: Operation, options: Options, known: _Known) -> None:
     block = kernel.regions[0].block
     core = core_of(kernel)
     if not options.masked:
@@ -68,7 +73,7 @@ def _schedule(kernel: Operation, options: Options) -> None:
     if options.device:
         kernel.attrs["scratch"] = SHARED_BYTES
     if core is not None and core.defn.form == "contraction":
-        kernel.attrs.update(_tiling(kernel, core, options).attrs)
+        kernel.attrs.update(_tiling(kernel, core, options, known).attrs)
         return
     values = [r for op in block.ops for r in op.results] + list(block.args)
     ranked = [v.tensor for v in values if v.tensor.rank]
@@ -78,7 +83,7 @@ def _schedule(kernel: Operation, options: Options) -> None:
     kernel.attrs["parallel"] = core is None and size(work) >= PARALLEL_WORK
 
 
-def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tiling:
+def _tiling(kernel: Operation, core: Operation, options: Options, known: _Known) -> tiling.Tiling:
     """How a contraction is cut into tiles."""
     work = workload(kernel, core, options)
     if 0 in work.contraction.space:
@@ -90,8 +95,11 @@ def _tiling(kernel: Operation, core: Operation, options: Options) -> tiling.Tili
         return choose_tile(problem, tf32=options.tf32)
     if options.compact:
         return tiling.Tiling(lanes=work.lanes)
-    chosen = tiling.choose(work)
-    return chosen if options.direct else sliding.choose(work, chosen)
+    key = core.name, exact(core.parameters), work.left, work.right, work.weight, work.traffic
+    if key not in known:
+        chosen = tiling.choose(work)
+        known[key] = chosen if options.direct else sliding.choose(work, chosen)
+    return known[key]
 
 
 def _by_rows(kernel: Operation, options: Options) -> tiling.Tiling | None:
