@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tapec import arguments
 from tapec.autograph.conversion import converted
 from tapec.compiled.shelves import ENTRY
+from tapec.cyclic import Finite
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.scopes import current_name_scope, name_scope
@@ -149,7 +150,9 @@ def _walk(
     for name in sorted(attributes, key=key):
         if name == ENTRY or name in module._TF_MODULE_IGNORED_PROPERTIES:
             continue
-        for place, leaf in _leaves(attributes[name], (*path, name)):
+        with Finite(attributes[name]):
+            leaves = list(_leaves(attributes[name], (*path, name)))
+        for place, leaf in leaves:
             if id(leaf) in seen:
                 continue
             seen.add(id(leaf))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapec import arguments
 from tapec.absences.names import namespace
+from tapec.cyclic import Finite
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 
@@ -35,6 +36,9 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     ``expand_composites`` takes IndexedSlices apart, into values, indices and the shape if there is one.
 
     Example: ``flatten({"b": [2, 3], "a": 1})`` is ``[1, 2, 3]``.
+
+    Raises:
+        ValueError: the structure contains itself, or is nested too deep.
     """
     if not is_nested(structure):
         return (
@@ -42,7 +46,10 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
             if arguments.flag(expand_composites, "expand_composites")
             else [structure]
         )
-    return [leaf for _, child in _children(structure) for leaf in flatten(child, expand_composites)]
+    with Finite(structure):
+        return [
+            leaf for _, child in _children(structure) for leaf in flatten(child, expand_composites)
+        ]
 
 
 def pack_sequence_as(
@@ -116,7 +123,8 @@ def map_structure_up_to(shallow: Any, func: Callable[..., Any], *structure: Any)
     if not structure:
         raise ValueError("Must provide at least one structure", location=here())
     arguments.function(func, "func")
-    rows = zip(*(_cut(shallow, s) for s in structure), strict=True)
+    with Finite(shallow):
+        rows = zip(*[_cut(shallow, s) for s in structure], strict=True)
     return _packed(shallow, iter([func(*row) for row in rows]), False)
 
 
@@ -151,8 +159,9 @@ def assert_same_structure(
         raise _different(nest1, nest2, f"{len(first)} elements and {len(second)}")
     if mappings and [key for key, _ in first] != [key for key, _ in second]:
         raise _different(nest1, nest2, f"keys {list(nest1)} and {list(nest2)}")
-    for (_, a), (_, b) in zip(first, second, strict=True):
-        assert_same_structure(a, b, check_types)
+    with Finite(nest1):
+        for (_, a), (_, b) in zip(first, second, strict=True):
+            assert_same_structure(a, b, check_types)
 
 
 def _different(a: Any, b: Any, why: str) -> ValueError:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from tapec.cyclic import Finite
 from tapec.frames import is_ours
 from tapec.ir.dims import substitute
 from tapec.module import Module
@@ -31,6 +32,9 @@ def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
 
     With ``parts`` the values and indices of IndexedSlices are leaves, else these are leaves as a whole. A single leaf
     and a list of leaves, which are nearly all there is, need no optree.
+
+    Raises:
+        ValueError: the structure contains itself, or is nested too deep.
     """
     if _is_plain(structure):
         return [structure], None
@@ -42,9 +46,11 @@ def flatten(structure: Any, *, parts: bool = False) -> tuple[list[Any], Any]:
 
     _register(optree)
     whole = None if parts else lambda node: isinstance(node, IndexedSlices)
-    leaves, spec = optree.tree_flatten(structure, whole, none_is_leaf=True, namespace="tapec")
-    while _register_records(optree, leaves):
-        leaves, spec = optree.tree_flatten(structure, whole, none_is_leaf=True, namespace="tapec")
+    flat = partial(optree.tree_flatten, structure, whole, none_is_leaf=True, namespace="tapec")
+    with Finite(structure):
+        leaves, spec = flat()
+        while _register_records(optree, leaves):
+            leaves, spec = flat()
     return leaves, spec
 
 

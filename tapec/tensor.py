@@ -15,6 +15,7 @@ import numpy as np
 
 from tapec.absences.counterparts import counterpart, require_none
 from tapec.autograph.remedies import remedy_for_iteration, remedy_for_truth
+from tapec.cyclic import Finite
 from tapec.devices import CPU
 from tapec.eager.signatures import Signature, signature_of
 from tapec.errors import (
@@ -391,7 +392,7 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
         strict: whether a Tensor of another dtype is refused (else it is returned as it is).
 
     Raises:
-        ValueError: ``value`` is None or ragged, or a Tensor of another dtype.
+        ValueError: ``value`` is None, ragged or contains itself, or a Tensor of another dtype.
         TypeError: a number that the dtype cannot hold (``2.5`` as int32).
     """
     if isinstance(value, Tensor):
@@ -410,8 +411,10 @@ def as_tensor(value: TensorLike, dtype: DType | None = None, *, strict: bool = T
             location=here(),
             hint=about_none(),
         )
-    if isinstance(value, list | tuple) and _holds_tensors(value):
-        return _stack(value, dtype)
+    if isinstance(value, list | tuple):
+        with Finite(value):
+            if _holds_tensors(value):
+                return _stack(value, dtype)
     if isinstance(value, OpenSize):
         return apply("extent", dim=value.dim, type=TensorType(dtype or I32))  # type: ignore[no-any-return]
     trace = current_trace()

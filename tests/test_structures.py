@@ -293,3 +293,55 @@ def test_functions_that_are_not_of_python_get_the_arguments_that_are_given() -> 
     for function in (np.add, np.dot, functools.partial(np.add)):
         found = tapec.compile(function)(x, x)
         np.testing.assert_allclose(found, np.asarray(function(x, x)))
+
+
+def test_what_contains_itself_is_refused() -> None:
+    """As an argument, a result, an operand or a part of a Module: with the line, and no bare RecursionError."""
+    endless: list[Any] = [X]
+    endless.append(endless)
+    record, slotted, deep = State(X), Slotted(X), X
+    record.rest.append({"whole": record})
+    slotted.x = slotted
+    for _ in range(2000):
+        deep = [deep]
+    model: Any = tapec.Module()
+    model.parts = endless
+    again = "a list contains itself: it is its own [1]"
+    cases: list[tuple[Any, str]] = [
+        (lambda: first(endless), again),
+        (lambda: first([endless]), again),
+        (lambda: first(values=endless), again),
+        (lambda: first.trace(endless), again),
+        (lambda: tapec.compile(lambda x: endless)(X), again),
+        (lambda: first([record]), "a State contains itself: it is its own .rest[0]['whole']"),
+        (lambda: first([slotted]), "a Slotted contains itself: it is its own .x"),
+        (lambda: first([X, [deep, deep]]), "nested 200"),
+        (lambda: tapec.stack(endless), again),
+        (lambda: X + endless, again),
+        (lambda: tapec.nest.flatten(endless), again),
+        (lambda: tapec.nest.assert_same_structure(endless, endless), again),
+        (lambda: tapec.nest.map_structure_up_to(endless, len, endless), again),
+        (lambda: tapec.print(endless), again),
+        (lambda: model.variables, again),
+        (lambda: tapec.compile(lambda x: x, input_signature=endless), again),
+    ]
+    for give, says in cases:
+        with pytest.raises(ValueError, match=r"no structure of tensors") as told:
+            give()
+        assert says in str(told.value)
+        assert "test_structures.py" in str(told.value)
+    np.testing.assert_array_equal(tapec.compile(lambda x: x + endless[0])(X), 2 * X)
+
+
+def test_a_function_of_the_user_that_never_ends_is_no_structure() -> None:
+    def endless(x: Any) -> Any:
+        return endless(tapec.nest.flatten([x]))
+
+    with pytest.raises(RecursionError):
+        endless(1)
+
+
+@tapec.compile
+def first(values: Any) -> Any:
+    """What comes first."""
+    return values[0]

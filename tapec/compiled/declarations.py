@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tapec.compiled.parameters import Parameters
+from tapec.cyclic import Finite
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.ir.types import TensorType
@@ -130,13 +131,16 @@ class InputSignature:
 
         Raises:
             TypeError: it is no sequence of specs, or the function has other parameters.
+            ValueError: it contains itself.
         """
         if not isinstance(signature, Sequence) or isinstance(signature, str):
             raise TypeError(
                 f"input_signature must be either a tuple or a list, got {type(signature)}",
                 location=here(),
             )
-        for spec in _specs(signature):
+        with Finite(signature):
+            specs = list(_specs(signature))
+        for spec in specs:
             if not isinstance(spec, TensorSpec):
                 raise TypeError(
                     "input_signature must be a possibly nested sequence of TensorSpec, got "

@@ -78,11 +78,16 @@ class Quick:
 
     def key(self, parameters: Parameters, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
         """What selects programs for a call whose arguments are bound; None if one is of another kind."""
-        key = self._of(args)
-        if key is None or not kwargs:
-            return key
-        names = sorted(kwargs)
-        named = self._of([kwargs[name] for name in names])
+        try:
+            key = self._of(args)
+            if key is None or not kwargs:
+                return key
+            names = sorted(kwargs)
+            named = self._of([kwargs[name] for name in names])
+        except (
+            RecursionError
+        ):  # of a structure that contains itself, which is refused where it is taken apart
+            return None
         return None if named is None else (key, parameters.order(kwargs), tuple(names), named)
 
     def _of(self, values: Iterable[Any]) -> tuple[Any, ...] | None:

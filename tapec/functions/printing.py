@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tapec import arguments
+from tapec.cyclic import Finite
 from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.tensor import Array, Tensor, as_tensor
@@ -45,7 +46,7 @@ def print(
         name: ignored.
 
     Raises:
-        ValueError: ``output_stream`` is none of those.
+        ValueError: ``output_stream`` is none of those; or an input contains itself.
     """
     write = _writer(output_stream)
     summarize, sep = arguments.integer(summarize, "summarize"), arguments.text(sep, "sep")
@@ -56,7 +57,8 @@ def print(
         texts[-1] += sep if position else ""
         if isinstance(thing, str):
             texts[-1] += thing
-        else:
+            continue
+        with Finite(thing):
             _collect(thing, texts, tensors)
     texts[-1] += end
 
