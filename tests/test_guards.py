@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import attribute_scripts
 import class_scripts
+import kept_scripts
 import library_scripts
 import numpy as np
 import package_scripts
@@ -40,6 +41,7 @@ SCRIPTS = (
     | class_scripts.SCRIPTS
     | library_scripts.SCRIPTS
     | package_scripts.SCRIPTS
+    | kept_scripts.SCRIPTS
 )
 
 

@@ -106,3 +106,54 @@ def test_who_finds_modules_is_no_state_of_a_function(monkeypatch: pytest.MonkeyP
         finder.asked = asked
         space["f"](tapec.constant(6.0))
     assert len(space["f"].programs) == 1
+
+
+#: A function that counts how often it runs.
+_COUNTING = """
+import functools
+class Count: runs = 0
+@functools.{how}
+def g(k):
+    Count.runs += 1
+    return 2.0 * k
+"""
+
+
+@pytest.mark.parametrize("how", ["cache", "lru_cache(maxsize=4)"])
+def test_a_function_behind_a_cache_runs_again_where_its_result_is_gone(how: str) -> None:
+    """It may change state, as here; what the cache has for other arguments comes and goes."""
+    space: dict[str, Any] = {"tapec": tapec, "__name__": "__main__"}
+    exec(_COUNTING.format(how=how), space)
+    g, counted, x = space["g"], space["Count"], tapec.constant(1.0)
+    g(1)
+    f = tapec.compile(eval("lambda x: x * g(3)", space))
+    for other in range(10, 20):
+        assert float(f(x)) == 6
+        g(other)
+        g(3)
+    assert len(f.programs) == 1
+    for gone in (g.cache_clear, lambda: [g(other) for other in range(30, 34)], g.cache_clear):
+        gone()
+        before, kept = counted.runs, g.cache_info().maxsize is None and gone != g.cache_clear
+        assert float(f(x)) == float(f(x)) == 6
+        assert counted.runs == before + (not kept)
+
+
+@pytest.mark.parametrize("how", ["cache", "lru_cache(maxsize=1)"])
+def test_what_a_function_behind_a_cache_counts_is_read_as_it_is(how: str) -> None:
+    space: dict[str, Any] = {"tapec": tapec, "__name__": "__main__"}
+    exec(_COUNTING.format(how=how), space)
+    g, x = space["g"], tapec.constant(1.0)
+    for text in ("x * g(3) + Count.runs", "x * g(3) + g.cache_info().misses"):
+        f = tapec.compile(eval(f"lambda x: {text}", space))
+        for change in (g.cache_clear, lambda: g(4)):
+            change()
+            assert float(f(x)) == float(f.python_function(x)) == float(f(x))
+
+
+def test_what_a_function_makes_for_itself_ends_when_it_does() -> None:
+    """So a weak container does not have it any more where the function looks."""
+    space: dict[str, Any] = {"tapec": tapec, "weakref": weakref, "__name__": "__main__"}
+    exec("class A:\n def __init__(self): every.add(self)\nevery = weakref.WeakSet()\nA()", space)
+    f = tapec.compile(eval("lambda x: x * (A() is not None) + len(every)", space))
+    assert float(f(tapec.constant(1.0))) == float(f.python_function(tapec.constant(1.0))) == 1

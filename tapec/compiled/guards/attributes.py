@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from tapec.compiled.guards import places
+from tapec.compiled.guards.classes import may_change
 from tapec.compiled.guards.entries import Entry
 from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.instances import Unset
@@ -23,6 +24,7 @@ from tapec.compiled.guards.objects import (
 from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_module
 from tapec.compiled.guards.places import Place
 from tapec.compiled.guards.reads import READ, Manner, Reads
+from tapec.compiled.guards.runs import inherited
 from tapec.compiled.retraces import Cause
 from tapec.compiled.shelves import ENTRY
 from tapec.frames import is_ours
@@ -93,12 +95,13 @@ class Attributes:
     def _names_of(self, thing: Any, own: Mapping[str, Any]) -> set[str]:
         """The attributes that an object may have."""
         kind = thing if isinstance(thing, type) else type(thing)
-        inherited = self._inherited.get(kind)
-        if inherited is None:
-            inherited = {name for owner in _users_classes(kind) for name in vars(owner)}
-            inherited |= kept_in_c(kind)
-            self._inherited[kind] = inherited
-        found = own.keys() | inherited
+        names = self._inherited.get(kind)
+        if names is None:
+            owners = (k for k in kind.__mro__ if is_users_class(k) or may_change(k))
+            names = {name for owner in owners for name in vars(owner)}
+            names |= kept_in_c(kind)
+            self._inherited[kind] = names
+        found = own.keys() | names
         return found | _ABOUT if isinstance(thing, type | FunctionType) else found
 
     def _watch_whole(self, thing: Any, path: str, own: Mapping[str, Any]) -> None:
@@ -157,21 +160,23 @@ class Attributes:
         if not isinstance(thing, type) and name in kept_in_c(kind):
             self._watch_in_c(thing, name, where, manner)
             return
-        inherited = inherited_by(kind, name)
-        is_fixed = hasattr(type(inherited), "__set__")
-        if inherited is NOTHING and name not in own:
+        given = inherited_by(kind, name)
+        is_fixed = hasattr(type(given), "__set__")
+        if given is NOTHING and name not in own:
             is_asked = name in self._reads.asked and not is_our_class(kind)
             # What a class of Python's gives, as a function's `__call__`, is there and stays.
             if is_asked and not looks_up_missing(thing) and not hasattr(thing, name):
                 self._put(places.Missing(thing, name, None, where, Cause.ATTRIBUTE), manner)
+            elif not isinstance(thing, type) and _may_hide(kind, name):
+                self._put(Unset(thing, name, where), manner)
         elif name in own and not is_fixed and not isinstance(thing, type):
             own_way = isinstance(kind.__getattribute__, FunctionType)
             place = places.Slot if own_way else places.Attribute
             self._put(place(thing, name, own[name], where, Cause.ATTRIBUTE), manner)
-        elif type(inherited).__name__ == "member_descriptor" and not isinstance(thing, type):
+        elif type(given).__name__ == "member_descriptor" and not isinstance(thing, type):
             self._put(_slot(thing, name, where), manner)
         else:
-            self._watch_inherited(thing, kind, name, inherited, where, manner)
+            self._watch_inherited(thing, kind, name, given, where, manner)
 
     def _watch_in_c(self, thing: Any, name: str, path: str, manner: Manner) -> None:
         """Watch what C code gives of an object, if it gives the same each time."""
@@ -182,10 +187,9 @@ class Attributes:
     def _watch_of_module(
         self, module: ModuleType, name: str, own: Mapping[str, Any], path: str, manner: Manner
     ) -> None:
-        """Watch what is in a module of the user, and settings in those of others."""
+        """Watch what is in a module of the user's or of others."""
         if name in own:
-            is_part = isinstance(own[name], ModuleType | type) or own[name] is sys.modules
-            if is_users_module(module) or (not is_part and not is_ours(module.__name__)):
+            if own[name] is not sys.modules and not is_ours(module.__name__):
                 self._put(Entry(own, name, own[name], path, Cause.GLOBAL), manner)
         elif (
             name in self._reads.asked
@@ -196,23 +200,23 @@ class Attributes:
             self._put(places.Missing(module, name, None, path, Cause.GLOBAL), manner)
 
     def _watch_inherited(
-        self, thing: Any, kind: type, name: str, inherited: Any, path: str, manner: Manner
+        self, thing: Any, kind: type, name: str, given: Any, path: str, manner: Manner
     ) -> None:
         """Watch what an object has from its class."""
         place: Place
-        if isinstance(inherited, FunctionType) and not isinstance(thing, type):
-            place = places.Method(thing, name, inherited, path, Cause.ATTRIBUTE)
-        elif isinstance(inherited, classmethod):
-            place = places.Method(thing, name, inherited.__func__, path, Cause.ATTRIBUTE)
-        elif type(inherited) in (property, functools.cached_property):
-            place = places.Attribute(kind, name, inherited, path, Cause.ATTRIBUTE)
-        elif isinstance(inherited, staticmethod):
-            place = places.Attribute(thing, name, inherited.__func__, path, Cause.ATTRIBUTE)
-        elif not hasattr(type(inherited), "__get__") or isinstance(inherited, FunctionType):
-            place = places.Attribute(thing, name, inherited, path, Cause.ATTRIBUTE)
+        if isinstance(given, FunctionType) and not isinstance(thing, type):
+            place = places.Method(thing, name, given, path, Cause.ATTRIBUTE)
+        elif isinstance(given, classmethod):
+            place = places.Method(thing, name, given.__func__, path, Cause.ATTRIBUTE)
+        elif type(given) in (property, functools.cached_property):
+            place = places.Attribute(kind, name, given, path, Cause.ATTRIBUTE)
+        elif isinstance(given, staticmethod):
+            place = places.Attribute(thing, name, given.__func__, path, Cause.ATTRIBUTE)
+        elif not hasattr(type(given), "__get__") or isinstance(given, FunctionType):
+            place = places.Attribute(thing, name, given, path, Cause.ATTRIBUTE)
         else:
             # A descriptor of the user: its methods are functions like others.
-            self._visit(inherited, path)
+            self._visit(given, path)
             if not isinstance(thing, type | ModuleType) and kind.__dictoffset__:
                 self._put(Unset(thing, name, path), manner)  # which would hide it
             return
@@ -221,6 +225,13 @@ class Attributes:
 
 def _users_classes(kind: type) -> Iterator[type]:
     return filter(is_users_class, kind.__mro__)
+
+
+def _may_hide(kind: type, name: str) -> bool:
+    """Whether what a package's class has under a name can be hidden by an attribute of its objects' own."""
+    found = inherited(kind, name)
+    hides = found is not NOTHING and not hasattr(type(found), "__set__")
+    return hides and kind.__dictoffset__ != 0 and may_change(kind)
 
 
 def _slot(thing: Any, name: str, path: str) -> Place:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tapec.compiled.guards.equality import is_or_same
-from tapec.compiled.guards.ownership import is_users_class
+from tapec.compiled.guards.ownership import is_our_class, is_users_class
 from tapec.compiled.guards.places import Place, text_of
 from tapec.compiled.guards.runs import inherited
 from tapec.compiled.retraces import Cause, Change
@@ -33,6 +33,9 @@ _NO_METHODS = {
     "__static_attributes__",
     "__weakref__",
 }
+#: CPython's flag of classes that are made while a program runs, so that they, and of which class their objects are,
+#: may change (Py_TPFLAGS_HEAPTYPE).
+_HEAP_TYPE = 1 << 9
 
 
 class Classes:
@@ -41,6 +44,8 @@ class Classes:
     def __init__(self) -> None:
         """None yet."""
         self._met: dict[type, dict[type, dict[str, Any]]] = {}
+        #: The same of classes of packages, which the user's code may ask for an attribute.
+        self._others: dict[type, list[dict[str, Any]]] = {}
         #: Those whose registered classes, or whose derived classes, count.
         self._registries: dict[type, Registry] = {}
 
@@ -50,6 +55,8 @@ class Classes:
             self._met[kind] = {owner: dict(vars(owner)) for owner in _owners(kind)}
             if type(kind) is not type:
                 self.meet(type(kind))
+        elif kind not in self._others and may_change(kind):
+            self._others[kind] = [dict(vars(owner)) for owner in reversed(kind.__mro__)]
 
     def asked(self, kind: type) -> None:
         """Take note of a class of which it may be asked what is an instance of it."""
@@ -68,8 +75,25 @@ class Classes:
             yield ClassState(kind, before, names)
             if derived:
                 yield Derived(kind)
+        for kind, spaces in self._others.items():
+            held = {name: value for own in spaces for name, value in own.items()}
+            before = ((name, held.get(name, NOTHING)) for name in names)
+            # What the trace itself changed is no state of its own.
+            same = {name: value for name, value in before if inherited(kind, name) is value}
+            if same:
+                yield ClassNames(kind, same)
         if asks:
             yield from self._registries.values()
+
+
+def is_made(kind: type) -> bool:
+    """Whether a class was made while the program ran, rather than in C."""
+    return bool(kind.__flags__ & _HEAP_TYPE)
+
+
+def may_change(kind: type) -> bool:
+    """Whether a class may get other attributes: none in C does, and tapec's own are no state."""
+    return is_made(kind) and not is_our_class(kind)
 
 
 def _owners(kind: type) -> Iterator[type]:
@@ -189,25 +213,43 @@ class ClassNames(ByVersion):
 
 
 class Registry(Place):
-    """The classes that were registered with an abstract one."""
+    """The classes that were registered with an abstract one, or with one that is derived from it."""
 
-    def __init__(self, owner: type) -> None:
+    def __init__(self, owner: type, *, users: bool = False) -> None:
+        """``users``: whether only classes of the user's count, of those that packages register, too."""
         path = f"the classes registered with {owner.__qualname__}"
-        super().__init__(owner, None, _registered(owner), path, Cause.CONTENTS)
+        self._are_users = users
+        super().__init__(owner, None, (), path, Cause.CONTENTS)
+        self.value = self.now()
         #: Python's when they were looked at last: another one once something is registered anywhere.
         self.token = abc.get_cache_token()
 
     def now(self) -> Any:
-        """Those of now."""
-        return _registered(self.owner)
+        """Weak references to those of now."""
+        found, waiting, known = set(), [self.owner], {self.owner}
+        while waiting:
+            kind = waiting.pop()
+            found |= abc._get_dump(kind)[0]  # type: ignore[attr-defined]
+            below = {k for k in type.__subclasses__(kind) if isinstance(k, abc.ABCMeta)}
+            waiting += below - known
+            known |= below
+        if self._are_users:
+            found = {ref for ref in found if (kind := ref()) is not None and is_users_class(kind)}
+        return frozenset(found)
 
     def holds(self) -> bool:
         """Whether they are the same; if so, nobody has to look again before something is registered somewhere."""
         token = abc.get_cache_token()
+        if token == self.token:
+            return True
         if self.now() != self.value:
             return False
         self.token = token
         return True
+
+    def stayed(self) -> bool:
+        """Whether the trace itself registered none."""
+        return self.holds()
 
     def source(self, owner: str, value: str) -> str:
         """Whether nothing was registered anywhere, or not here."""
@@ -221,11 +263,6 @@ class Registry(Place):
     def change(self) -> Change:
         """How many there are."""
         return Change(self.path, self.cause, str(len(self.value)), str(len(self.now())))
-
-
-def _registered(kind: type) -> Any:
-    """Weak references to the classes that were registered with an abstract one."""
-    return frozenset(abc._get_dump(kind)[0])  # type: ignore[attr-defined]
 
 
 class Derived(Place):

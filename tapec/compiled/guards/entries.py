@@ -59,6 +59,10 @@ class Gap(Keyed):
         """Whether it is still not there."""
         return self.key not in self.owner
 
+    def stayed(self) -> bool:
+        """Whether the trace itself put nothing there."""
+        return self.holds()
+
     def _written(self, owner: str, value: str) -> str:
         return f"{self.key!r} not in {owner}"
 
@@ -82,6 +86,10 @@ class Member(Keyed):
     def now(self) -> bool:
         """Whether it has the key now."""
         return self.key in self.owner
+
+    def stayed(self) -> bool:
+        """Whether the trace itself did not change that."""
+        return self.holds()
 
     def look(self, owner: str) -> str:
         """A test of membership."""

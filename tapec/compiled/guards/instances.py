@@ -52,6 +52,10 @@ class Unset(Place):
         """Whether it still has none."""
         return self.key not in spaces_of(self.owner)
 
+    def stayed(self) -> bool:
+        """Whether the trace itself gave it none."""
+        return self.holds()
+
     def native(self) -> Look | None:
         """No entry of the dict."""
         return _entry_of(self.owner, self.key, NOTHING)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import weakref
 from abc import ABCMeta
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.compiled.guards import places
-from tapec.compiled.guards.classes import ClassNames, Registry
+from tapec.compiled.guards.classes import ClassNames, Registry, is_made, may_change
 from tapec.compiled.guards.entries import Entry, Gap, Member
 from tapec.compiled.guards.instances import Held, Unset
 from tapec.compiled.guards.objects import (
@@ -55,11 +56,10 @@ _CONTAINERS = (list, dict, set, deque, bytearray, MappingProxyType)
 #: What has no attributes that matter, unless a class that is derived from it gives them; and what has none at all.
 _LEAVES = (int, float, complex, str, bytes, tuple, frozenset, type(None))
 _OURS = (Tensor, Variable)
+#: Places of what is in a container.
+_OF_ITEMS = (places.Contents, Entry, Gap, Member)
 #: Up to so many items of a container are told apart, of those that a call has made for its arguments.
 _FEW = 8
-#: CPython's flag of classes that are made while a program runs, so that they, and of which class their objects are,
-#: may change (Py_TPFLAGS_HEAPTYPE).
-_HEAP_TYPE = 1 << 9
 #: Modules of Python whose classes packages register their own with, when they are imported.
 _SHARED = {"collections.abc", "numbers", "os", "io", "typing", "contextlib", "importlib.abc"}
 
@@ -97,7 +97,10 @@ class Library(Hearing):
         #: What has been seen, by ``id``, kept alive; and what the trace made.
         self._alive: dict[int, Any] = {}
         self._made: set[int] = set()
+        self._ends: dict[int, weakref.ref[Any]] = {}
         self._places: dict[tuple[int, type, Any], Place] = {}
+        #: What containers of the user's held, by ``id``, before the trace changed them by code of Python's.
+        self._users: dict[int, places.Contents] = {}
         self._kinds: dict[type, dict[str, Any]] = {}
         #: Which function runs whose code is looked at.
         self._function: FunctionType | None = None
@@ -166,8 +169,12 @@ class Library(Hearing):
 
     def _hear_of_new(self, frame: FrameType) -> None:
         made = frame.f_locals.get(frame.f_code.co_varnames[0])
-        self._alive[id(made)] = made
-        self._made.add(id(made))
+        identity = id(made)
+        self._made.add(identity)
+        try:  # it may end as soon as nobody else holds it
+            self._ends[identity] = weakref.ref(made, lambda _: self._made.discard(identity))
+        except TypeError:
+            self._alive[identity] = made
 
     def _look(self, frame: FrameType, running: _Running, is_over: bool = False) -> None:
         """Look at what the code loads, unless it ran with these very objects before."""
@@ -269,8 +276,8 @@ class Library(Hearing):
         function = function_behind(value)
         if isinstance(function, FunctionType):
             self._defaults_read(function)
-        if isinstance(value, ABCMeta) and value.__module__ not in _SHARED:
-            self._put(Registry(value))
+        if isinstance(value, ABCMeta):
+            self._put(Registry(value, users=value.__module__ in _SHARED))
 
     def attribute_read(self, thing: Any, name: str) -> None:
         """An attribute, or that there is none."""
@@ -326,7 +333,7 @@ class Library(Hearing):
         return True
 
     def _class_read(self, kind: type, name: str) -> None:
-        if kind.__flags__ & _HEAP_TYPE and not is_ours(kind.__module__):
+        if may_change(kind):
             self._alive[id(kind)] = kind
             known = self._kinds.setdefault(kind, {})
             if name not in known:
@@ -378,8 +385,7 @@ class Library(Hearing):
     def class_read(self, thing: Any) -> None:
         """Of which class an object is, if that can change."""
         kind = type(thing)
-        may_change = kind.__flags__ & _HEAP_TYPE and not issubclass(kind, type)
-        if may_change and id(thing) not in self._made and not is_ours(kind.__module__):
+        if may_change(kind) and not issubclass(kind, type) and id(thing) not in self._made:
             path = f"{_called(thing)}.__class__"
             self._put(places.Attribute(thing, "__class__", kind, path, Cause.ATTRIBUTE))
 
@@ -389,8 +395,11 @@ class Library(Hearing):
         if own and id(thing) not in self._made and not isinstance(thing, ModuleType | type):
             self._put(places.Names(thing, _called(thing), frozenset()))
         kinds = thing.__mro__ if isinstance(thing, type) else type(thing).__mro__
-        made = [kind for kind in kinds if kind.__flags__ & _HEAP_TYPE]
-        return {*own, *(name for kind in made for name in vars(kind))}
+        return {*own, *(name for kind in kinds if is_made(kind) for name in vars(kind))}
+
+    def users(self, container: Any, path: str) -> None:
+        """Hear of what a container of the user's keeps its items in, for code of Python's."""
+        self._users.setdefault(id(container), places.Contents(container, path))
 
     def left_out(self, code: CodeType) -> None:
         """That not all values were looked at."""
@@ -433,22 +442,14 @@ class Library(Hearing):
             owner = place.owner
             if id(owner) in made or id(owner) in inputs or id(place.value) in made:
                 continue
-            if _stayed(place):
+            if place.stayed():
                 yield place
+            elif isinstance(place, _OF_ITEMS) and id(owner) in self._users:
+                yield self._users[id(owner)]
         for kind, names in self._kinds.items():
             found = ClassNames(kind, names)
             if found.holds():
                 yield found
-
-
-def _stayed(place: Place) -> bool:
-    """Whether a place is as it was when it was read first: else the trace itself changes it."""
-    try:
-        if isinstance(place, places.Contents | Gap | Member | Unset | Registry):
-            return place.holds()
-        return place.now() is place.value
-    except (LookupError, AttributeError, ValueError, RuntimeError):
-        return False
 
 
 @lru_cache(4096)

@@ -42,8 +42,6 @@ _FIXED = {
     "itertools", "numpy", "operator", "pathlib", "queue", "random", "re", "threading", "types", "typing",
     "weakref", "_weakref", "mmap", "array",
 }  # fmt: skip
-#: The class of the links of Python's caches.
-_LINK = "_lru_list_elem"
 #: How many wrappers around a function are looked through.
 _DEEPEST = 16
 
@@ -85,7 +83,7 @@ _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 #: Containers that keep their keys, their values or all of it by weak references.
-_WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+WEAK = (weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
 
 
 def lent_by(thing: Any) -> Iterator[tuple[Any, str]]:
@@ -132,26 +130,6 @@ def is_released(thing: Any) -> bool:
     except ValueError:
         return True
     return False
-
-
-def is_cache(thing: Any) -> bool:
-    """Whether a function keeps its results, so that what it calls need not run."""
-    return hasattr(type(thing), "cache_clear")
-
-
-def results_in(cache: Any) -> list[Any]:
-    """The results that `functools.cache` or `functools.lru_cache` keeps, as Python's collector knows of them.
-
-    It is told of the links of a bounded cache, keys and results, then of the dict, then of the function.
-    """
-    held = gc.get_referents(cache)
-    at = next((i for i, thing in enumerate(held) if thing is cache.__wrapped__), 0)
-    if at == 0 or not isinstance(held[at - 1], dict):
-        return []
-    found = [*held[: at - 1], *list(held[at - 1].values())]
-    return [
-        thing for thing in found if type(thing).__name__ != _LINK and not isinstance(thing, type)
-    ]
 
 
 def functions_with(code: CodeType) -> list[FunctionType]:
@@ -239,7 +217,7 @@ def is_read_by_others(thing: Any) -> bool:
         return True
     if any(owner.__module__.startswith(_SETTINGS) for owner in kind.__mro__):
         return True
-    is_container = isinstance(thing, Mapping | Sequence | Set) and not isinstance(thing, _WEAK)
+    is_container = isinstance(thing, Mapping | Sequence | Set) and not isinstance(thing, WEAK)
     return is_container and not is_users_class(kind)
 
 

@@ -111,6 +111,13 @@ class Place:
             return False
         return found is self.value or same(found, self.value)
 
+    def stayed(self) -> bool:
+        """Whether the very object is there that was found, so that the trace itself did not change it."""
+        try:
+            return self.now() is self.value
+        except (LookupError, AttributeError, ValueError, RuntimeError):
+            return False
+
     def change(self) -> Change:
         """What changed, for messages."""
         try:
@@ -346,6 +353,10 @@ class Contents(Place):
     def holds(self) -> bool:
         """Whether the items are the same."""
         return self._equal(self.owner, self.value)
+
+    def stayed(self) -> bool:
+        """Whether the trace itself changed no item."""
+        return self.holds()
 
     def follow(self) -> bool:
         """Take other items that are equal for those that native code looks for."""

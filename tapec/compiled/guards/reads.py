@@ -57,6 +57,8 @@ _MISSING = {"AttributeError", "Exception", "BaseException"}
 #: Texts of more letters are not taken for names.
 _LONGEST = 80
 _WORD = re.compile(r"[^\W\d]\w*")
+#: What a pattern fits without a name of it in the code.
+_PATTERNS = {"MATCH_MAPPING": "Mapping", "MATCH_SEQUENCE": "Sequence"}
 #: Exceptions of Python by name.
 _ERRORS = {
     name
@@ -192,6 +194,10 @@ def _own_reads(code: CodeType) -> Reads:
     for i, instruction in enumerate(flow.instructions):
         if instruction.opname == "IMPORT_FROM":
             found.add("attribute", instruction.argval, READ)
+        if instruction.opname in _PATTERNS:  # Python asks the classes registered with that one
+            found.imports.add((0, "collections.abc"))
+            found.add("attribute", _PATTERNS[instruction.opname], READ)
+            found.kinds = True
         if instruction.opname == "MATCH_CLASS":
             found.whole = found.kinds = True  # by position, the class says which attributes
             found.add("attribute", "__match_args__", READ)

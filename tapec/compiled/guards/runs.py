@@ -11,7 +11,8 @@ from types import CodeType, MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from tapec.compiled.guards import trails
-from tapec.compiled.guards.objects import GETTERS, is_cache, own_attributes, paths_of, results_in
+from tapec.compiled.guards.caches import is_cache, results_in
+from tapec.compiled.guards.objects import GETTERS, own_attributes, paths_of
 from tapec.compiled.guards.trails import Trail
 from tapec.runtime.cpu.guards.looks import NOTHING
 

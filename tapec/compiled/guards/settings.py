@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from io import BytesIO, StringIO
 from queue import SimpleQueue
 from types import BuiltinFunctionType, ModuleType
@@ -22,6 +23,7 @@ from tapec.compiled.retraces import Cause
 _TELLING = {
     "_get_extobj_dict": ("numpy._core._multiarray_umath", "_multiarray_umath"),
     "_ncallbacks": ("atexit",),
+    "cache_info": ("_lru_cache_wrapper",),
     "empty": ("SimpleQueue",),
     "get_debug": ("gc",),
     "get_int_max_str_digits": ("sys",),
@@ -79,7 +81,7 @@ _INSTEAD: dict[tuple[str, str], tuple[Callable[[], Any], str]] = {
     ("_signal", "getsignal"): (_handlers, "signal.getsignal"),
 }
 #: What is somebody's own, and holds what code puts into it.
-_HOLDING = (BytesIO, StringIO, SimpleQueue)
+_HOLDING = (BytesIO, StringIO, SimpleQueue, type(lru_cache(len)))
 #: The names of all of them.
 NAMES = frozenset([*_TELLING, *(name for _, name in _INSTEAD)])
 

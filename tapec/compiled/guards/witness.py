@@ -28,6 +28,7 @@ from tapec.compiled.guards import equality, places, settings, sources
 from tapec.compiled.guards.arrays import Arrays
 from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.beginnings import Beginnings
+from tapec.compiled.guards.caches import Cached, is_cache, results_in
 from tapec.compiled.guards.classes import Classes
 from tapec.compiled.guards.entries import Entry, Gap
 from tapec.compiled.guards.guard import Guard
@@ -35,16 +36,15 @@ from tapec.compiled.guards.instances import Unset, weakly
 from tapec.compiled.guards.library import Library
 from tapec.compiled.guards.loans import Loans
 from tapec.compiled.guards.objects import (
+    WEAK,
     behind_proxy,
     function_behind,
     functions_with,
     has_attributes,
-    is_cache,
     is_filled,
     is_released,
     lent_by,
     parts_of,
-    results_in,
     words_of,
     wrapped_by,
 )
@@ -107,7 +107,7 @@ class Witness:
         self._objects: list[tuple[Any, str]] = []
         self._functions: dict[int, list[tuple[FunctionType, str]]] = {}
         #: Functions that keep their results.
-        self._caches: list[tuple[Any, str]] = []
+        self._caches: list[Cached] = []
         #: Code that ran, as it was and as the user wrote it, by ``id``.
         self._heard: dict[int, CodeType] = {}
         self._entered: dict[int, CodeType] = {}
@@ -298,6 +298,8 @@ class Witness:
         self._classes.meet(thing if isinstance(thing, type) else type(thing))
         for more, where in parts_of(thing):
             self._visit_item(more, f"{path}{where}")
+        if isinstance(thing, WEAK) and self._library is not None:
+            self._library.users(thing.data, path)
         for more, where in lent_by(thing):
             self._visit_item(more, f"{path}{where}", is_kept=False)
         if isinstance(thing, functools.partial):
@@ -312,7 +314,7 @@ class Witness:
             self._add_function(behind, path)
             if is_cache(thing):
                 self._read_unheard(behind)
-                self._caches.append((thing, path))
+                self._caches.append(Cached(thing, path))
         if (inner := wrapped_by(thing)) is not None:
             self._visit(inner, f"{path}.func" if isinstance(thing, functools.partial) else path)
         if words := words_of(thing):
@@ -463,14 +465,15 @@ class Witness:
             self._sources.tell(self._name)
             if self._library is not None:
                 self._library.tell(self._name)
-        for cached, path in self._caches:
-            for result in results_in(cached):
-                self._visit_item(result, f"{path}(...)")
+        for cached in self._caches:
+            for result in results_in(cached.function):
+                self._visit_item(result, f"{cached.path}(...)")
         found = [p for key, p in self._places.items() if self._matters(p, self._manners[key])]
         lent = self._lent - self._kept
         found = [weakly(p) if id(p.owner) in lent else p for p in found]
         found += self._arrays.guarded(trace.array_sites, not _FLAGS.isdisjoint(self._named))
         found += self._settings.places()
+        found += (place for cached in self._caches for place in cached.places())
         names = {n for n, manner in self._named.items() if manner.read and not manner.stored_first}
         found += self._classes.places(names, "__subclasses__" in names, self._reads.kinds)
         found += self._beginnings.places(trace.rests_on, self._seen)
