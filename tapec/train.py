@@ -72,19 +72,21 @@ class ExponentialMovingAverage:
                 location=here(),
                 hint="pass a list of them",
             )
+        variables = [_required(variable) for variable in arguments.items(var_list, "var_list")]
+        for variable in variables:
+            if not variable.dtype.is_floating:
+                raise ValueError(
+                    f"The variables must be half, float, or double, got {variable.name} of {variable.dtype.name}",
+                    location=here(),
+                )
         with Undo() as undo:
-            for variable in arguments.items(var_list, "var_list"):
-                self._apply(_required(variable), undo)
+            for variable in variables:
+                self._apply(variable, undo)
 
     def _apply(self, variable: Variable, undo: Undo) -> None:
-        if not variable.dtype.is_floating:
-            raise ValueError(
-                f"The variables must be half, float, or double, got {variable.name} of {variable.dtype.name}",
-                location=here(),
-            )
         key = variable.ref()
         if key not in self._averages:
-            self._begin(variable, key)
+            self._begin(variable, undo)
         value, decay = variable.read_value(), self._decay_for(variable)
         average = self._averages[key]
         undo.keep(average)
@@ -98,18 +100,19 @@ class ExponentialMovingAverage:
         total.assign_sub(multiply(subtract(total, value), subtract(1, decay)))
         average.assign(divide(total, subtract(1, pow(decay, steps))))
 
-    def _begin(self, variable: Variable, key: Any) -> None:
+    def _begin(self, variable: Variable, undo: Undo) -> None:
         """Variables for an average; they outlive the function that is being compiled."""
-        name = f"{variable.name.partition(':')[0]}/{self._name}"
+        name, key = f"{variable.name.partition(':')[0]}/{self._name}", variable.ref()
         with tracing(None):
             start = zeros_like(variable.array) if self._zero_debias else variable.array
-            self._averages[key] = Variable(start, trainable=False, name=name)
+            average = Variable(start, trainable=False, name=name)
             if self._zero_debias:
                 total = Variable(start, trainable=False, name=f"{name}/biased")
                 steps = Variable(
                     as_tensor(0, variable.dtype), trainable=False, name=f"{name}/steps"
                 )
-                self._biased[key] = total, steps
+                undo.enters(self._biased, key, (total, steps))
+        undo.enters(self._averages, key, average)
 
     def _decay_for(self, variable: Variable) -> Tensor:
         decay = cast(self._decay, variable.dtype)

@@ -407,3 +407,30 @@ def test_settings_of_tapec() -> None:
         assert f(X).numpy().tolist() == f(X).numpy().tolist() == [[2.0] * 3] * 2
         assert len(f.retraces()) == 1
         assert len(f.programs) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value", "remedy"),
+    [
+        ("", "threads", 2, "call tapec.config.threading.set_intra_op_parallelism_threads(2)"),
+        ("", "run_functions_eagerly", True, "call it: tapec.config.run_functions_eagerly(True)"),
+        ("", "cache_folder", "/tmp", "set TAPEC_CACHE "),
+        ("", "num_threads", 2, "`tapec config` lists the settings"),
+        (".threading", "set_intra_op_parallelism_threads", 2, "call it: tapec.config.threading."),
+        (".threading", "get_intra_op_parallelism_threads", 2, "call set_intra_op"),
+        (".experimental", "enable_op_determinism", True, "call it: tapec.config.experimental."),
+        (".experimental", "get_memory_growth", True, "it only tells"),
+    ],
+)
+def test_a_setting_is_not_assigned_to(module: str, name: str, value: Any, remedy: str) -> None:
+    """That would take a function away, and set nothing."""
+    space: dict[str, Any] = {"tapec": tapec}
+    with pytest.raises(AttributeError) as told:
+        exec(f"tapec.config{module}.{name} = {value!r}", space)
+    assert remedy in str(told.value)
+    assert tapec.config.threads() > 0
+
+
+def test_a_function_of_the_settings_may_have_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tapec.config, "threads", lambda: 3)
+    assert tapec.config.threads() == 3

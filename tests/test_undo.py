@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -99,3 +102,51 @@ def test_averages_move_together_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -
     averages.apply(variables)
     average: Any = averages.average(variables[0])
     np.testing.assert_allclose(average, np.array([5 / 3, 10 / 3]), rtol=1e-6)
+
+
+def test_a_refused_list_begins_nothing() -> None:
+    """Neither averages nor slots, which would begin with other values the next time."""
+    kept, refused = tapec.Variable([1.0, 2.0]), tapec.Variable([1, 2])
+    averages = tapec.train.ExponentialMovingAverage(0.5, zero_debias=True)
+    for more in (refused, 3):
+        with pytest.raises((ValueError, TypeError)):
+            averages.apply([kept, more])  # type: ignore[list-item]
+        assert averages.average(kept) is None
+    optimizer = Adam(0.1, use_ema=True)
+    with pytest.raises(TypeError):
+        optimizer.build([kept, 3])  # type: ignore[list-item]
+    failing = tapec.Variable(1.0, constraint=lambda v: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        optimizer.apply_gradients([(tapec.ones([2]), kept), (tapec.ones([]), failing)])
+    assert len(optimizer.variables) == 2  # the count and the rate
+    assert bits([kept]) == bits([tapec.Variable([1.0, 2.0])])
+
+
+@pytest.mark.parametrize("turn", ["0", "2"])
+def test_updates_of_threads_follow_each_other(turn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One optimizer for all: each update counts, and one that fails takes back no other's."""
+    monkeypatch.setenv("TAPEC_EAGER_NATIVE", turn)
+    optimizer = SGD(0.5, gradient_accumulation_steps=2)
+    shared, failing = tapec.Variable([0.0]), tapec.Variable(0.0, constraint=lambda v: 1 // 0)
+    optimizer.build([shared, failing])
+
+    def update() -> None:
+        for n in range(40):
+            if n % 4:
+                optimizer.apply_gradients([(tapec.ones([1]), shared)])
+                continue
+            with pytest.raises(ZeroDivisionError):
+                optimizer.apply_gradients([(tapec.ones([1]), shared), (tapec.ones([]), failing)])
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(update) for _ in range(4)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert optimizer.variables[0].numpy() == 4 * 30
+    np.testing.assert_allclose(shared, [-0.5 * 4 * 30 / 2])
+    twin = copy.deepcopy(optimizer)
+    assert twin.variables[0] is not optimizer.variables[0]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tapec.absences.names import namespace
 from tapec.config import experimental as experimental
 from tapec.config import threading as threading
+from tapec.config.names import hold
 from tapec.devices import LogicalDevice as LogicalDevice
 from tapec.devices import PhysicalDevice as PhysicalDevice
 from tapec.devices import get_soft_device_placement as get_soft_device_placement
@@ -210,3 +211,5 @@ def native_turn() -> int:
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
     __getattr__, __dir__ = namespace("config")
+
+hold(__name__)

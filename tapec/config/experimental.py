@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tapec.absences.names import namespace
+from tapec.config.names import hold
 from tapec.devices import (
     PhysicalDevice,
     enable_op_determinism,
@@ -53,3 +54,5 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
     __getattr__, __dir__ = namespace("config.experimental")
+
+hold(__name__)

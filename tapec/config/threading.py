@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tapec.absences.names import namespace
+from tapec.config.names import hold
 from tapec.errors import RuntimeError
 from tapec.frames import here
 
@@ -48,3 +49,5 @@ def get_inter_op_parallelism_threads() -> int:
 
 if not TYPE_CHECKING:  # who checks types knows that other names are mistakes
     __getattr__, __dir__ = namespace("config.threading")
+
+hold(__name__)

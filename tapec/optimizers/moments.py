@@ -23,9 +23,6 @@ class MomentOptimizer(Optimizer):
         options: see `Optimizer`.
     """
 
-    #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
-    _MEMOS = frozenset({"_biases", "_known", "_mask", "_undo"})
-
     def __init__(
         self,
         learning_rate: Rate = 0.001,
@@ -53,7 +50,7 @@ class MomentOptimizer(Optimizer):
 
     def bias(self, beta: float, dtype: DType) -> Tensor:
         """``1 - beta ** t``, with ``beta`` in float32 whatever the dtype, as in Keras."""
-        known = {} if self._biases is None else self._biases
+        known = {} if self._turn.biases is None else self._turn.biases
         key = (
             id(beta),
             dtype,

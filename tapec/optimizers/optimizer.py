@@ -36,6 +36,7 @@ from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
+from tapec.optimizers.turns import Turn
 from tapec.optimizers.undo import Undo
 from tapec.recording import tracing
 from tapec.tape import GradientTape
@@ -83,7 +84,7 @@ class Optimizer:
     """
 
     #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
-    _MEMOS = frozenset({"_biases", "_known", "_mask", "_undo"})
+    _MEMOS = frozenset({"_known", "_turn"})
 
     def __init__(
         self,
@@ -129,11 +130,7 @@ class Optimizer:
         #: The slots of each variable. References, not ids: copies of an optimizer refer to copies of variables.
         self._known: dict[Reference, Slots] = {}
         self._undecayed: set[Reference] = set()
-        self._mask: Tensor | None = None
-        #: Takes the update back that is being made, if it fails.
-        self._undo: Undo | None = None
-        #: Bias corrections of the update that is being made: the same for all variables.
-        self._biases: dict[tuple[int, DType], Tensor] | None = None
+        self._turn = Turn()
 
     def __getattr__(self, name: str) -> Any:
         raise missing_of_optimizer(self, name)
@@ -182,19 +179,22 @@ class Optimizer:
 
     def build(self, variables: Iterable[Variable]) -> None:
         """Make the slots of these variables now rather than at their first update."""
-        for given in arguments.items(variables, "variables"):
-            variable = _own(given)
-            if not isinstance(variable, Variable):
+        own = [_own(given) for given in arguments.items(variables, "variables")]
+        for given in own:
+            if not isinstance(given, Variable):
                 raise TypeError(
-                    f"build takes tapec.Variables, got {type(variable).__name__}", location=here()
+                    f"build takes tapec.Variables, got {type(given).__name__}", location=here()
                 )
-            self._slots(variable)
+        with self._turn.taken():
+            for variable in own:
+                self._slots(variable)
 
     def _slots(self, variable: Variable) -> Slots:
         slots = self._known.get(variable.ref())
         if slots is None:
             with tracing(None):  # as if `build` had made them in front of a trace
-                slots = self._known[variable.ref()] = self._made(variable)
+                slots = self._made(variable)
+            (self._turn.undo or Undo()).enters(self._known, variable.ref(), slots)
         return slots
 
     def _made(self, variable: Variable) -> Slots:
@@ -243,18 +243,20 @@ class Optimizer:
 
     def set(self, variable: Variable, value: Tensor) -> None:
         """Assign, unless gradients are being accumulated in this call."""
-        if self._mask is not None:
-            value = where(self._mask, value, variable)
-        if self._undo is not None:
-            self._undo.keep(variable)
+        turn = self._turn
+        if turn.mask is not None:
+            value = where(turn.mask, value, variable)
+        if turn.undo is not None:
+            turn.undo.keep(variable)
         variable.assign(value)
 
     def add_slices(self, variable: Variable, slices: IndexedSlices) -> None:
         """Add to parts of a variable, unless gradients are being accumulated in this call."""
-        if self._mask is not None:
-            slices = slices.map(lambda values: where(self._mask, values, 0))
-        if self._undo is not None:
-            self._undo.keep_slices(variable, slices)
+        turn = self._turn
+        if turn.mask is not None:
+            slices = slices.map(lambda values: where(turn.mask, values, 0))
+        if turn.undo is not None:
+            turn.undo.keep_slices(variable, slices)
         variable.scatter_add(slices)
 
     def step(self, dtype: DType) -> Tensor:
@@ -292,39 +294,35 @@ class Optimizer:
         variables = [v for _, v in pairs]
         dense = self._changes_whole()
         gradients = [_fitted(g, v, dense) for g, v in pairs]
-        for variable in variables:
-            self._slots(variable)
         # A constraint is Python code of the user's, and what a native program wrote in place cannot be taken back.
         constrained = [v for v in variables if v.constraint is not None]
-        if not constrained and update_natively(self, condition, gradients, variables):
-            return self.iterations
-        try:
-            with Undo() as self._undo:
+        with self._turn.taken():
+            for variable in variables:
+                self._slots(variable)
+            if constrained or not update_natively(self, condition, gradients, variables):
                 self.change(condition, gradients, variables)
-                for variable in constrained:
-                    assert variable.constraint is not None
-                    value = variable.constraint(as_tensor(variable))
-                    self.set(variable, as_tensor(value, variable.dtype))
-        finally:
-            self._undo = None
-        return self.iterations
+            for variable in constrained:
+                assert variable.constraint is not None
+                value = variable.constraint(as_tensor(variable))
+                self.set(variable, as_tensor(value, variable.dtype))
+            return self.iterations
 
     def change(
         self, condition: Tensor | None, gradients: Sequence[Any], variables: Sequence[Variable]
     ) -> None:
         """Change variables and slots by gradients that fit, if a condition holds that is not None."""
         gradients = self._clipped(gradients)
-        self._mask = condition
+        self._turn.mask = condition
         try:
             if self.gradient_accumulation_steps is not None:
                 gradients = self._accumulated(gradients, variables)
-            self._biases = {}
+            self._turn.biases = {}
             self._update_all(gradients, variables)
             self._average(variables)
-            self._mask = condition  # a call counts, even if it only accumulates
+            self._turn.mask = condition  # a call counts, even if it only accumulates
             self.set(self._calls, add(self._calls, 1))
         finally:
-            self._mask = self._biases = None
+            self._turn.mask = self._turn.biases = None
 
     def _changes_whole(self) -> bool:
         """Whether an option needs gradients of slices merged: a norm, or a mean over several calls."""
@@ -439,7 +437,8 @@ class Optimizer:
             total = add(slot, gradient)
             self.set(slot, where(last, 0, total))
             means.append(divide(total, count))
-        self._mask = last if self._mask is None else logical_and(self._mask, last)
+        mask = self._turn.mask
+        self._turn.mask = last if mask is None else logical_and(mask, last)
         return means
 
     def _average(self, variables: Sequence[Variable]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from tapec.at_line import AtLine, at_home
 from tapec.recording import current_trace
@@ -11,19 +12,22 @@ from tapec.tensor import Array, Reference
 from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 class Undo:
     """A context: if it is left by an error, Variables that were kept have the values back that they had then.
 
     A value that is replaced is only held on to, so this costs no time; until the context is left, memory has to have
-    room for both. While a function is traced nothing is kept: a compiled step changes Variables when it has all it
+    room for both. While a function is traced no value is kept: a compiled step changes Variables when it has all it
     needs.
     """
 
     def __init__(self) -> None:
         """Nothing was changed yet."""
         self._replaced: set[Reference] = set()
-        self._steps: list[Callable[[], None]] = []
+        self._steps: list[Callable[[], object]] = []
 
     def keep(self, variable: Variable) -> None:
         """Hold on to a value that is going to be replaced."""
@@ -50,6 +54,12 @@ class Undo:
             own[indices] = parts
 
         self._steps.append(partial(variable.write, put))
+
+    def enters(self, table: dict[K, V], key: K, value: V) -> V:
+        """Enter in a table what is not there yet; while a function is traced, too."""
+        table[key] = value
+        self._steps.append(partial(table.pop, key, None))
+        return value
 
     def __enter__(self) -> Undo:
         return self
