@@ -52,7 +52,8 @@ class Builder:
     ) -> Any:
         """Create an operation; return its result, or a tuple if it has none or several.
 
-        ``result_types`` overrides inference for operations whose results their regions determine.
+        ``result_types`` overrides inference for operations whose results their regions determine. What in regions
+        has no location of its own, has the operation's.
 
         Raises:
             ShapeError, DTypeError: the operands do not fit the operation.
@@ -62,6 +63,9 @@ class Builder:
             inferred = defn.infer(*(v.type for v in operands), **attrs)
             result_types = inferred if isinstance(inferred, tuple) else (inferred,)
         op = self.insert(Operation(defn, operands, result_types, attrs, regions, self.location))
+        if regions:
+            for inner in op.walk():
+                inner.location = inner.location or self.location
         return op.results[0] if len(op.results) == 1 else op.results
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

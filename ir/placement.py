@@ -13,12 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tapec.ir.core import Body, Function, Operation, Value
-from tapec.ir.dims import DimLike, Symbol, bounds
+from tapec.ir.dims import DimLike, Symbol, bounds, typical
 from tapec.ir.errors import VerifyError, underline
 from tapec.ir.extents import reserved
+from tapec.ir.location import Location
+from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
 from tapec.ir.printer import name_values, print_operation
 from tapec.ir.text.type_text import TypeTextError, parse_dim
@@ -57,7 +60,7 @@ def parse_place(text: str, known: Known | None = None) -> Place | None:
         return None
 
 
-@dataclass
+@dataclass(eq=False)
 class Lifetime:
     """A value in memory: made by operation number ``first``, last read by number ``last``."""
 
@@ -113,6 +116,59 @@ def lifetimes(function: Function | Body, known: Known | None = None) -> list[Lif
             for result in op.results:
                 homes[result] = homes[op.operands[0]]
     return found
+
+
+class Peak(NamedTuple):
+    """When most bytes of the arena are in use: while operation number ``at`` runs, ``bytes`` in ``alive``.
+
+    What the operation's regions have in the arena then counts, too. Bytes of open sizes are typical ones.
+    """
+
+    at: int
+    bytes: int
+    alive: tuple[Lifetime, ...]
+
+
+def peak(body: Function | Body) -> Peak:
+    """The peak of a planned function or region; a value that was written over another counts, not both."""
+    found = [life for life in lifetimes(body) if life.place.kind == "arena"]
+    ends: dict[Lifetime, int] = {}
+    latest: dict[Place, Lifetime] = {}
+    for life in found:
+        before = latest.get(life.place)
+        if before is not None and before.last == life.first:
+            ends[before] -= 1
+        ends[life] = life.last
+        latest[life.place] = life
+    changes = [0] * (len(body.block.ops) + 1)
+    for life, last in ends.items():
+        changes[life.first] += typical(life.bytes)
+        changes[last + 1] -= typical(life.bytes)
+    inside = {}
+    for i, op in enumerate(body.block.ops):
+        if isinstance(op.defn, RegionOp):
+            inside[i] = max((peak(region) for region in op.defn.bodies(op)), key=lambda p: p.bytes)
+            changes[i] += inside[i].bytes
+            changes[i + 1] -= inside[i].bytes
+    used = list(accumulate(changes[:-1]))
+    at = max(range(len(used)), key=used.__getitem__)
+    alive = tuple(life for life, last in ends.items() if life.first <= at <= last)
+    return Peak(at, used[at], alive + (inside[at].alive if at in inside else ()))
+
+
+def line_of(value: Value) -> Location | None:
+    """The user's line that makes what is in memory: inside of the kernel, branch or loop whose result it is."""
+    op = value.op
+    if op is None:
+        return None
+    for k, region in enumerate(op.regions):
+        if isinstance(op.defn, KernelOp) or (
+            isinstance(op.defn, RegionOp) and op.defn.yields_results(k)
+        ):
+            found = line_of(region.block.terminator.operands[value.index])
+            if found is not None:
+                return found
+    return op.location
 
 
 def check_places(function: Function) -> None:

@@ -20,13 +20,12 @@ from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
-from tapec.ir.core import Function, Module, Operation, Value, clone_function
-from tapec.ir.dims import typical
+from tapec.ir.core import Function, Module, Operation, clone_function
 from tapec.ir.errors import BudgetError
 from tapec.passes import dce
 from tapec.passes.fusion.grouping import SUMS_APART
 from tapec.passes.memory.eviction import with_reruns
-from tapec.passes.memory.footprint import Footprint, footprint
+from tapec.passes.memory.footprint import Footprint, Part, footprint
 from tapec.passes.memory.least import Least, least_bytes
 from tapec.passes.memory.recomputation import (
     Parts,
@@ -257,11 +256,11 @@ def _too_small(plain: _Attempt, budget: float, most: int, best: Footprint) -> Bu
 
     ``plain`` is what was to be held to it; ``most`` bytes are what the budget comes to.
     """
-    lines = [_line(value) for value in best.alive[:_NAMED]]
+    lines = [_line(part) for part in best.alive[:_NAMED]]
     if len(best.alive) > _NAMED:
-        rest = sum(typical(v.tensor.bytes) for v in best.alive[_NAMED:])
+        rest = sum(part.bytes for part in best.alive[_NAMED:])
         lines.append(f"  {rest:>14,} bytes in {len(best.alive) - _NAMED} more")
-    largest = next((v.op.location for v in best.alive if v.op is not None), None)
+    largest = next((part.line for part in best.alive if part.line is not None), None)
     if best.is_open:  # bytes would be refused; what they come to is a guess
         least = (
             f"{min(1.0, math.ceil(1000 * budget * best.arena / max(most, 1)) / 1000)} can be met"
@@ -287,8 +286,7 @@ def _proof(least: Least, found: int) -> str:
     return f"and none below {bound:,} can{needed}"
 
 
-def _line(value: Value) -> str:
-    """A value and the line that makes it."""
-    place = None if value.op is None else value.op.location
-    where = "" if place is None else f"  {place.describe()}"
-    return f"  {typical(value.tensor.bytes):>14,} bytes  {value.type}{where}"
+def _line(part: Part) -> str:
+    """What is in memory, and the line that makes it."""
+    where = "" if part.line is None else f"  {part.line.describe()}"
+    return f"  {part.bytes:>14,} bytes  {part.type}{where}"

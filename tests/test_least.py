@@ -164,3 +164,20 @@ def test_what_is_proven_is_said() -> None:
     proven = "memory_budget=1536 can be met, which is proven to be the least"
     with pytest.raises(errors.ResourceExhaustedError, match=proven):
         two(ROWS, square, square)
+
+
+def test_what_inner_loops_write_over_counts_once() -> None:
+    """States that a loop runs again fill one stack, loop after loop: no bound counts it for each."""
+
+    @tapec.compile(memory_budget=1000)
+    def gradient(x):  # type: ignore[no-untyped-def]
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            last = tapec.foldl(lambda c, _: tapec.tanh(c @ x), tapec.zeros([20]), x)
+            loss = tapec.reduce_sum(last)
+        return tape.gradient(loss, x)
+
+    with pytest.raises(errors.ResourceExhaustedError) as caught:
+        gradient(np.ones((16, 16), np.float32))
+    least, below = re.findall(r"=(\d+) can be met, and none below ([\d,]+)", str(caught.value))[0]
+    assert int(below.replace(",", "")) <= int(least)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from typing import NamedTuple
 
 from tapec.ir.core import Function, Module, Operation, Value, clone_function
 from tapec.ir.dims import bounds, typical
+from tapec.ir.location import Location
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.placement import Lifetime, lifetimes
+from tapec.ir.placement import Lifetime, Peak, lifetimes, line_of, peak
+from tapec.ir.types import Type
 from tapec.passes import fuse, plan
 
 
@@ -34,6 +36,14 @@ class Kernel:
     updates: frozenset[int]
 
 
+class Part(NamedTuple):
+    """Bytes of the arena, the type of what is in them, and the user's line that makes it."""
+
+    bytes: int
+    type: Type
+    line: Location | None
+
+
 @dataclass(frozen=True)
 class Footprint:
     """The plan of a function, told in terms of its own values.
@@ -42,7 +52,7 @@ class Footprint:
         arena: bytes; of sizes that are open, what they may be at most, or if nothing says so, what they typically are.
         is_open: whether nothing says so.
         before: what is in memory at some time until most of it is in use, made by then.
-        alive: what is in the arena when most of it is in use, the largest first.
+        alive: what is in the arena when most of it is in use, in branches and loops, too; the largest first.
         turns: for each operation, the first kernel that computes it, by number.
         kernels: what runs, in order.
     """
@@ -50,7 +60,7 @@ class Footprint:
     arena: int
     is_open: bool
     before: tuple[Value, ...]
-    alive: tuple[Value, ...]
+    alive: tuple[Part, ...]
     turns: tuple[int, ...]
     kernels: tuple[Kernel, ...]
 
@@ -58,8 +68,7 @@ class Footprint:
         """The same but for kernels, in terms of a copy of the function that was planned, whose plan is the same."""
         pairs = zip(function.block.ops, copy.block.ops, strict=True)
         twins = {v: w for op, twin in pairs for v, w in zip(op.results, twin.results, strict=True)}
-        before, alive = (tuple(twins[v] for v in values) for values in (self.before, self.alive))
-        return replace(self, before=before, alive=alive)
+        return replace(self, before=tuple(twins[v] for v in self.before))
 
 
 def footprint(function: Function) -> Footprint:
@@ -74,16 +83,16 @@ def footprint(function: Function) -> Footprint:
     fuse.run(module, fuse.Options())
     plan.run(module, plan.Options())
     found = [life for life in lifetimes(copy) if life.op is not None]
-    in_arena = [life for life in found if life.place.kind == "arena"]
-    peak = _peak(in_arena)
-    alive = sorted((f for f in in_arena if f.first <= peak <= f.last), key=lambda f: -_bytes(f))
+    most_used = peak(copy)
     arena = copy.attrs.get("arena", 0)
     most = bounds(arena)[1]
     return Footprint(
         typical(arena) if most is None else most,
         most is None,
-        tuple(values[n] for f in found if f.first <= peak and (n := f.value.name) in values),
-        tuple(values[n] for f in alive if (n := f.value.name) in values),
+        tuple(
+            values[n] for f in found if f.first <= most_used.at and (n := f.value.name) in values
+        ),
+        _parts(most_used),
         _turns(function, copy, values),
         _kernels(function, copy, values, found),
     )
@@ -145,15 +154,10 @@ def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -
     return (*(found[op] for op in ops), len(planned.block.ops))
 
 
-def _peak(found: list[Lifetime]) -> int:
-    """The operation while which most bytes are in use."""
-    changes = {life.first: 0 for life in found}
-    for life in found:
-        changes[life.first] += _bytes(life)
-        changes[life.last + 1] = changes.get(life.last + 1, 0) - _bytes(life)
-    moments = sorted(changes)
-    used = accumulate(changes[moment] for moment in moments)
-    return max(zip(moments, used, strict=True), key=lambda at: at[1], default=(0, 0))[0]
+def _parts(most_used: Peak) -> tuple[Part, ...]:
+    """What is in the arena at the peak, the largest first."""
+    parts = [Part(_bytes(f), f.value.type, line_of(f.value)) for f in most_used.alive]
+    return tuple(sorted(parts, key=lambda part: -part.bytes))
 
 
 def _bytes(life: Lifetime) -> int:

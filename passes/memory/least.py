@@ -30,7 +30,7 @@ from tapec.ir.dims import typical
 from tapec.ir.extents import reserved
 from tapec.ir.ops.regions import RegionOp
 from tapec.passes.memory.cut import least_between
-from tapec.passes.memory.ownership import stored
+from tapec.passes.memory.ownership import stored, written_over
 
 #: Cuts that are looked for behind one operation, and the values that are looked at in all of them.
 _CUTS, _MOST_VALUES = 400, 50_000
@@ -53,7 +53,7 @@ class _Search:
 
     def __init__(self, body: Function | Body) -> None:
         #: What has memory of its own.
-        self.kept = {stored(v) for v in body.block.terminator.operands}
+        self.kept = {v for value in body.block.terminator.operands for v in written_over(value)}
         self.position = {op: i for i, op in enumerate(body.block.ops)}
         self.bytes: dict[Value, int] = {}
         self.ops = [op for op in body.block.ops[:-1] if op.defn.form != "index"]

@@ -96,6 +96,20 @@ def stored(value: Value) -> Value:
     return value
 
 
+def written_over(value: Value) -> Iterator[Value]:
+    """What is in the memory of a value, one after the other, the last one first: a loop writes over what it takes."""
+    while True:
+        value = stored(value)
+        yield value
+        op = value.op
+        if op is None or not isinstance(op.defn, RegionOp):
+            return
+        place = op.defn.overwritten(op).get(value.index)
+        if place is None:
+            return
+        value = op.operands[place]
+
+
 def writers(value: Value) -> Iterator[Operation]:
     """The operations that write the memory of a value, the last one first: a loop writes over what it takes."""
     op = value.op

@@ -83,7 +83,7 @@ def converted(function: Any) -> Any:
         )  # a decorator of ours bears the user's module
         if is_ours(home):
             takes_functions = home.startswith(_TAKING_FUNCTIONS)
-            return functools.partial(_with_converted, function) if takes_functions else function
+            return _converting_its_own(function) if takes_functions else function
         code = converted_code(function)
         return function if isinstance(code, str) else with_code(function, code)
     if isinstance(function, MethodType):
@@ -124,9 +124,17 @@ def why_not(code: CodeType) -> str | None:
     return found if isinstance(found, str) else "it was called by code that is not converted"
 
 
-def _with_converted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A function of tapec, with the functions that it is given and calls converted."""
-    return function(*_functions_in(args), **_functions_in(kwargs))
+def _converting_its_own(function: FunctionType) -> Callable[..., Any]:
+    """A function of tapec, with the functions that it is given and calls converted.
+
+    It bears its name: reports show what the user calls.
+    """
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(*_functions_in(args), **_functions_in(kwargs))
+
+    called.__code__ = called.__code__.replace(co_name=function.__name__)
+    return called
 
 
 def _functions_in(arguments: Any) -> Any:

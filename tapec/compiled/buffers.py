@@ -12,7 +12,7 @@ from tapec.ir.dims import DimLike, typical
 from tapec.ir.location import Location
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.placement import Lifetime, lifetimes
+from tapec.ir.placement import Lifetime, lifetimes, line_of
 from tapec.ir.printer import name_values
 from tapec.tables import Table, counted
 
@@ -178,27 +178,31 @@ def memory_of(module: Module) -> ProgramMemory:
 def _buffers(
     body: Function | Body, names: dict[Value, str], start: float = 0.0, unit: float = 1.0
 ) -> Iterator[Buffer]:
-    """What a function or region has in the arena, and the regions in it; ``unit`` is the time of one operation."""
+    """What a function or region has in the arena, and the regions in it; ``unit`` is the time of one operation.
+
+    Of an operation's regions, which are never in memory together, one follows the other.
+    """
     for life in lifetimes(body):
         if life.place.kind == "arena" and life.op is not None:
             span = start + unit * life.first, start + unit * (life.last + 1)
             yield _buffer(life, names, span)
     for i, op in enumerate(body.block.ops):
         if isinstance(op.defn, RegionOp):
-            for inner in op.defn.bodies(op):
-                part = unit / len(inner.block.ops)
-                yield from _buffers(inner, names, start + unit * i, part)
+            bodies = op.defn.bodies(op)
+            for k, inner in enumerate(bodies):
+                share = unit / len(bodies)
+                part = share / len(inner.block.ops)
+                yield from _buffers(inner, names, start + unit * i + share * k, part)
 
 
 def _buffer(life: Lifetime, names: dict[Value, str], span: tuple[float, float]) -> Buffer:
     op = life.op
     assert op is not None
-    location, made_by, source = op.location, op.name, None
+    location, made_by, source = line_of(life.value), op.name, None
     if isinstance(op.defn, KernelOp):
         source = op.regions[0].block.terminator.operands[life.value.index].op
         made_by = "copy"
     if source is not None:
-        location = source.location or location
         composite = None if location is None else location.composite
         made_by = composite or source.name
     tensor = life.value.tensor

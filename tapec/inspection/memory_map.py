@@ -204,7 +204,7 @@ def picture(memory: ProgramMemory) -> str:
     alive = set(map(id, memory.alive))
     ordered = sorted(found, key=lambda b: (id(b.buffer) not in alive, b.low - b.high, b.start))
     letters = {id(b.buffer): c for b, c in zip(ordered, _LETTERS, strict=False)}
-    peak = min(columns - 1, int((memory.peak_at + 0.5) * columns / time))
+    peak = min(columns - 1, int(_middle_of_peak(memory) * columns / time))
     lines = [f"{bytes_text(top):>10} ┐ arena"]
     for row in reversed(range(_ROWS)):
         cells = _cells(found, letters, (row + 0.5) * top / _ROWS, time / columns, columns)
@@ -222,6 +222,13 @@ def picture(memory: ProgramMemory) -> str:
     if len(ordered) > len(_LETTERS):
         lines.append(f"  .  {len(ordered) - len(_LETTERS)} more")
     return "\n".join(lines)
+
+
+def _middle_of_peak(memory: ProgramMemory) -> float:
+    """A moment while the operation runs at which most bytes are in use, be it inside of a loop or branch."""
+    start = memory.peak_at
+    edges = (edge for b in memory.buffers for edge in b.span if edge > start)
+    return (start + min(edges, default=start + 1)) / 2 if start % 1 else start + 0.5
 
 
 def _cells(
