@@ -18,7 +18,7 @@ from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Contraction, Index
 from tapec.ir.types import BF16, F16, F32, F64, I32, U8, BufferType, DType, TensorType
 from tapec.ir.verifier import verify
-from tapec.passes.contractions import tiling
+from tapec.passes.contractions import copies, tiling
 from tapec.passes.contractions.contraction import lower_contraction
 from tapec.passes.contractions.problem import Machine, Workload, describe
 from tapec.passes.contractions.tiling import Tiling, choose
@@ -178,10 +178,11 @@ def test_any_choice_is_correct(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     for _ in range(10):
         # Thresholds far below any use, so that small shapes meet every form.
         monkeypatch.setattr(tiling, "PARALLEL_WORK", rng.choice([1, 1 << 20]))
-        monkeypatch.setattr(tiling, "PACK_DISTANCE", rng.choice([1, 1 << 21]))
+        monkeypatch.setattr(copies, "PACK_DISTANCE", rng.choice([1, 1 << 21]))
         monkeypatch.setattr(tiling, "STAGED_WEIGHT", rng.choice([1, 120]))
-        monkeypatch.setattr(tiling, "LINE", rng.choice([64, 1 << 20]))
-        monkeypatch.setattr(tiling, "STRIP_LIMIT", rng.choice([1, 1 << 10, 1 << 20]))
+        monkeypatch.setattr(copies, "STRIP_WORK", 1)
+        monkeypatch.setattr(copies, "LINE", rng.choice([64, 1 << 20]))
+        monkeypatch.setattr(copies, "STRIP_LIMIT", rng.choice([1 << 7, 1 << 10, 1 << 20]))
         m, n, k = (rng.choice(extents) for _ in range(3))
         if m * n * k > 4000:
             continue

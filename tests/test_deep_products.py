@@ -12,7 +12,7 @@ from test_contraction import AVX2, AVX512, EPILOGUES, Case, choice_for, evaluate
 from tapec.ir.evaluator import evaluate_function
 from tapec.ir.op import Contraction
 from tapec.ir.types import F16, F32, TensorType
-from tapec.passes.contractions import blocked, tiling
+from tapec.passes.contractions import blocked, copies
 from tapec.passes.contractions.problem import Machine, Workload
 from tapec.passes.contractions.tiling import Tiling, choose
 
@@ -28,6 +28,14 @@ def test_blocks_of_depth(block: int, parallel: str) -> None:
             Case(6, 8, 12, dtype=F16),
         ):
             evaluate(replace(case, epilogue=epilogue), choice)
+
+
+@pytest.mark.parametrize("strips", [False, True])
+def test_blocks_of_tiles_that_overlap(strips: bool) -> None:
+    """They have sums of their own, each added up once, and what is there is added once, too."""
+    choice = Tiling("outer", 4, 3, 2, block=4, pack=True, strips=strips, parallel="columns")
+    evaluate(Case(10, 19, 8, True, batch=(2,), epilogue="add"), choice)
+    evaluate(Case(10, 11, 8, True, epilogue="bias"), replace(choice, ahead=2))
 
 
 def test_threads_share_depth() -> None:
@@ -89,13 +97,14 @@ def test_few_rows(strip: int, parallel: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("rows", "limit", "across"), [(1, 1 << 20, False), (4, 1, False), (6, 400, False), (6, 1, True)]
+    ("rows", "limit", "across"),
+    [(1, 1 << 20, False), (4, 64, False), (6, 400, False), (6, 96, True)],
 )
 def test_rows_are_copied_for_their_tiles(
     rows: int, limit: int, across: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as there is room for; a tile's last vector may reach over what is the next depth's."""
-    monkeypatch.setattr(tiling, "STRIP_LIMIT", limit)
+    monkeypatch.setattr(copies, "STRIP_LIMIT", limit)
     choice = Tiling("outer", 4, rows, 2, pack=across, strips=True, across=across, parallel="rows")
     evaluate(Case(20, 10, 4, True, batch=() if across else (2,), epilogue="add"), choice)
 
@@ -103,12 +112,16 @@ def test_rows_are_copied_for_their_tiles(
 def test_rows_are_copied_where_registers_are_few_and_depths_lie_apart() -> None:
     """Where several tiles read them, and a cache has no place for lines of which a tile reads a part."""
 
-    def copies(case: Case, machine: Machine = AVX2) -> bool:
+    def is_copied(case: Case, machine: Machine = AVX2) -> bool:
         return choice_for(case, 8, machine).strips
 
-    assert copies(Case(1024, 1024, 256, True))
-    assert copies(Case(300, 300, 500, True))
-    assert not copies(Case(1024, 1024, 256, True), AVX512)
-    assert not copies(Case(1024, 1024, 256))
-    assert not copies(Case(784, 512, 128, True))
-    assert not copies(Case(1024, 24, 256, True))
+    assert is_copied(Case(1024, 1024, 256, True))
+    assert is_copied(Case(300, 300, 500, True))
+    assert not is_copied(Case(1024, 1024, 256, True), AVX512)
+    assert not is_copied(Case(1024, 1024, 256))
+    assert not is_copied(Case(784, 512, 128, True))
+    assert not is_copied(Case(1024, 24, 256, True))
+    assert not is_copied(Case(1024, 1024, 1 << 16, True))  # not even one tile's
+    assert is_copied(Case(128, 500, 2048, True))
+    assert choice_for(Case(128, 500, 2048, True), 8, AVX2).block == 256
+    assert choice_for(Case(128, 500, 512, True), 8, AVX2).block == 0

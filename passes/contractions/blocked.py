@@ -9,16 +9,15 @@ few depths, so that memory is read along rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import prod
 
-from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
 from tapec.ir.types import BufferType
 from tapec.passes.contractions.microkernel import Columns, Outer
-from tapec.passes.contractions.products import Step, each, over, vectors
+from tapec.passes.contractions.products import each, over, vectors
 
 #: Groups of blocks that have sums of their own, at most.
 _MOST_GROUPS = 8
@@ -26,8 +25,18 @@ _MOST_GROUPS = 8
 _STRIPS, _LEAST_STRIP = 2, 4096
 
 
+def _whole(extent: DimLike, size: int) -> int:
+    assert isinstance(extent, int)
+    return -(-extent // size) * size
+
+
 class Blocked(Outer):
-    """The form ``outer`` where the tiling has a ``block``; tiles divide the result evenly."""
+    """The form ``outer`` where the tiling has a ``block``.
+
+    Tiles that overlap have sums of their own, of which those that another tile has, too, are left.
+    """
+
+    _low: DimLike = 0
 
     def lower(self) -> None:
         """Zeros, then the products block by block, then what follows.
@@ -35,18 +44,26 @@ class Blocked(Outer):
         Where threads share the depth, groups of blocks have sums of their own. How many there are depends on the shape
         alone, and so does the order in which these are added up.
         """
-        k, rows, columns, batch = self.k, self.rows, self.columns, self.problem.batch
-        assert isinstance(rows, int)
-        assert isinstance(columns, int)
-        deep, apart = self.problem.depth[0], self.tiling.parallel == "depth"
+        k, batch, lanes = self.k, self.problem.batch, self.tiling.lanes
+        deep, apart = self.depth[0], self.tiling.parallel == "depth"
         assert isinstance(deep, int)
+        self.depth = (self.tiling.block, *self.depth[1:])
+        rows, columns = _whole(self.rows, self.tiling.rows), _whole(self.columns, self.tiling.width)
         shape = prod(map(int, batch)), rows, columns  # type: ignore[arg-type]
         groups = self._groups(deep // self.tiling.block) if apart else 1
         kept = self.scratch((groups, *shape))
+        shared = self.tiling.parallel != "" and not apart
 
         def group(number: DimLike) -> None:
             self._kept = k.view(kept, BufferType(self.sum_dtype, shape), number)
-            self._over_result(lambda at: k.store(self.zero(), self._kept, at), parallel=not apart)
+
+            def zeros(at: Index) -> None:
+                def some(column: DimLike) -> None:
+                    k.store(self.zero(), self._kept, (*at, column))
+
+                vectors(k, 0, columns, lanes, some, exact=True)
+
+            over(k, shape[:2], zeros, parallel=shared)
             some, first = deep // groups, number * (deep // groups)
 
             def block(low: DimLike) -> None:
@@ -55,37 +72,53 @@ class Blocked(Outer):
 
             each(k, 0, some, block, step=self.tiling.block)
 
-        def follow(at: Index) -> None:
+        def follow(row: DimLike, column: DimLike, at: Index) -> None:
             total = k.load(kept, (0, *at))
             for number in range(1, groups):
                 total = k.add(total, k.load(kept, (number, *at)))
-            self.write(at[1], at[2], total)
+            self.write(row, column, total)
 
         each(k, 0, groups, group, parallel=apart)
-        self._over_result(follow, parallel=not apart)
+        self._over_result(follow, parallel=shared)
+
+    def index(self, row: DimLike, column: DimLike, depth: Index = ()) -> Index:
+        """A place in the iteration space, whose depth is counted from where the block begins."""
+        if depth:
+            depth = (self._low + depth[0], *depth[1:])
+        return super().index(row, column, depth)
+
+    @property
+    def _packs_once(self) -> bool:
+        return False
 
     def _groups(self, blocks: int) -> int:
         """How many groups so many blocks make up."""
         return max(n for n in range(1, _MOST_GROUPS + 1) if blocks % n == 0)
 
-    def _over_result(self, body: Callable[[Index], None], *, parallel: bool) -> None:
-        """Run a body for every vector of sums, given its place in scratch; ``parallel``: threads may share them."""
+    def _over_result(
+        self, body: Callable[[DimLike, DimLike, Index], None], *, parallel: bool
+    ) -> None:
+        """Run a body for every vector of results, given its row, its columns, and its place in scratch."""
+        rows, columns, lanes = self.rows, self.columns, self.tiling.lanes
+        assert isinstance(rows, int)
+        assert isinstance(columns, int)
+        height, width = self.tiling.rows, self.tiling.width
+        below, beside = -rows % height, -columns % width
+        last = columns - columns % width
 
         def row(index: Index) -> None:
             *self_batch, at = index
             self._batch = tuple(self_batch)
-            place = self._number, at
-            vectors(
-                self.k,
-                0,
-                self.columns,
-                self.tiling.lanes,
-                lambda column: body((*place, column)),
-                exact=True,
-            )
+            # The last tile begins earlier, so its rows lie so many further on in scratch.
+            on = self.k.clamp((at - (rows - rows % height) + 1) * below, 0, below) if below else 0
+            for low, high, further in ((0, last, 0), (last, columns, beside)):
 
-        parallel = parallel and self.tiling.parallel != ""
-        over(self.k, (*self.problem.batch, self.rows), row, parallel=parallel)
+                def some(column: DimLike, further: int = further) -> None:
+                    body(at, column, (self._number, at + on, column + further))
+
+                vectors(self.k, low, high, lanes, some, exact=not further, whole=True)
+
+        over(self.k, (*self.problem.batch, rows), row, parallel=parallel)
         self._batch = (0,) * len(self.problem.batch)
 
     @property
@@ -97,7 +130,7 @@ class Blocked(Outer):
         return number
 
     def _place(self, row: DimLike, column: DimLike) -> Index:
-        """Where a sum waits."""
+        """Where a tile's sum waits."""
         return self._number, row, column
 
     def _tile(
@@ -110,34 +143,14 @@ class Blocked(Outer):
         staged: bool = False,
     ) -> None:
         places = [
-            self._place(origin + r, columns.neighbours + offset)
+            self._place(first + r, columns.neighbours + (columns.first - columns.origin) + offset)
             for r in range(height)
             for offset in columns.offsets
         ]
         kept = [self.k.load(self._kept, at) for at in places]
-        step = self._step(origin, height, columns)
-        sums = self.over_depth(kept, step, unroll=self.tiling.unroll)
+        sums = self._sums(kept, origin, first, height, columns)
         for at, value in zip(places, sums, strict=True):
             self.k.store(value, self._kept, at)
-
-    def over_depth(self, init: Sequence[Value], step: Step, *, unroll: int = 1) -> list[Value]:
-        """Carry values over the summed axes, of the outermost over one block."""
-        extents = (self.tiling.block, *self.problem.depth[1:])
-
-        def axis(depth: Index, carried: Sequence[Value]) -> Sequence[Value]:
-            n = len(depth)
-            if n == len(extents):
-                return step((self._low + depth[0], *depth[1:]), carried)
-            last = n == len(extents) - 1
-            return self.k.repeat(
-                0,
-                extents[n],
-                lambda d, inner: axis((*depth, d), inner),
-                carried,
-                unroll=unroll if last else 1,
-            )
-
-        return list(axis((), init))
 
 
 class Streamed(Blocked):
@@ -148,6 +161,7 @@ class Streamed(Blocked):
 
     def lower(self) -> None:
         """Write everything."""
+        self.depth = (self.tiling.block, *self.depth[1:])
         self.over_batch(self.product)
 
     def product(self) -> None:

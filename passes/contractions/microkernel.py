@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
+from tapec.passes.contractions.copies import strip_rows
 from tapec.passes.contractions.packing import Panel, Strips
 from tapec.passes.contractions.products import Form, Step, each
-from tapec.passes.contractions.tiling import must_stage, strip_rows
+from tapec.passes.contractions.tiling import must_stage
 
 #: Rows of a second, smaller tile, where it is not known how many there are.
 _FEW = 2
@@ -70,7 +72,7 @@ class Outer(Form):
             self._product()
             return
         assert isinstance(rows, int)
-        together = strip_rows(self.problem, height)
+        together = strip_rows(prod(map(int, self.depth)) * self.sum_dtype.bytes, height)  # type: ignore[arg-type]
         self._strips = Strips(self, min(together, rows))
         shared = self.tiling.parallel in ("columns", "rows")
 
@@ -244,8 +246,9 @@ class Outer(Form):
         *,
         staged: bool = False,
     ) -> None:
-        sums = self._sums(origin, first, height, columns)
         offsets = columns.offsets
+        zeros = [self.zero(self.tiling.lanes)] * (height * len(offsets))
+        sums = self._sums(zeros, origin, first, height, columns)
         places = [(r, offset) for r in range(height) for offset in offsets]
         staged |= self.tiling.staged or (self.in_place and must_stage(self.problem, self.tiling))
         if not staged:
@@ -264,15 +267,20 @@ class Outer(Form):
         )
 
     def _sums(
-        self, origin: DimLike, first: DimLike, height: int, columns: Columns
+        self,
+        init: Sequence[Value],
+        origin: DimLike,
+        first: DimLike,
+        height: int,
+        columns: Columns,
     ) -> Sequence[Value]:
-        tiling, deepest = self.tiling, self.problem.depth[-1]
+        """What a tile's sums, which begin with ``init``, become."""
+        tiling, deepest = self.tiling, self.depth[-1]
         step = self._step(origin, height, columns)
-        zeros = [self.zero(tiling.lanes)] * (height * len(columns.offsets))
         if tiling.ahead:
-            return self._looking_ahead(zeros, step, first, columns)
-        if not tiling.fetch or len(self.problem.depth) > 1:
-            return self.over_depth(zeros, step, unroll=tiling.unroll)
+            return self._looking_ahead(init, step, first, columns)
+        if not tiling.fetch or len(self.depth) > 1:
+            return self.over_depth(init, step, unroll=tiling.unroll)
 
         # A row of the tile before each group of turns: all at once would be in the way of what the sums read.
         size = -(-deepest // height) if isinstance(deepest, int) else 1
@@ -289,7 +297,7 @@ class Outer(Form):
             low, end = row * size, (row + 1) * size
             return some(low, end if even else self.k.clamp(end, 0, deepest), carried)
 
-        sums = self.k.repeat(0, height, group, zeros)
+        sums = self.k.repeat(0, height, group, init)
         return some(self.k.clamp(size * height, 0, deepest), deepest, sums)
 
     def _step(self, origin: DimLike, height: int, columns: Columns) -> Step:
@@ -316,14 +324,14 @@ class Outer(Form):
         return step
 
     def _looking_ahead(
-        self, zeros: Sequence[Value], step: Step, first: DimLike, columns: Columns
+        self, init: Sequence[Value], step: Step, first: DimLike, columns: Columns
     ) -> Sequence[Value]:
         """Sums over depth, in groups of turns; each group prefetches one depth of the next panel.
 
         A tile fetches as many as it has groups, from that on which its number among the panel's tiles says. Turns that
         make up no group come last.
         """
-        size, width, deepest = self.tiling.ahead, self.tiling.width, self.problem.depth[-1]
+        size, width, deepest = self.tiling.ahead, self.tiling.width, self.depth[-1]
         groups = deepest // size
         start = first // self.tiling.rows * groups
 
@@ -335,7 +343,7 @@ class Outer(Form):
                 self._fetch_next(columns.origin + width, start + n, offset)
             return some(n * size, (n + 1) * size, carried)
 
-        return some(groups * size, deepest, self.k.repeat(0, groups, group, zeros))
+        return some(groups * size, deepest, self.k.repeat(0, groups, group, init))
 
     def _fetch_next(self, origin: DimLike, turn: DimLike, offset: int) -> None:
         """Prefetch a vector of the columns from ``origin`` on, of which each turn takes as many elements as there are.

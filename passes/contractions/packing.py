@@ -35,7 +35,7 @@ class Panel:
         self.count = count
         self.lanes = form.tiling.lanes
         depth = 1
-        for extent in form.problem.depth:
+        for extent in form.depth:
             assert isinstance(extent, int)
             depth *= extent
         self.width = offsets[-1] + self.lanes
@@ -51,7 +51,7 @@ class Panel:
     def fill(self, first: DimLike) -> None:
         """Copy the columns from ``first`` on."""
         along_columns, along_depth = self.form.problem.right
-        deepest = self.form.problem.depth[-1]
+        deepest = self.form.depth[-1]
         assert isinstance(deepest, int)
         if along_columns == 1:
             self._copy(first)
@@ -80,7 +80,7 @@ class Panel:
 
             self.k.neighbours(first, self.count, self.lanes, all_vectors)
 
-        over(self.k, self.form.problem.depth, at)
+        over(self.k, self.form.depth, at)
 
     def _copy_elements(self, first: DimLike) -> None:
         def at(depth: Index) -> None:
@@ -91,7 +91,7 @@ class Panel:
             each(self.k, 0, columns, one)
             each(self.k, columns, self.width, lambda c: self._store(self.form.zero(), depth, c))
 
-        over(self.k, self.form.problem.depth, at)
+        over(self.k, self.form.depth, at)
 
     def _transpose(self, first: DimLike, deepest: int) -> None:
         """Squares of as many columns as lanes; at the end of the last summed axis they overlap."""
@@ -124,7 +124,7 @@ class Panel:
 
             each(self.k, 0, self.width, some_columns, step=lanes)
 
-        over(self.k, self.form.problem.depth[:-1], at)
+        over(self.k, self.form.depth[:-1], at)
 
 
 class Strips:
@@ -140,7 +140,7 @@ class Strips:
         self.k = form.k
         self.height = form.tiling.rows
         self.lanes = min(form.tiling.lanes, 1 << (self.height - 1).bit_length())
-        self.depth = prod(map(int, form.problem.depth))  # type: ignore[arg-type]
+        self.depth = prod(map(int, form.depth))  # type: ignore[arg-type]
         self.tiles = -(-rows // self.height)
         # Vectors are stored whole; what is too much is overwritten by the next depth.
         room = self.depth * self.height + -self.height % self.lanes
@@ -162,7 +162,7 @@ class Strips:
                 for n in range(min(_TILES, self.tiles)):
                     self._copy(low, self.k.clamp(first + n, 0, self.tiles - 1), depth)
 
-            over(self.k, self.form.problem.depth, at)
+            over(self.k, self.form.depth, at)
 
         each(self.k, 0, self.tiles, some, step=_TILES, parallel=parallel)
 

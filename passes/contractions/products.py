@@ -54,6 +54,8 @@ class Form:
         left, right = (operand.type for operand in operands)
         self.problem = describe(contraction, left, right, swapped=tiling.swapped)
         self.rows, self.columns = self.problem.rows, self.problem.columns
+        #: The summed axes, or the part of them that loops run over.
+        self.depth = self.problem.depth
         self.dtype = operands[0].type.dtype
         small = self.dtype.kind == "float" and self.dtype.bits < 32
         #: Sums of 16-bit floats are kept in 32 bits.
@@ -91,7 +93,7 @@ class Form:
 
     def flat(self, depth: Index, start: DimLike = 0) -> DimLike:
         """The number of a depth among those of all summed axes, counted on from ``start`` times as many."""
-        for d, extent in zip(depth, self.problem.depth, strict=True):
+        for d, extent in zip(depth, self.depth, strict=True):
             start = start * extent + d
         return start
 
@@ -145,7 +147,7 @@ class Form:
         def last(outer: Index, carried: Sequence[Value]) -> Sequence[Value]:
             return self.k.repeat(
                 0,
-                self.problem.depth[-1],
+                self.depth[-1],
                 lambda d, inner: step((*outer, d), inner),
                 carried,
                 unroll=unroll,
@@ -155,7 +157,7 @@ class Form:
 
     def over_outer_depth(self, init: Sequence[Value], step: Step) -> list[Value]:
         """Carry values over the summed axes but the last."""
-        extents = self.problem.depth[:-1]
+        extents = self.depth[:-1]
 
         def axis(outer: Index, carried: Sequence[Value]) -> Sequence[Value]:
             if len(outer) == len(extents):

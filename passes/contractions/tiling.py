@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from math import gcd, prod
+from math import prod
 from typing import Any, Literal
 
+from tapec.passes.contractions.copies import (
+    BLOCK_DEPTH,
+    copied_block,
+    lines_in_set,
+    packs,
+    strips,
+)
 from tapec.passes.contractions.problem import Machine, Problem, Workload, size, turned
 
 Form = Literal["outer", "dot", "plain", "tile", "warps", "halves"]
@@ -22,18 +29,10 @@ MOST_LANES = 16
 PARALLEL_WORK = 1 << 20
 #: Operations after a tile's accumulators above which they are written in a loop.
 STAGED_WEIGHT = 64
-#: Bytes of a packed panel, which lives on the stack.
-PANEL_LIMIT = 1 << 20
-#: Bytes of copied strips, which live on the stack, too; and tiles of columns that read each, at least.
-STRIP_LIMIT, _STRIP_TILES = 1 << 20, 3
-#: Bytes of a line of the caches, and how many times the first one's sets the second one has.
-LINE, _SPANS = 64, 16
-#: From here on neighbours in depth are so far apart, in so many pages, that a copy of the panel pays.
-PACK_DISTANCE = 1 << 21
 #: Bytes of columns that are copied to run along depth.
 _NARROW_LIMIT = 1 << 14
-#: Turns of a block of depth, at least, and tiles that run over it: fewer are not worth keeping sums for.
-_BLOCK_DEPTH, _BLOCK_TILES = 48, 8
+#: Tiles that run over a block of depth, at least: fewer are not worth keeping sums for.
+_BLOCK_TILES = 8
 #: Tiles, at most, of a result for which threads share the depth, and multiply-adds, at least.
 _DEEP_TILES, _DEEP_WORK = 6, 4 * PARALLEL_WORK
 #: So few rows that a large right operand is read in the order of memory, so many depths at a time.
@@ -118,6 +117,12 @@ def choose(work: Workload) -> Tiling:
     if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
         return best
     problem, bytes = work.problem(), sum(map(size, operands))
+    if best.strips and (block := copied_block(problem, best.width, work.machine)):
+        part = replace(problem, depth=(block, *problem.depth[1:]))
+        ahead = _ahead(part, best.rows, best.width, replace(work.machine, level2=0))
+        return replace(
+            best, block=block, pack=True, staged=False, across=False, fetch=False, ahead=ahead
+        )
     simple = {
         "pack": False,
         "strips": False,
@@ -191,14 +196,14 @@ def _block(
     kept = results * max(problem.dtype.bytes, 4)
     # A left operand that is contiguous in depth stays in the first cache for a row of tiles.
     strides = problem.right[0] == 1 and problem.left[1] != 1
-    large = strides and 2 * kept <= machine.level2 <= 2 * bytes
+    large = strides and not tiling.strips and 2 * kept <= machine.level2 <= 2 * bytes
     deep = results <= _DEEP_TILES * tile and problem.work >= _DEEP_WORK
     if not (even and (deep if apart else large and results >= _BLOCK_TILES * tile)):
         return 0
     turns, each = prod(map(size, inner)), bytes // size(first)
     fits = (n for n in range(1, size(first)) if size(first) % n == 0)
     return max(
-        (n for n in fits if n * turns >= _BLOCK_DEPTH and n * each <= 3 * machine.level2 // 8),
+        (n for n in fits if n * turns >= BLOCK_DEPTH and n * each <= 3 * machine.level2 // 8),
         default=0,
     )
 
@@ -231,7 +236,7 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
     lanes = _width(columns, work.lanes, machine)
     right_bytes = _right_bytes(problem)
     for vectors in range(1, min(_ceil(columns, lanes), machine.registers // 2) + 1):
-        pack = _packs(problem, lanes, vectors, machine)
+        pack = packs(problem, lanes, vectors, machine)
         if pack is None:
             continue
         for most in range(1, min(rows, (machine.registers - 1 - vectors) // vectors) + 1):
@@ -246,7 +251,7 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
             passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
             across = passes and _fits_across(problem, width, machine, pack=pack)
             parallel = _shared(problem, height, width)
-            strips = _strips(problem, height, width, machine, pack=pack)
+            copied = strips(problem, height, width, machine, pack=pack)
             tiling = Tiling(
                 form="outer",
                 lanes=lanes,
@@ -254,13 +259,13 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
                 vectors=vectors,
                 unroll=unroll,
                 pack=pack,
-                strips=strips,
+                strips=copied,
                 staged=problem.apart or height * vectors * work.weight > STAGED_WEIGHT,
                 across=across,
                 fetch=passes,
                 ahead=0 if passes else ahead,
-                reach=0 if strips else _reach(problem, height * vectors, machine),
-                follow=_follows(problem, machine) and not strips,
+                reach=0 if copied else _reach(problem, height * vectors, machine),
+                follow=_follows(problem, machine) and not copied,
                 swapped=problem.swapped,
                 parallel="rows" if across and parallel == "columns" else parallel,
             )
@@ -278,7 +283,7 @@ def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
     widen = problem.small
     few = machine.registers < 32
     loads = tall * (1 + widen) + wide * (1 + (widen and not tiling.pack))
-    if _lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
+    if lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
         loads *= 3
     panel = depth * wide * tiling.lanes * problem.dtype.bytes
     if tiling.across:
@@ -300,8 +305,6 @@ def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
         copies = 1 if problem.shared else batch
         copied = depth * size(problem.columns) / tiling.lanes
         total += copies * copied * (2 if problem.right[0] == 1 else 4)
-    if tiling.strips:
-        total += batch * size(problem.rows) * depth
     return total
 
 
@@ -373,64 +376,6 @@ def must_stage(problem: Problem, tiling: Tiling) -> bool:
     return rows or columns
 
 
-def _lines_in_set(stride: int | None, count: int, bytes: int, machine: Machine) -> int:
-    """How many of ``count`` addresses with a stride compete for the same lines of level 1."""
-    if not stride:
-        return 1
-    apart = machine.set_span // gcd(stride * bytes, machine.set_span)
-    return _ceil(count, apart)
-
-
-def _packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool | None:
-    """Whether the right operand is copied into panels; None if it had to be and cannot."""
-    depth = prod(problem.depth)
-    bytes = problem.dtype.bytes
-    kept = 2 * bytes if problem.small else bytes
-    fits = isinstance(depth, int) and depth * vectors * lanes * kept <= PANEL_LIMIT
-    if problem.right[0] != 1 and lanes > 1:
-        return True if fits else None
-    if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
-        return True  # each element is widened once, not once for each tile
-    rows = _packed_rows(problem)
-    far = (problem.right[1] or 0) * bytes * size(depth) >= PACK_DISTANCE
-    if machine.registers >= 32:
-        return fits and lanes > 1 and far and rows >= 64
-    # A tile of few registers is done before a line comes from the second cache; the first may have no place for all.
-    crowded = _lines_in_set(problem.right[1], size(depth), bytes, machine) > machine.ways
-    # A vector may lie across two lines.
-    across = depth != 1 and (problem.right[1] or 0) % lanes != 0
-    apart = size(problem.columns) > vectors * lanes
-    often = (rows >= 16 and (far or crowded)) or (rows >= 64 and across)
-    return fits and lanes > 1 and apart and often
-
-
-def _strips(problem: Problem, height: int, width: int, machine: Machine, *, pack: bool) -> bool:
-    """Whether the left operand is copied tile by tile."""
-    depth, (along_rows, along_depth) = prod(map(size, problem.depth)), problem.left
-    known = all(isinstance(n, int) for n in (problem.rows, problem.columns, *problem.depth))
-    once = pack and problem.shared and any(n != 1 for n in problem.batch)
-    if machine.registers >= 32 or along_rows != 1 or not known or once or height == 1:
-        return False
-    if not machine.masked and height & (height - 1):
-        return False
-    lines = _lines_in_set(along_depth, depth, problem.dtype.bytes, machine)
-    crowded = lines > machine.ways or 2 * depth * LINE > machine.level1
-    # The second cache, of as many ways, has no places either.
-    least = _STRIP_TILES - (lines > _SPANS * machine.ways)
-    return crowded and size(problem.columns) >= least * width
-
-
-def strip_rows(problem: Problem, height: int) -> int:
-    """Rows whose copies there is room for."""
-    bytes = prod(map(size, problem.depth)) * max(problem.dtype.bytes, 4)
-    return max(STRIP_LIMIT // (bytes * height), 1) * height
-
-
-def _packed_rows(problem: Problem) -> int:
-    """Rows that a packed panel serves."""
-    return size(problem.rows) * (prod(map(size, problem.batch)) if problem.shared else 1)
-
-
 def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float, Tiling]]:
     """Products along depth: for a few rows, whose work would not pay for transposing the right operand.
 
@@ -453,8 +398,8 @@ def _dot(problem: Problem, lanes: int, machine: Machine) -> Iterator[tuple[float
         # A column's vectors come from the second cache; few accumulators wait for them now and then.
         step = max(0.75 * lanes, 1.25 * width)
         bytes = problem.dtype.bytes
-        lines = _lines_in_set(problem.right[0], width, bytes, machine)
-        if lines + _lines_in_set(problem.left[0], height, bytes, machine) >= machine.ways:
+        lines = lines_in_set(problem.right[0], width, bytes, machine)
+        if lines + lines_in_set(problem.left[0], height, bytes, machine) >= machine.ways:
             step *= 1.25
         copied = size(problem.columns) * size(deepest) * 3 if pack else 0
         yield batch * (tiles * (vectors * step + 3 * lanes + 8 + height) + copied), tiling
