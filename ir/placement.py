@@ -162,12 +162,14 @@ def line_of(value: Value) -> Location | None:
     if op is None:
         return None
     for k, region in enumerate(op.regions):
-        if isinstance(op.defn, KernelOp) or (
+        yields = region.block.terminator.operands
+        makes = isinstance(op.defn, KernelOp) or (
             isinstance(op.defn, RegionOp) and op.defn.yields_results(k)
-        ):
-            found = line_of(region.block.terminator.operands[value.index])
-            if found is not None:
-                return found
+        )
+        # A loop that ends when it likes tells the number of its turns, too, which no region yields.
+        found = line_of(yields[value.index]) if makes and value.index < len(yields) else None
+        if found is not None:
+            return found
     return op.location
 
 

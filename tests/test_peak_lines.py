@@ -161,3 +161,21 @@ def test_what_takes_functions_bears_its_name() -> None:
     found = {op.location.composite for op in f.ir().walk() if op.location is not None}
     assert "foldl" in found
     assert not any(name.startswith("_conv") or name == "called" for name in found if name)
+
+
+def test_how_many_turns_there_were_is_the_line_of_the_loop() -> None:
+    """A gradient of a loop that ends when it likes reads it; no line of the body makes it."""
+
+    @tapec.compile
+    def f(x: Any, n: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            while n > 0:
+                y = tapec.tanh(y @ x)
+                n = n - 1
+        return tape.gradient(y, x)
+
+    memory = f.memory(np.ones((4, 4), np.float32), tapec.constant(2))
+    assert any(b.type == "i32" for b in memory.buffers)
+    assert all(b.line for b in memory.buffers)
