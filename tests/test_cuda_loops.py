@@ -9,7 +9,7 @@ import pytest
 
 import tapec
 from tapec.compiler import lowered_for
-from tapec.ir.ops import device
+from tapec.ir.ops import device, loop
 from tapec.ir.parser import parse_module
 from tapec.ir.verifier import verify
 from tapec.passes.device import predicate
@@ -201,6 +201,28 @@ def test_loops_of_conditions_are_one_launch() -> None:
         expected = function(tapec.constant(x), tapec.constant(w))
         for one, other in zip(tapec.nest.flatten(found), tapec.nest.flatten(expected), strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_becomes_one_launch_where_its_bound_is_known() -> None:
+    """All else is alike: one that nobody bounds would not end, and a number of the call is in no memory."""
+
+    def until(x: Any, n: Any) -> Any:
+        for _ in tapec.range(n):
+            if tapec.reduce_sum(x) > 100.0:
+                break
+            x = x * 2.0
+        return x
+
+    def counted(x: Any, n: Any) -> Any:
+        return tapec.while_loop(
+            lambda x: tapec.reduce_sum(x) < 100.0, lambda x: [x * 2.0], [x], maximum_iterations=n
+        )[0]
+
+    for function in (until, counted):
+        for bound, loops in ((5, 0), (tapec.TensorSpec([], tapec.int32), 1)):
+            traced = tapec.compile(function).trace(tapec.TensorSpec([2]), bound)
+            entry = lowered_for(traced, "cuda").entry
+            assert sum(isinstance(op.defn, loop.While) for op in entry.walk()) == loops
 
 
 def test_conditions_that_are_overwritten_stay_with_the_host() -> None:

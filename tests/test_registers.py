@@ -175,4 +175,4 @@ def test_loops_whose_end_nobody_knows_stay() -> None:
             x = x * 2.0
         return x
 
-    assert float(grown(tapec.ones([2]), 50)[0]) == 64.0
+    assert float(grown(tapec.ones([2]), tapec.constant(50))[0]) == 64.0
