@@ -262,6 +262,42 @@ def test_integer_division_by_zero() -> None:
         tapec.constant(2) ** tapec.constant(-1)
 
 
+REFUSED_VALUES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "power": (lambda x: tapec.constant([2, 3]) ** x, [2, -1]),
+    "permutation": (tapec.math.invert_permutation, [0, 0, 2]),
+    "random": (lambda x: tapec.random.uniform([2], 5, x[1], tapec.int32), [6, 5]),
+    "histogram": (lambda x: tapec.histogram_fixed_width([1.0], tapec.cast(x, "float32")), [5, 5]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_VALUES)
+def test_values_that_are_refused_are_refused_in_native_loops_too(name: str) -> None:
+    """Where only the run knows them; what is a literal is looked at once."""
+    function, wrong = REFUSED_VALUES[name]
+
+    def run(x: Any, n: Any) -> Any:
+        for _ in tapec.range(n):
+            function(x)
+        return x
+
+    compiled = tapec.compile(run)
+    for f in (run, compiled):
+        with pytest.raises(InvalidArgumentError) as caught:
+            f(tapec.constant(wrong), tapec.constant(1))
+        assert caught.value.location is not None
+        assert caught.value.location.file == __file__
+    assert compiled(tapec.constant(wrong), tapec.constant(0)).numpy().tolist() == wrong
+
+
+def test_a_literal_that_is_no_zero_needs_no_check() -> None:
+    @tapec.compile(dims={"x": ("N",)})
+    def run(x: Any) -> Any:
+        return x // 2 + x**3
+
+    assert run(tapec.constant([4, 5])).numpy().tolist() == [66, 127]
+    assert run.programs[0].executable.checks == 0
+
+
 def test_gather_checks_its_indices() -> None:
     with pytest.raises(InvalidArgumentError, match=r"indices\[1\] = 5 is not in \[0, 2\)"):
         tapec.gather([1.0, 2.0], [0, 5])

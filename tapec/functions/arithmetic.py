@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tapec.errors import InvalidArgumentError, TypeError, ValueError
+from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.broadcasting import (
     as_float,
@@ -30,7 +30,7 @@ from tapec.functions.broadcasting import (
     unary,
     wrong_dtype,
 )
-from tapec.functions.divisors import refuse_integer_zero
+from tapec.functions.divisors import refuse_integer_zero, refuse_negative_power
 from tapec.functions.logic import logical_and as logical_and
 from tapec.functions.logic import logical_not as logical_not
 from tapec.functions.logic import logical_or as logical_or
@@ -119,13 +119,11 @@ def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:
     The gradient by ``y`` is ``z log x``, and 0 where ``x`` is not positive.
 
     Raises:
-        InvalidArgumentError: eager, an integer to a negative integer power.
+        InvalidArgumentError: an integer to a negative integer power; a compiled function raises it when it runs.
     """
+    given = y
     x, y = broadcast_pair(x, y)
-    if y._array is not None and y.type.dtype.is_integer and (y._array < 0).any():
-        raise InvalidArgumentError(
-            "Integers to negative integer powers are not allowed", location=here()
-        )
+    refuse_negative_power(given, y)
     return binary("pow", x, y)
 
 

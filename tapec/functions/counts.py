@@ -29,6 +29,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import counting
+from tapec.functions.assertions import require
 from tapec.functions.broadcasting import like, misfit, refuse_in_trace, wrong_dtype
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_dim, dim_tensor, known_elements
@@ -163,14 +164,17 @@ def histogram_fixed_width_bins(
     Example: ``histogram_fixed_width_bins([-1.0, 1.5, 15.0], [0.0, 5.0], 5)`` is ``[0, 1, 4]``.
 
     Raises:
-        InvalidArgumentError: the bounds are known, and not in order.
+        InvalidArgumentError: the bounds are not in order.
     """
     x = as_tensor(values)
     bounds = like(value_range, x.type.dtype)
     low, high = bounds[0], bounds[1]
     held = known_elements(bounds)
-    if held is not None and not (held[0] < held[1]).all():
-        raise misfit(f"value_range should satisfy value_range[0] < value_range[1], but got {held}")
+    wanted = "value_range should satisfy value_range[0] < value_range[1]"
+    if held is None:
+        require(less(low, high), wanted)
+    elif not held[0] < held[1]:
+        raise misfit(f"{wanted}, but got {held}")
     count = as_dim(nbins)
     share = divide(subtract(x, low), subtract(high, low))
     place = floor(multiply(share, float(count)))  # type: ignore[arg-type]

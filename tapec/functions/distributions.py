@@ -14,6 +14,7 @@ from tapec.functions.arithmetic import (
     divide,
     floormod,
     greater,
+    less,
     maximum,
     minimum,
     multiply,
@@ -21,6 +22,7 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
+from tapec.functions.assertions import require
 from tapec.functions.broadcasting import as_float, like, misfit, shape_text
 from tapec.functions.elementary import erfc, log
 from tapec.functions.known import as_shape, known_elements, static_value
@@ -87,7 +89,9 @@ def _integers(
         raise ValueError(f"Must specify maxval for integer dtype {dtype.name}", location=here())
     low, high = like(minval, dtype), like(maxval, dtype)
     first, last = known_elements(low), known_elements(high)
-    if first is not None and last is not None and (first >= last).any():
+    if first is None or last is None:
+        require(less(low, high), "Need minval < maxval")
+    elif (first >= last).any():
         raise misfit(f"Need minval < maxval, got {first} >= {last}")
     bits = apply("random_bits", key, type=TensorType(U64, shape))
     return composed(_between, bits, low, high, dtype=dtype)  # type: ignore[no-any-return]

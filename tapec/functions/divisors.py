@@ -1,13 +1,20 @@
-"""What integers may be divided by: anything but 0, which is refused now or when the program runs."""
+"""What integers may be divided by and raised to: anything but 0, and nothing negative.
+
+Anything else is refused now, or when the program runs.
+"""
 
 from __future__ import annotations
+
+import operator
 
 from tapec.errors import InvalidArgumentError, TapecError
 from tapec.frames import here
 from tapec.functions.broadcasting import binary
-from tapec.functions.known import is_never_zero
+from tapec.functions.known import always
 from tapec.recording import current_trace, tracing
-from tapec.tensor import Tensor, TensorLike, apply
+from tapec.tensor import Tensor, TensorLike, apply, as_tensor
+
+_COMPARE = {"ne": operator.ne, "ge": operator.ge}
 
 
 def refuse_integer_zero(given: TensorLike, y: Tensor, op: str) -> None:
@@ -21,11 +28,31 @@ def refuse_integer_zero(given: TensorLike, y: Tensor, op: str) -> None:
     Raises:
         InvalidArgumentError: an element is 0 and known to be.
     """
+    _refuse_unless("ne", given, y, f"Integer division by zero [{op}]")
+
+
+def refuse_negative_power(given: TensorLike, y: Tensor) -> None:
+    """Raise if an integer is raised to a negative power; in a trace, let the program do that.
+
+    Args:
+        given: the exponent as the caller gave it, which may have fewer elements to look at.
+        y: the exponent in the result's shape.
+
+    Raises:
+        InvalidArgumentError: an element is negative and known to be.
+    """
+    if not y.type.dtype.is_unsigned:
+        _refuse_unless("ge", given, y, "Integers to negative integer powers are not allowed")
+
+
+def _refuse_unless(comparison: str, given: TensorLike, y: Tensor, message: str) -> None:
     if not y.type.dtype.is_integer:
         return
     if isinstance(given, Tensor) and given.type.dtype == y.type.dtype:
         y = given
-    refuse_zero(y, InvalidArgumentError(f"Integer division by zero [{op}]", location=here()))
+    elif isinstance(given, int):  # one number, however many y has of it
+        y = as_tensor(given, y.type.dtype)
+    _refuse(comparison, y, InvalidArgumentError(message, location=here()))
 
 
 def refuse_zero(y: Tensor, error: TapecError) -> None:
@@ -34,9 +61,13 @@ def refuse_zero(y: Tensor, error: TapecError) -> None:
     Raises:
         TapecError: ``error``.
     """
-    well, trace = is_never_zero(y), current_trace()
+    _refuse("ne", y, error)
+
+
+def _refuse(comparison: str, y: Tensor, error: TapecError) -> None:
+    well, trace = always(y, _COMPARE[comparison]), current_trace()
     if well is False:
         raise error
     if well is None and trace is not None:
         with tracing(trace):  # no derivative goes through what is only looked at
-            apply("assert", binary("ne", y, 0), message=error.message)
+            apply("assert", binary(comparison, y, 0), message=error.message)

@@ -9,7 +9,7 @@ at run time.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,18 +105,21 @@ def known_elements(tensor: Tensor) -> Array | None:
     return found
 
 
-def is_never_zero(tensor: Tensor) -> bool | None:
-    """Whether no element is 0, by what is known of them in every call; None if that does not tell."""
+def always(tensor: Tensor, compare: Callable[[Any, int], Any]) -> bool | None:
+    """Whether ``compare(element, 0)`` holds of all, by what is known of them in every call; None if that does not tell.
+
+    ``compare`` is `operator.ne` or `operator.ge`: what holds of a size that is not negative holds of all greater ones.
+    """
     if not isinstance(tensor, TracedTensor):
-        return bool(tensor.array.all())
+        return bool(compare(tensor.array, 0).all())
     numbers: list[HostNumber] = []
     found = _elements(tensor.value, numbers)
     if found is None or numbers:  # which may be others at the next call
         return None
     if found.dtype != object:
-        return bool(found.all())
+        return bool(compare(found, 0).all())
     least = [bounds(size)[0] for size in found.flat]
-    return True if all(low is not None and low > 0 for low in least) else None
+    return True if all(low is not None and low >= 0 and compare(low, 0) for low in least) else None
 
 
 def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:

@@ -11,11 +11,14 @@ from tapec.errors import ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import (
     cast,
+    equal,
     less,
     less_equal,
     negative,
     where,
 )
+from tapec.functions.arrays import counting
+from tapec.functions.assertions import require
 from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.indexing import entries
 from tapec.functions.known import static_integer, static_value
@@ -157,7 +160,7 @@ def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     Example: ``invert_permutation([2, 0, 1])`` is ``[1, 2, 0]``.
 
     Raises:
-        InvalidArgumentError: eager, something else than a permutation.
+        InvalidArgumentError: something else than a permutation.
     """
     order = as_tensor(x)
     if order.type.rank != 1:
@@ -165,7 +168,12 @@ def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     array = order._array
     if array is not None and not np.array_equal(np.sort(array), np.arange(len(array))):
         raise misfit(f"not a permutation of 0 to {len(array) - 1}: {array.tolist()[:20]}")
-    return cast(argsort(order), order.type.dtype)
+    places = argsort(order)
+    if array is None:
+        count = counting(order.type.dtype, order.type.shape[0])
+        inside = apply("gather", order, places, axis=0, batch_dims=0)
+        require(equal(inside, count), "not a permutation of 0, 1, 2 and so on")
+    return cast(places, order.type.dtype)
 
 
 def is_non_decreasing(x: TensorLike, name: str | None = None) -> Tensor:
