@@ -43,6 +43,21 @@ def test_a_call_is_native() -> None:
     assert (f(f(f(X))) + 1).numpy().tolist() == [5.0, 6.0, 7.0]
 
 
+def test_tiles_that_are_cut_off_are_no_long_work() -> None:
+    """How many rows are left of a tile is known only while it runs, but it is no more than the tile has."""
+    w = tapec.Variable(np.zeros((67, 71), np.float32))
+
+    @tapec.compile
+    def step(x: tapec.Tensor, y: tapec.Tensor) -> tapec.Tensor:
+        for _ in range(3):
+            w.assign_sub(tapec.tanh(tapec.matmul(x, y, transpose_a=True)) * 0.5 + w)
+        return tapec.reduce_sum(w)
+
+    x, y = (tapec.constant(np.ones((33, n), np.float32)) for n in w.shape)
+    step(x, y)
+    assert step.programs[0].executable.call_boxed is not None
+
+
 @pytest.mark.parametrize(
     "function",
     [

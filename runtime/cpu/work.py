@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tapec.ir.core import Block, Module, Operation
+from tapec.ir.core import Block, Module, Operation, Value
+from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop
 
 #: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
@@ -47,8 +48,30 @@ def work(block: Block, module: Module) -> int:
 
 
 def _turns(op: Operation) -> int | None:
-    bounds = [v.op.attrs["value"] if v.op and "value" in v.op.attrs else None for v in op.operands]
-    low, high = bounds[:2]
-    if isinstance(low, int) and isinstance(high, int):
-        return max(high - low, 0) // int(op.attrs.get("step", 1)) + 1
-    return None
+    """How often a loop turns at most, as far as its bounds tell; indices are taken to be no less than 0."""
+    low, high = op.operands[:2]
+    distance = _distance(low, high)
+    return None if distance is None else max(distance, 0) // int(op.attrs.get("step", 1)) + 1
+
+
+def _distance(low: Value, high: Value) -> int | None:
+    """How far it is from an index to another at most: a tile's last rows end at the lesser of two bounds."""
+    if high is low:
+        return 0
+    op = high.op
+    if op is None:
+        return None
+    if isinstance(op.attrs.get("value"), int):
+        start = low.op.attrs.get("value") if low.op else None
+        return int(op.attrs["value"]) - (start if isinstance(start, int) else 0)
+    if not isinstance(op.defn, Elementwise):
+        return None
+    found = [_distance(low, x) for x in op.operands]
+    known = [n for n in found if n is not None]
+    if op.defn is OPS["min"]:
+        return min(known, default=None)
+    if len(known) < len(found):
+        return None
+    if op.defn is OPS["max"]:
+        return max(known)
+    return sum(known) if op.defn is OPS["add"] else None
