@@ -125,6 +125,8 @@ class Trace:
         self._contents: dict[int, Array] = {}
         #: Where user code handed each captured array (by ``id``) to an operation: code object and instruction.
         self.array_sites: dict[int, set[Any]] = {} if parent is None else parent.array_sites
+        #: Arrays that branches and loops have in reach, with copies of what they held, by ``id``.
+        self.copies: dict[int, tuple[Any, Any]] = {} if parent is None else parent.copies
         #: Places that branches and loops change, with what was there in front of them.
         self.rests_on: list[Before] = [] if parent is None else parent.rests_on
         #: Values that a `watch` operation stands for from now on: see `tapec.derivatives.traced_gradient`.
@@ -375,6 +377,8 @@ class Trace:
                 results.append(state)
         self.builder.emit("return", *results)
         self.call.known.clear()  # results know their trace, which is to keep no arrays
+        if self.parent is None:
+            self.copies.clear()
         for i, captured in enumerate(self.captures):
             held = self._contents.get(id(captured))
             if held is not None and held.tobytes() != captured.tobytes():

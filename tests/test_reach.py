@@ -19,6 +19,7 @@ from both_compiled import scalar
 
 import tapec
 from tapec import errors
+from tapec.autograph.buffers import Buffer
 
 _METHOD = "class C:\n    h = {0}\n    def g(self, v):\n        self.h{1} = v\nc = C(); g = c.g"
 _CLOSED = "def made():\n    h = {0}\n    def g(v):\n        {2}h{1} = v\n    return g, lambda: h{1}\ng, h = made()"
@@ -376,3 +377,25 @@ def test_notes_that_the_program_does_not_read_are_left_alone(name: str) -> None:
     body = "    if a > 0:\n        a = g(a)\n    for _ in tapec.range(2):\n        a = g(a)\n    a = g(a)\n"
     f = tapec.compile(function(f"note {name}", NOTES[name], body, "1.0"), jit=False)
     assert [float(f(scalar(v))) for v in (2.0, -2.0)] == [32.0, -16.0]
+
+
+def test_branches_share_a_copy_of_an_array_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for each thing that it held: not one for each branch, nested or one after the other."""
+    held, made = np.zeros(3), []
+    copied = Buffer._copy
+    monkeypatch.setattr(Buffer, "_copy", lambda self: made.append(self.name) or copied(self))
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        for _ in range(2):
+            held[0] += 1.0  # Python's loop: written out
+            for _ in tapec.range(2):
+                if x > 1.0:
+                    x = x + held[1]
+            if x > 2.0:
+                x = x - held[2]
+        return x
+
+    assert float(f(tapec.constant(1.5))) == 1.5
+    assert made == ["held"] * 2
+    assert held[0] == 2.0

@@ -25,6 +25,9 @@ from tapec.frames import here
 #: What holds numbers or bytes, not objects.
 BUFFERS = (np.ndarray, memoryview, bytearray, array)
 
+#: Bytes that are compared at a time: what they give is small, and stays in a cache.
+_AT_ONCE = 1 << 18
+
 _HINT = (
     "this is Python's, and no part of the program: let a tensor hold the items, which has its value before it "
     "(h = tapec.constant(h)), and make another of it, as tapec.tensor_scatter_nd_update and tapec.where do"
@@ -44,13 +47,24 @@ class Image(NamedTuple):
 
 
 class Buffer:
-    """What one NumPy array, bytearray or `array.array` holds in front of a branch or loop."""
+    """What one NumPy array, bytearray or `array.array` holds in front of a branch or loop.
 
-    def __init__(self, name: str, holder: Any) -> None:
+    Args:
+        name: what messages call it.
+        holder: the array.
+        copies: arrays with a copy of each, by ``id``, which serves as long as it is alike: many branches of a trace
+            have a large array in reach, and few write to it. Nothing writes to a copy.
+    """
+
+    def __init__(self, name: str, holder: Any, copies: dict[int, tuple[Any, Any]]) -> None:
         self.name = name
         shared = isinstance(holder, np.ndarray | memoryview)
         self._holder = np.asarray(holder) if shared and not _is_masked(holder) else holder
-        self._before = Image(self._copy())
+        _, copy = copies.get(id(holder), (None, None))
+        if copy is None or not _alike(self._now(), copy):
+            copy = self._copy()
+            copies[id(holder)] = holder, copy
+        self._before = Image(copy)
 
     @property
     def unchanged(self) -> Image:
@@ -183,7 +197,11 @@ def _alike(one: Any, other: Any) -> bool:
             return _alike(one.data, other.data) and _alike(*masks)
         if one.dtype.names:  # what lies between fields is nobody's, and no copy has it
             return all(_alike(one[name], other[name]) for name in one.dtype.names)
-    return np.array_equal(_bits(one), _bits(other))
+    first, second = _bits(one), _bits(other)
+    return len(first) == len(second) and all(
+        np.array_equal(first[at : at + _AT_ONCE], second[at : at + _AT_ONCE])
+        for at in range(0, len(first), _AT_ONCE)
+    )
 
 
 def _is_masked(array: Any) -> bool:

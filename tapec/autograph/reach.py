@@ -132,6 +132,8 @@ class Reach:
         self._heard: dict[int, CodeType] = {}
         #: Of that the user's, with its globals.
         self._entered: dict[int, tuple[CodeType, dict[str, Any]]] = {}
+        trace = current_trace()
+        self._copies = {} if trace is None else trace.copies
         self._functions = functions
         self._functions_met: list[FunctionType] = []
         #: Who reads what is changed, by how much code had been entered.
@@ -317,9 +319,9 @@ class Reach:
             return
         self._met[id(thing)] = thing
         if is_buffer(thing):
-            self._found.append(Buffer(path, thing))
+            self._found.append(Buffer(path, thing, self._copies))
         elif is_stream(thing):
-            self._found.append(Stream(path, thing))
+            self._found.append(Stream(path, thing, self._copies))
         elif isinstance(thing, KINDS):
             self._found.append(Held(path, thing, self._places))
             kind: Any = next(k for k in KINDS if isinstance(thing, k))
