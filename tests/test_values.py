@@ -47,11 +47,11 @@ def operands(expression: str) -> list[str]:
 
 def function_of(expression: str) -> Callable[..., Any]:
     """The expression as a function of its operands."""
-    code, names = compile(expression, "<case>", "eval"), operands(expression)
-
-    def function(*values: Any) -> Any:
-        return eval(code, {"tf": tapec, "np": np, **dict(zip(names, values, strict=True))})
-
+    # A function that calls `eval` rests on all globals around it, of which a program looks after each: here all cases.
+    names = {"tf": tapec, "np": np, "__name__": __name__}
+    function: Callable[..., Any] = eval(
+        f"lambda {', '.join(operands(expression))}: {expression}", names
+    )
     function.__name__ = "case"
     return function
 
@@ -150,12 +150,10 @@ def scalar_of(expression: str) -> tuple[Callable[..., tapec.Tensor], list[Any]]:
     """The sum of all float results, squared so that a second derivative is there, of float64 operands."""
     names = [n for n in operands(expression) if OPERANDS[n].dtype.kind == "f"]
     others = {n: OPERANDS[n] for n in operands(expression) if n not in names}
-    code = compile(expression, "<case>", "eval")
+    plain = function_of(expression)
 
     def scalar(*values: tapec.Tensor) -> tapec.Tensor:
-        result = eval(
-            code, {"tf": tapec, "np": np, **others, **dict(zip(names, values, strict=True))}
-        )
+        result = plain(**others, **dict(zip(names, values, strict=True)))
         parts = [p for p in tapec.nest.flatten(result) if p is not None and p.dtype.is_floating]
         return tapec.add_n(
             [tapec.reduce_sum(tapec.square(tapec.cast(p, tapec.float64))) for p in parts]
