@@ -20,9 +20,11 @@ Only what these inputs do is seen. Sums of one launch are made in the same order
 from __future__ import annotations
 
 import ast
+import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -45,16 +47,14 @@ from tapec.runtime.python_text.primitives import DTYPES
 
 #: Blocks of a launch that are run, at most: kernels take any number.
 MOST_BLOCKS = 5
-
-
-def _is_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+_FILE = "<tapec.cuda>"
 
 
 class _Yields(ast.NodeTransformer):
     """Makes a thread stop where it waits for others."""
 
-    def __init__(self, parts: frozenset[str]) -> None:
+    def __init__(self, parts: Set[str]) -> None:
+        """``parts`` are the functions in which threads wait."""
         self.parts = parts
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -65,7 +65,28 @@ class _Yields(ast.NodeTransformer):
         if name not in COLLECTIVE:
             return node
         items: list[ast.expr] = [ast.Constant(name), ast.Constant(node.lineno), *node.args]
-        return ast.copy_location(ast.Yield(ast.Tuple(items, ast.Load())), node)
+        stop = ast.Yield(ast.Tuple(items, ast.Load()))
+        return ast.fix_missing_locations(ast.copy_location(stop, node))
+
+
+@functools.lru_cache(maxsize=8)
+def _made_of(source: str) -> tuple[CodeType, Set[str]]:
+    """The code of a text, for each run of it, and the functions in which threads wait."""
+    code = compile(source, _FILE, "exec")
+    waiting: set[str] = set()
+    for part in code.co_consts:  # functions, in the order of the text
+        if isinstance(part, CodeType) and not (COLLECTIVE | waiting).isdisjoint(part.co_names):
+            waiting.add(part.co_name)
+    if (
+        waiting
+    ):  # the others stay as they are written: to walk through all takes longer than to run them
+        tree, stops = ast.parse(source), _Yields(waiting)
+        tree.body = [
+            stops.visit(f) if isinstance(f, ast.FunctionDef) and f.name in waiting else f
+            for f in tree.body
+        ]
+        code = compile(tree, _FILE, "exec")
+    return code, waiting
 
 
 class Simulator:
@@ -90,20 +111,9 @@ class Simulator:
         self._shared = Cells(np.empty(0, np.uint8), written=False)
         self._source = text.source()
         self._lines = self._source.splitlines()
-        self._functions, self._waiting = self._run_text()
-
-    def _run_text(self) -> tuple[dict[str, Any], set[str]]:
-        """The functions of the text, and the names of those in which threads wait."""
-        tree = ast.parse(self._source)
-        waiting: set[str] = set()
-        for f in tree.body:
-            called = {n.func.id for n in ast.walk(f) if _is_call(n)}  # type: ignore[attr-defined]
-            if isinstance(f, ast.FunctionDef) and not called.isdisjoint(COLLECTIVE | waiting):
-                waiting.add(f.name)
-        tree = ast.fix_missing_locations(_Yields(frozenset(waiting)).visit(tree))
-        names = {**TWINS, **self._twins()}
-        exec(compile(tree, "<tapec.cuda>", "exec"), names)
-        return names, waiting
+        code, self._waiting = _made_of(self._source)
+        self._functions: dict[str, Any] = {**TWINS, **self._twins()}
+        exec(code, self._functions)
 
     def _twins(self) -> dict[str, Callable[..., Any]]:
         """What depends on the thread, or reaches memory."""
@@ -311,7 +321,7 @@ class Simulator:
         if self._line is not None:
             raise self._error(what, self._line)
         frame = sys._getframe(depth)
-        while frame.f_code.co_filename != "<tapec.cuda>" and frame.f_back is not None:
+        while frame.f_code.co_filename != _FILE and frame.f_back is not None:
             frame = frame.f_back
         raise self._error(what, frame.f_lineno)
 
