@@ -20,6 +20,7 @@ from tapec.kernels.derivative import trace_vjp
 from tapec.kernels.frozen import Frozen
 from tapec.kernels.numba_code import Compiled
 from tapec.kernels.rule import Rule
+from tapec.traces.hearing import unheard
 
 #: Numba's functions that a program must not call: it would wait for Python, or draw numbers that no key determines.
 _IMPURE = {
@@ -66,6 +67,7 @@ class Kernel:
                     hint="hand over as an operand what changes",
                 )
 
+    @unheard  # else Numba takes twice as long
     def code(self, operands: Sequence[Type], results: Sequence[Type] = ()) -> ForeignCode:
         """The native code for operands of these types.
 
@@ -82,6 +84,7 @@ class Kernel:
                 self._codes[key] = found
         return found
 
+    @unheard
     def meaning(self, operands: Sequence[Type], results: Sequence[Type] = ()) -> Callable[..., Any]:
         """The kernel as a function of NumPy arrays."""
         key = self._key(operands, results)
