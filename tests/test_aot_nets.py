@@ -13,7 +13,10 @@ from test_aot import HOST
 from toolchains import need, run
 
 from tapec import aot
-from tapec.runtime.aot.elf import symbols
+from tapec.edge.modelling import Modelling
+from tapec.edge.signatures import arguments_of
+from tapec.runtime.aot.building import Build, Options
+from tapec.runtime.aot.interface import Model
 
 STEPS = 50
 
@@ -63,9 +66,13 @@ WHOLE = ["x86-64", "aarch64", "cortex-m4f", "cortex-m55", "riscv32imfc", "riscv6
 
 @pytest.mark.parametrize("name", NETS)
 def test_a_network_needs_no_library(name: str) -> None:
-    model = NETS[name].model()
-    for target in WHOLE:
-        built = aot.build(
-            model.functions, model.signatures, target=target, name="net", emit=("obj",)
-        )
-        assert symbols(built.files["net.o"]).missing == ()
+    model, modelling = NETS[name].model(), Modelling("net")
+    for called, function in model.functions.items():
+        modelling.add(called, function, arguments_of(model.signatures[called]))
+    lowered: dict[Any, Model] = {}  # by all of a machine that passes ask for
+    for target in map(aot.targets().__getitem__, WHOLE):
+        key = target.vectors, target.small
+        if key not in lowered:
+            lowered[key] = modelling.for_target(target, compact=target.small)
+        options = Options(("obj",), "size" if target.small else "speed")
+        assert Build(lowered[key], target, options).symbols.missing == ()

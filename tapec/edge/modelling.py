@@ -200,9 +200,8 @@ class Modelling:
         where = (
             "" if code is None else f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
         )
-        return EntryPoint(
-            name, loops, tuple(taken), tuple(given_out), tuple(slots), _checks(program.module), where
-        )  # fmt: skip
+        checks = _checks(program.module) if has_status else ()
+        return EntryPoint(name, loops, tuple(taken), tuple(given_out), tuple(slots), checks, where)
 
 
 def _results(
