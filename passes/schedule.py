@@ -20,7 +20,7 @@ from tapec.ir.types import DType, TensorType
 from tapec.passes.contractions import sliding, tiling
 from tapec.passes.contractions.problem import Machine, Workload, size
 from tapec.passes.device.rows import keeps_rows
-from tapec.passes.device.team import SHARED_BYTES
+from tapec.passes.device.team import SCRATCH_BYTES
 from tapec.passes.device.tile import choose_tile
 from tapec.passes.loops import alike
 
@@ -71,7 +71,7 @@ def _schedule(kernel: Operation, options: Options, known: _Known) -> None:
     if options.compact:
         kernel.attrs["compact"] = True
     if options.device:
-        kernel.attrs["scratch"] = SHARED_BYTES
+        kernel.attrs["scratch"] = SCRATCH_BYTES
     if core is not None and core.defn.form == "contraction":
         kernel.attrs.update(_tiling(kernel, core, options, known).attrs)
         return

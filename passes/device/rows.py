@@ -30,7 +30,7 @@ from tapec.passes.device.independence import (
     written_by,
 )
 from tapec.passes.device.parts import Part, Slice, bytes_of, slice_of, turns_of
-from tapec.passes.device.team import SHARED_BYTES
+from tapec.passes.device.team import SCRATCH_BYTES
 
 #: Rows from which on they are worth being told apart.
 FEW = 8
@@ -125,7 +125,7 @@ class Rows:
             if not found._fits(kernel, places):
                 return 0
         count = gcd(*found.extents)
-        fits = found.scratch <= SHARED_BYTES and count * sum(found.shared.values()) <= READ_AGAIN
+        fits = found.scratch <= SCRATCH_BYTES and count * sum(found.shared.values()) <= READ_AGAIN
         return count if fits else 0
 
     def _fits(self, kernel: Function, places: Sequence[Slice]) -> bool:

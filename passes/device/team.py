@@ -31,7 +31,7 @@ from tapec.passes.device.nests import Emitter, Nest, nest_of
 #: Turns from which on a loop is worth dealing out.
 _WORTH = 2
 #: Bytes that a block's threads can share on every device, besides those in which they combine values.
-SHARED_BYTES = device.SHARED_BYTES - device.COMBINED_BYTES
+SCRATCH_BYTES = device.SHARED_BYTES - device.COMBINED_BYTES
 #: Turns of a nest from which on threads of a block take several neighbours: a warp has one turn each.
 _WIDE = 32 * WIDTH
 
@@ -118,7 +118,7 @@ class Team:
         kind = op.result.type
         assert isinstance(kind, BufferType)
         self._bytes += -(-prod(kind.tensor.static_shape) * kind.dtype.bytes // 16) * 16
-        if self._bytes > SHARED_BYTES:
+        if self._bytes > SCRATCH_BYTES:
             raise TooLarge
         self.out.mapping[op.result] = self.out.b.emit("alloc", type=kind, shared=True)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tapec.ir.core import Block, Module, Operation, Value
-from tapec.ir.op import OPS, Elementwise
-from tapec.ir.ops import loop
+from tapec.ir.op import Elementwise
+from tapec.ir.ops import arith, loop
 
 #: Operations executed, roughly, from which on other threads get the interpreter meanwhile.
 LONG_WORK = 200_000
@@ -68,10 +68,10 @@ def _distance(low: Value, high: Value) -> int | None:
         return None
     found = [_distance(low, x) for x in op.operands]
     known = [n for n in found if n is not None]
-    if op.defn is OPS["min"]:
+    if isinstance(op.defn, arith.Min):
         return min(known, default=None)
     if len(known) < len(found):
         return None
-    if op.defn is OPS["max"]:
+    if isinstance(op.defn, arith.Max):
         return max(known)
-    return sum(known) if op.defn is OPS["add"] else None
+    return sum(known) if isinstance(op.defn, arith.Add) else None

@@ -84,9 +84,7 @@ class Quick:
                 return key
             names = sorted(kwargs)
             named = self._of([kwargs[name] for name in names])
-        except (
-            RecursionError
-        ):  # of a structure that contains itself, which is refused where it is taken apart
+        except RecursionError:  # a structure contains itself: refused where it is taken apart
             return None
         return None if named is None else (key, parameters.order(kwargs), tuple(names), named)
 
