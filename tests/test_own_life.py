@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tapec
+from tapec.compiled.retraces import RetraceWarning
 
 
 class Thing:
@@ -157,3 +158,45 @@ def test_what_a_function_makes_for_itself_ends_when_it_does() -> None:
     exec("class A:\n def __init__(self): every.add(self)\nevery = weakref.WeakSet()\nA()", space)
     f = tapec.compile(eval("lambda x: x * (A() is not None) + len(every)", space))
     assert float(f(tapec.constant(1.0))) == float(f.python_function(tapec.constant(1.0))) == 1
+
+
+def test_of_very_many_objects_that_a_package_goes_over_the_first_are_watched_and_that_is_said() -> (
+    None
+):
+    package: dict[str, Any] = {"__name__": "many"}
+    code = "class Part: rate = 1.0\nparts = [Part() for _ in range(5000)]\n"
+    code += (
+        "def total():\n    found = 0.0\n    for part in parts: found += part.rate\n    return found"
+    )
+    exec(compile(code, "/site-packages/many.py", "exec"), package)
+    space: dict[str, Any] = {"total": package["total"], "__name__": "__main__"}
+    f, x = tapec.compile(eval("lambda x: x * total()", space), name="f"), tapec.constant(1.0)
+    with pytest.warns(RetraceWarning, match=r"f is traced through total.*more than\s4096") as told:
+        assert float(f(x)) == 5000
+    assert "/site-packages/many.py:3" in str(told[0].message)
+    assert told[0].filename == __file__
+    package["parts"][7].rate = 2.0
+    with pytest.warns(RetraceWarning):
+        assert float(f(x)) == 5001
+
+
+def test_what_was_closed_is_seen_by_who_reads_it() -> None:
+    """A call that does not read it any more goes on; one that does gets Python's error, in its line."""
+    space: dict[str, Any] = {"__name__": "__main__", "on": True, "data": bytearray(b"\x02")}
+    exec(
+        "import io, mmap\nview, text, map = memoryview(data), io.StringIO('3'), mmap.mmap(-1, 4)",
+        space,
+    )
+    returns = "x * (view[0] + float(text.getvalue()) + map[0]) if on else x"
+    f, x = tapec.compile(eval(f"lambda x: {returns}", space)), tapec.constant(1.0)
+    assert float(f(x)) == 5
+    view, space["on"] = space["view"], False
+    for end in (view.release, space["text"].close, space["map"].close):
+        end()
+        assert float(f(x)) == 1
+    assert ("view", "nothing") in {(c.path, c.new) for c in f.programs[0].state.changes()}
+    space["on"] = True
+    with pytest.raises(ValueError, match="released memoryview") as raised:
+        f(x)
+    assert raised.traceback[-1].name == "<lambda>"
+    assert len(f.programs) == 2

@@ -9,6 +9,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence, Set
+from mmap import mmap
 from types import (
     CellType,
     CodeType,
@@ -122,7 +123,9 @@ def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
 
 
 def is_released(thing: Any) -> bool:
-    """Whether it is a memoryview that was released, so that all that it is asked raises Python's own error."""
+    """Whether it is a view that was released, or a closed map: all that it is asked raises Python's own error."""
+    if isinstance(thing, mmap):
+        return thing.closed
     if not isinstance(thing, memoryview):
         return False
     try:

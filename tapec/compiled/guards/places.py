@@ -351,8 +351,11 @@ class Contents(Place):
         return None if kind is None else Look(kind, self.owner, None, self.value)
 
     def holds(self) -> bool:
-        """Whether the items are the same."""
-        return self._equal(self.owner, self.value)
+        """Whether the items are the same; a view that was released, or a closed map, has none."""
+        try:
+            return self._equal(self.owner, self.value)
+        except ValueError:
+            return False
 
     def stayed(self) -> bool:
         """Whether the trace itself changed no item."""
@@ -368,7 +371,11 @@ class Contents(Place):
 
     def change(self) -> Change:
         """The first item that is another one, or the number of items."""
-        return _first_difference(self.path, self.cause, self.value, self.now())
+        try:
+            new = self.now()
+        except ValueError:
+            return Change(self.path, self.cause, text_of(self.value), "nothing")
+        return _first_difference(self.path, self.cause, self.value, new)
 
 
 #: What numbers, structures and arrays of C are, which have no public class in common.

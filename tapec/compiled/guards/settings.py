@@ -151,5 +151,8 @@ class Answer(Place):
         return f"{owner}() == {value}"
 
     def holds(self) -> bool:
-        """Whether it is the same."""
-        return bool(self.owner() == self.value)
+        """Whether it is the same; what is closed gives nothing."""
+        try:
+            return bool(self.owner() == self.value)
+        except ValueError:
+            return False
