@@ -50,7 +50,8 @@ def _blame(structure: Any) -> tuple[str, str] | None:
 
 def _way_round(structure: Any) -> tuple[tuple[Any, str] | None, int]:
     """What contains itself, with the way from it to itself; None if nothing does. And how deep the structure is."""
-    above, done = {id(structure): 0}, set()
+    above: dict[int, int] = {id(structure): 0}
+    done: set[int] = set()
     waiting = [(structure, "", iter(_parts(structure)))]
     deepest = 1
     while waiting:

@@ -85,4 +85,34 @@ SCRIPTS: dict[str, Script] = {
         "kept.append(A())",
         "A.all",
     ),
+    "entry by a method that was taken from a dict": Script(
+        "ks = {'a': 2.0}\nget = ks.get", "x * get('a')", "ks['a'] = 5.0", "['a']"
+    ),
+    "length by a method that was taken from a list": Script(
+        "ks = [2.0]\nlength = ks.__len__", "x * length()", "ks.append(1)", "len("
+    ),
+    "generator that is closed": Script(
+        "def made(): yield 1\ng = made()",
+        "x * (2.0 if g.gi_frame is None else 1.0)",
+        "g.close()",
+        "g.gi_frame",
+    ),
+    "arguments of an exception": Script(
+        "error = ValueError(2.0)", "x * error.args[0]", "error.args = (5.0,)", "error.args"
+    ),
+    "file that is closed": Script(
+        "file = open('/dev/null')",
+        "x * (2.0 if file.closed else 1.0)",
+        "file.close()",
+        "file.closed",
+    ),
+    "module that is loaded": Script(
+        "import sys\nsys.modules.pop('kept_none', None)",
+        "x * 2 if 'kept_none' in sys.modules else x",
+        "sys.modules['kept_none'] = sys",
+        "'kept_none' in sys.modules",
+    ),
+    "key that a dict does not have": Script(
+        "ks = {}", "x * 2 if 'a' in ks else x", "ks['a'] = 1", "'a' in ks"
+    ),
 }

@@ -199,3 +199,56 @@ def test_what_was_closed_is_seen_by_who_reads_it() -> None:
     with pytest.raises(ValueError, match="released memoryview") as raised:
         f(x)
     assert raised.traceback[-1].name == "<lambda>"
+
+
+#: What a function asks a dict for, by constant keys alone.
+_ONE_KEY = {
+    "h['k']": 2.0,
+    "h.get('k', 1.0)": 2.0,
+    "h.get('none', 1.0)": 1.0,
+    "'k' in h": 1.0,
+    "held.h['k']": 2.0,
+    "inner()": 2.0,
+}
+
+
+@pytest.mark.parametrize("question", _ONE_KEY)
+def test_other_keys_of_a_dict_come_and_go(question: str) -> None:
+    """As the losses do that are collected beside the settings of a step."""
+    space: dict[str, Any] = {"h": {"k": 2.0, "loss": []}, "__name__": "__main__"}
+    exec("class Held: pass\nheld = Held(); held.h = h\ndef inner():\n d = h\n return d['k']", space)
+    f, x, h = (
+        tapec.compile(eval(f"lambda x: x * ({question})", space)),
+        tapec.constant(1.0),
+        space["h"],
+    )
+    for n in range(4):
+        assert float(f(x)) == _ONE_KEY[question]
+        h["loss"].append(n)
+        h[n] = n
+    assert len(f.programs) == 1
+    h |= {"none": 5.0, "k": 5.0}
+    assert float(f(x)) == float(f.python_function(x))
+    h["k"] = 7.0
+    assert float(f(x)) == float(f.python_function(x))
+
+
+@pytest.mark.parametrize(
+    ("before", "count", "read"),
+    [
+        ("n = 0.0", "global n; n += 1", "n"),
+        ("class A: n = 0.0\na = A(); a.n = 0.0", "a.n += 1", "a.n"),
+        ("d = {'n': 0.0}", "d['n'] += 1", "d['n']"),
+        ("d = {'n': 0.0}\ne = d", "d['n'] += 1", "e['n']"),
+        ("d = [0.0]", "d[0] += 1", "d[0]"),
+        ("d = {'n': 0.0}", "d.setdefault('n', 5.0); d['n'] += 1", "d.get('n')"),
+    ],
+)
+def test_a_number_that_a_function_counts_and_a_helper_reads(
+    before: str, count: str, read: str
+) -> None:
+    """The helper is met after the number has changed: it is no input that each call would find as it was."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(f"{before}\ndef g(x): return x * {read}\ndef f(x):\n {count}\n return g(x)", space)
+    f, x = tapec.compile(space["f"]), tapec.constant(1.0)
+    assert [float(f(x)) for _ in range(5)] == [1.0, 2.0, 3.0, 4.0, 5.0]

@@ -180,8 +180,12 @@ class Attributes:
 
     def _watch_in_c(self, thing: Any, name: str, path: str, manner: Manner) -> None:
         """Watch what C code gives of an object, if it gives the same each time."""
-        value = getattr(thing, name, NOTHING)
-        if value is not NOTHING and is_or_same(value, getattr(thing, name, NOTHING)):
+        try:
+            value = getattr(thing, name)
+            is_fixed = is_or_same(value, getattr(thing, name))
+        except (AttributeError, ValueError):  # of a closed file
+            return
+        if is_fixed:
             self._put(places.Attribute(thing, name, value, path, Cause.ATTRIBUTE), manner)
 
     def _watch_of_module(
@@ -189,7 +193,8 @@ class Attributes:
     ) -> None:
         """Watch what is in a module of the user's or of others."""
         if name in own:
-            if own[name] is not sys.modules and not is_ours(module.__name__):
+            changes = own[name] is sys.modules and manner.questions is None
+            if not changes and not is_ours(module.__name__):
                 self._put(Entry(own, name, own[name], path, Cause.GLOBAL), manner)
         elif (
             name in self._reads.asked

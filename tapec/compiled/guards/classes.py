@@ -226,7 +226,8 @@ class Registry(Place):
 
     def now(self) -> Any:
         """Weak references to those of now."""
-        found, waiting, known = set(), [self.owner], {self.owner}
+        found: set[Any] = set()
+        waiting, known = [self.owner], {self.owner}
         while waiting:
             kind = waiting.pop()
             found |= abc._get_dump(kind)[0]  # type: ignore[attr-defined]

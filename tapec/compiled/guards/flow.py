@@ -12,7 +12,7 @@ from tapec.autograph.conversion import OPERATORS
 from tapec.instructions import instructions_of, kept_for
 
 #: Methods of built-in containers that change them and give nothing.
-_MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"}
+MUTATORS = {"append", "appendleft", "extend", "insert", "add", "update", "clear", "discard"}
 #: What converted code calls with the functions that it is going to call.
 _CONVERSIONS = {"converted", "iterated"}
 
@@ -204,7 +204,7 @@ class Flow:
         if name == "BINARY_SUBSCR" and position == 0:
             return self._is_updated(use.taker)
         if name in _ATTRIBUTES:
-            return taker.argval in _MUTATORS
+            return taker.argval in MUTATORS
         changing = {"POP_TOP": 0, "STORE_SUBSCR": 1, "DELETE_SUBSCR": 0, "STORE_ATTR": 1}
         return changing.get(name) == position
 

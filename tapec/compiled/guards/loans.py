@@ -65,6 +65,8 @@ class Loans:
         key = key_of(place)
         if self._is_over or key not in self._varying or not is_number(place.value):
             return False
+        if not place.stayed():  # the trace itself changed it
+            return False
         number = self._numbers.source(key, place.value, place.path, place.now, place.cause)
         if not _put(place, number):
             return False

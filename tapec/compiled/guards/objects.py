@@ -11,9 +11,13 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence, Set
 from mmap import mmap
 from types import (
+    AsyncGeneratorType,
+    BuiltinMethodType,
     CellType,
     CodeType,
+    CoroutineType,
     FunctionType,
+    GeneratorType,
     GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
@@ -39,10 +43,12 @@ _TELLING = {"queue", "threading"}
 _IN_C = (GetSetDescriptorType, MemberDescriptorType)
 #: Modules of Python, and NumPy, whose objects do not change so, or are watched in other ways.
 _FIXED = {
-    "_io", "_thread", "asyncio", "builtins", "collections", "ctypes", "_ctypes", "datetime", "decimal", "functools",
+    "_thread", "asyncio", "builtins", "collections", "ctypes", "_ctypes", "datetime", "decimal", "functools",
     "itertools", "numpy", "operator", "pathlib", "queue", "random", "re", "threading", "types", "typing",
     "weakref", "_weakref", "mmap", "array",
 }  # fmt: skip
+#: Of Python's own classes, those whose objects C code gives other attributes in the course of time.
+_CHANGING = (BaseException, GeneratorType, CoroutineType, AsyncGeneratorType)
 #: How many wrappers around a function are looked through.
 _DEEPEST = 16
 
@@ -98,6 +104,14 @@ def lent_by(thing: Any) -> Iterator[tuple[Any, str]]:
     elif isinstance(thing, weakref.WeakValueDictionary):
         for key, found in list(weakref.WeakValueDictionary.items(thing)):
             yield found, f"[{key!r}]"
+
+
+def owner_of(method: Any) -> Any:
+    """The object of a method in C that was taken from it, as ``entries.get``; None for other things."""
+    if not isinstance(method, BuiltinMethodType | MethodWrapperType):
+        return None
+    owner = method.__self__
+    return None if isinstance(owner, ModuleType | type) else owner
 
 
 def parts_of(thing: Any) -> Iterator[tuple[Any, str]]:
@@ -180,7 +194,11 @@ def has_attributes(thing: Any) -> bool:
 
 def kept_in_c(kind: type) -> set[str]:
     """The names of what objects of a package's class have in slots, or C code keeps for them."""
-    made = [owner for owner in kind.__mro__ if owner.__module__ not in _FIXED]
+    made = [
+        owner
+        for owner in kind.__mro__
+        if owner.__module__ not in _FIXED or issubclass(owner, _CHANGING)
+    ]
     owners = [
         owner for owner in made if not is_users_class(owner) and not is_ours(owner.__module__)
     ]

@@ -23,6 +23,7 @@ _METHODS = {
 _CARING = {"iter", "len"}
 #: Who takes a container and asks for nothing that is in it.
 _NO_QUESTION = {"IS_OP", "POP_TOP", "STORE_SUBSCR", "DELETE_SUBSCR"}
+_CHANGING = {"STORE_SUBSCR", "DELETE_SUBSCR"}
 
 
 class Question(NamedTuple):
@@ -31,22 +32,31 @@ class Question(NamedTuple):
     Attributes:
         keys: the instructions that may have pushed the key.
         is_value: whether what is under it matters, rather than whether it is there.
+        is_change: whether the key is entered or removed.
     """
 
     keys: Pushed
     is_value: bool
+    is_change: bool = False
 
 
-def questions(flow: Flow, load: int, is_cache: bool = False) -> list[Question] | None:
+def questions(
+    flow: Flow, load: int, is_cache: bool = False, changes: bool = True
+) -> list[Question] | None:
     """All that is asked of a container that an instruction loads; None if it may be more than single keys.
 
-    ``is_cache``: whether the same code enters keys, so that to count them is no question.
+    Args:
+        flow: of the code.
+        load: the number of the instruction.
+        is_cache: whether the same code enters keys, so that to count them is no question.
+        changes: whether keys may be entered and removed.
     """
     found: list[Question] = []
     for question in _questions(flow, load, set(), is_cache):
-        if question is None:
+        if question is None or (question.is_change and not changes):
             return None
-        found.append(question)
+        if question.keys or not question.is_change:
+            found.append(question)
     return found
 
 
@@ -55,6 +65,8 @@ def _questions(flow: Flow, load: int, known: set[int], is_cache: bool) -> Iterat
     for use in flow.uses[load]:
         name, operands = flow.instructions[use.taker].opname, flow.operands.get(use.taker, [])
         if name in _NO_QUESTION and (name, use.position) != ("STORE_SUBSCR", 0):
+            if name in _CHANGING:
+                yield Question(frozenset(), is_value=False, is_change=True)
             continue
         if is_cache and name == "CALL" and flow.callees(use.taker) & _CARING:
             continue
@@ -81,4 +93,5 @@ def _of_method(flow: Flow, use: Use) -> Iterator[Question | None]:
         if is_value is None or not is_call:
             yield None
         else:
-            yield Question(operands[2], is_value)
+            name = flow.instructions[use.taker].argval
+            yield Question(operands[2], is_value, is_change=name in ("pop", "setdefault"))

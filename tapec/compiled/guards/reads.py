@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tapec.compiled.guards.flow import STORES, Flow, flow_of, kind_of
+from tapec.compiled.guards.questions import questions
 from tapec.instructions import kept_for
 
 #: Names by which code asks for attributes whose names are values.
@@ -83,17 +84,23 @@ class Manner(NamedTuple):
     Attributes:
         read: whether something of the value gets out, or it is only changed in place.
         stored_first: whether the code gives the name a value before it reads it.
+        questions: of which keys alone it asks the value, should that be a dict, and whether for what is under each;
+            None if it may read anything else.
     """
 
     read: bool = False
     stored_first: bool = False
+    questions: frozenset[tuple[Any, bool]] | None = None
 
     def joined(self, other: Manner) -> Manner:
         """The manner of two pieces of code together."""
         kept = self.stored_first if self.read else other.stored_first
         if self.read and other.read:
             kept = self.stored_first and other.stored_first
-        return Manner(self.read or other.read, kept)
+        asked = None
+        if self.questions is not None and other.questions is not None:
+            asked = self.questions | other.questions
+        return Manner(self.read or other.read, kept, asked)
 
 
 #: What most code does with what it loads.
@@ -164,7 +171,7 @@ def reads_of(code: CodeType) -> Reads:
                 for name, manner in names.items():
                     if kind != "cell" or name in code.co_freevars:
                         # What runs when, and whether it does, is not known: a store inside comes first for nobody.
-                        found.add(kind, name, Manner(manner.read))
+                        found.add(kind, name, manner._replace(stored_first=False))
             found.absorb(inner)
             found.words |= inner.words
             found.imports |= inner.imports
@@ -207,7 +214,8 @@ def _own_reads(code: CodeType) -> Reads:
         name = instruction.argval
         read = not flow.only_changed(i)
         first = stored.get((kind, name), len(flow.instructions))
-        found.add(kind, name, Manner(read, stored_first=read and first < i))
+        asked = _questions(flow, i) if read else None
+        found.add(kind, name, Manner(read, read and first < i, asked))
         found.whole |= name in _WHOLE
         found.spaces |= name in _SPACES
         found.kinds |= name in _KINDS
@@ -226,6 +234,20 @@ def _own_reads(code: CodeType) -> Reads:
         if name in _MODULES:
             found.imports |= {(0, text) for text in _texts(code)}
     return found
+
+
+def _questions(flow: Flow, load: int) -> frozenset[tuple[Any, bool]] | None:
+    """Of which keys alone a value is asked, if these are constants and nothing else is done to it."""
+    asked = questions(flow, load, changes=False) if flow.uses[load] else None
+    if asked is None:
+        return None
+    found: set[tuple[Any, bool]] = set()
+    for question in asked:
+        pushed = [flow.instructions[i] for i in question.keys]
+        if not pushed or any(i.opname != "LOAD_CONST" for i in pushed):
+            return None
+        found |= {(i.argval, question.is_value) for i in pushed}
+    return frozenset(found)
 
 
 def _texts(code: CodeType) -> Iterator[str]:

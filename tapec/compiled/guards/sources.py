@@ -30,7 +30,7 @@ _ASKED = {
         ("time",),
     ),
     **dict.fromkeys(("now", "today", "utcnow"), ("datetime", "date")),
-    **dict.fromkeys(("random", "getrandbits"), ("Random", "SystemRandom")),
+    **dict.fromkeys(("random", "getrandbits", "getstate"), ("Random", "SystemRandom")),
     **dict.fromkeys(("urandom", "stat", "listdir", "scandir", "getcwd"), ("posix", "nt")),
     "open": ("io", "_io"),
 }

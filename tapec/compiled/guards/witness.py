@@ -13,7 +13,6 @@ import functools
 import inspect
 import sys
 import weakref
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,7 +29,9 @@ from tapec.compiled.guards.attributes import Attributes
 from tapec.compiled.guards.beginnings import Beginnings
 from tapec.compiled.guards.caches import Cached, is_cache, results_in
 from tapec.compiled.guards.classes import Classes
+from tapec.compiled.guards.containers import Containers
 from tapec.compiled.guards.entries import Entry, Gap
+from tapec.compiled.guards.flow import MUTATORS
 from tapec.compiled.guards.guard import Guard
 from tapec.compiled.guards.instances import Unset, weakly
 from tapec.compiled.guards.library import Library
@@ -44,6 +45,7 @@ from tapec.compiled.guards.objects import (
     is_filled,
     is_released,
     lent_by,
+    owner_of,
     parts_of,
     words_of,
     wrapped_by,
@@ -67,8 +69,6 @@ if TYPE_CHECKING:
 _LEAVES = (*equality.PLAIN, Tensor, Variable)
 #: What may be a setting among globals.
 _SETTINGS = (bool, int, float, complex, str, list, tuple, dict, set)
-#: What a container may hold without anything more to look at.
-_NUMBERS = {bool, int, float, complex, type(None)}
 #: What code names that asks an array whether it may be written to, and how it lies in memory.
 _FLAGS = {"flags", "setflags", "strides"}
 #: The names of the functions in C that matter; most that are called do not.
@@ -94,8 +94,7 @@ class Witness:
         #: Of these, what strong references lead to, and what weak ones do.
         self._kept: set[int] = set()
         self._lent: set[int] = set()
-        #: Containers whose items matter.
-        self._opened: set[int] = set()
+        self._containers = Containers(self._put, self._visit, self._visit_item, self._places)
         self._arrays = Arrays()
         self._beginnings = Beginnings()
         self._classes = Classes()
@@ -269,13 +268,13 @@ class Witness:
 
     # -- what is in reach
 
-    def _visit(self, thing: Any, path: str, read: bool = True, is_kept: bool = True) -> None:
+    def _visit(self, thing: Any, path: str, manner: Manner = READ, is_kept: bool = True) -> None:
         """Take a value into reach.
 
         Args:
             thing: the value.
             path: how the user would call it.
-            read: whether its items matter, if it is a container.
+            manner: whether its items matter, if it is a container.
             is_kept: whether a strong reference leads to it.
         """
         if type(thing) in weakref.ProxyTypes:
@@ -286,8 +285,8 @@ class Witness:
             self._text(thing)
         if (isinstance(thing, _LEAVES) and not is_users_class(type(thing))) or is_released(thing):
             return
-        if isinstance(thing, (*places.CONTAINERS, ContextVar)) and id(thing) not in self._opened:
-            self._open(thing, path, read)
+        if isinstance(thing, (*places.CONTAINERS, ContextVar)):
+            self._containers.open(thing, path, manner)
         if id(thing) in self._seen:
             return
         self._seen[id(thing)] = thing
@@ -296,6 +295,8 @@ class Witness:
         self._sources.found(thing, path)
         self._settings.found(thing)
         self._classes.meet(thing if isinstance(thing, type) else type(thing))
+        if (owner := owner_of(thing)) is not None:
+            self._visit(owner, f"{path}.__self__", Manner(thing.__name__ not in MUTATORS))
         for more, where in parts_of(thing):
             self._visit_item(more, f"{path}{where}")
         if isinstance(thing, WEAK) and self._library is not None:
@@ -357,35 +358,6 @@ class Witness:
         elif not (words := words_in(text)) <= self._words:
             self._add_names(Reads(words=words))
 
-    def _open(self, thing: Any, path: str, read: bool) -> None:
-        """Watch the items of a container; those of one that is only changed may come to matter later."""
-        if isinstance(thing, np.ndarray):
-            self._opened.add(id(thing))
-            for item in thing.flat if thing.dtype.hasobject and not thing.dtype.names else ():
-                self._visit_item(item, path)
-            return  # for elements, see `Arrays`
-        if isinstance(thing, ContextVar):
-            self._opened.add(id(thing))
-            self._put(places.Current(thing, path))
-            self._visit(thing.get(None), f"{path}.get()")
-            return
-        self._put(places.Contents(thing, path), Manner(read))
-        if not read:
-            return
-        self._opened.add(id(thing))
-        if isinstance(thing, defaultdict):
-            maker = thing.default_factory
-            where = f"{path}.default_factory"
-            self._put(places.Attribute(thing, "default_factory", maker, where, Cause.ATTRIBUTE))
-        if isinstance(thing, Mapping):
-            for key, item in list(thing.items()):
-                self._visit(key, path)
-                self._visit_item(item, f"{path}[{key!r}]")
-        elif not isinstance(thing, places.BUFFERS):
-            for i, item in enumerate(list(thing)):
-                if type(item) not in _NUMBERS:  # of which there may be many
-                    self._visit_item(item, f"{path}[{i}]")
-
     def _visit_item(self, item: Any, path: str, is_kept: bool = True) -> None:
         """Take what a container holds into reach."""
         if isinstance(item, np.ndarray):
@@ -405,9 +377,11 @@ class Witness:
         """Watch a place, unless it is watched."""
         if issubclass(type(place.value), TracedTensor):
             return  # which the trace put there itself
-        if manner.read and self._loans.take(place):
-            return
         key = (id(place.owner), type(place), place.key)
+        first = self._places.get(key, place)
+        # What the trace itself has changed meanwhile is no input: each call changes it once more.
+        if manner.read and first.value is place.value and self._loans.take(place):
+            return
         known = self._manners.get(key)
         joined = self._manners[key] = manner if known is None else known.joined(manner)
         if isinstance(place, places.Absent) and key in self._places:
@@ -419,7 +393,7 @@ class Witness:
             return  # of which objects tell
         if issubclass(type(place.value), np.ndarray):
             self._arrays.found(place)
-        self._visit(place.value, place.path, joined.read)
+        self._visit(place.value, place.path, joined)
 
     def _watch_settings(self, space: dict[str, Any]) -> None:
         """Watch all globals that are settings, for code that makes the names it looks up."""
