@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,28 @@ from tapec.ir.ops.regions import RegionOp
 from tapec.ir.parser import parse_module
 from tapec.ir.printer import print_module
 from tapec.passes.observers import Check
+from tapec.passes.pipeline import Stage
 from tapec.recording import program_listeners
 from tapec.runtime import Executable, compile_module
 
 #: How many programs of one run are looked at, and up to how many operations on numbers, and turns of a loop, they are
 #: evaluated after each pass.
 _MOST, _WORK, _TURNS = 6, 10**8, 20
+
+
+class _Check(Check):
+    """Evaluates a program as far as `plan`.
+
+    Loops are read back, and run as native code; evaluating them, scalar by scalar, is for small programs
+    (test_lowering.py).
+    """
+
+    def after(
+        self, module: Module, index: int, stages: Sequence[Stage], changed: bool, seconds: float
+    ) -> None:
+        if not any(stage.name == "plan" for stage in stages[index:]):
+            self.level = 1
+        super().after(module, index, stages, changed, seconds)
 
 
 @contextlib.contextmanager
@@ -41,17 +57,14 @@ def dumps_held() -> Iterator[None]:
     finally:
         program_listeners.remove(hear)
     for module, executable, arrays in found.values():
-        # Loops are read back, and run as native code; evaluating them, scalar by scalar, is for small programs
-        # (test_lowering.py).
-        loops = lowered(module, observers=[Check(1)])
+        check = _Check(2 if all(map(_is_light, module.walk())) else 1)
+        loops = lowered(module, observers=[check])
         if executable.native:
             read = parse_module(print_module(loops, full_constants=True))
             again = compile_module(read, threads=config.threads(), apart=True)
             expected = native_results(executable, arrays)
             for i, (a, b) in enumerate(zip(expected, native_results(again, arrays), strict=True)):
                 assert distance(i, np.asarray(a), np.asarray(b)) == 0
-        if all(map(_is_light, module.walk())):
-            lowered(module, "plan", observers=[Check(2)])
 
 
 def _is_light(op: Operation) -> bool:
