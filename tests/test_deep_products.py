@@ -54,6 +54,13 @@ def test_threads_share_depth() -> None:
         assert choice_for(other).parallel != "depth"
 
 
+def test_threads_copy_panels_of_their_own() -> None:
+    """Where so few rows follow a copied panel that they would wait for one thread's copy."""
+    assert choice_for(Case(64, 64, 1024, True), 8, AVX2).parallel == "columns"
+    assert choice_for(Case(512, 64, 512), 8, AVX2).parallel == "rows"
+    assert choice_for(Case(64, 64, 1024, True)).parallel == "rows"
+
+
 @pytest.mark.parametrize("epilogue", EPILOGUES)
 def test_rows_are_of_the_batch_where_there_is_one(epilogue: str) -> None:
     """Those that share the right operand."""

@@ -46,6 +46,8 @@ _BLOCK_COST = 1.1
 _LOAD, _SPLAT_LOAD = 0.5, 0.75
 #: Turns of depth for one that is prefetched, at least, where registers are few: to begin loops of less costs more.
 _LEAST_AHEAD = 6
+#: Turns of a loop that threads share, at least, and rows that do not make up for a panel that others wait for.
+_TURNS, _LOW = 8, 128
 #: Rows of tiles that threads can share.
 _ROW_TURNS = 4
 
@@ -250,7 +252,7 @@ def _outer(problem: Problem, work: Workload) -> Iterator[tuple[float, Tiling]]:
             # There is room for one stream of prefetches: the one of more bytes.
             passes = traffic >= machine.level2 // 2 and (traffic >= right_bytes or not ahead)
             across = passes and _fits_across(problem, width, machine, pack=pack)
-            parallel = _shared(problem, height, width)
+            parallel = _shared(problem, height, width, least=_turns(problem, machine, pack=pack))
             copied = strips(problem, height, width, machine, pack=pack)
             tiling = Tiling(
                 form="outer",
@@ -412,8 +414,8 @@ def _is_narrow(problem: Problem, lanes: int) -> bool:
     return known and size(columns) < lanes and _right_bytes(problem) <= _NARROW_LIMIT
 
 
-def _shared(problem: Problem, height: int, width: int) -> str:
-    """Which loop threads share: one with many turns, as far out as possible."""
+def _shared(problem: Problem, height: int, width: int, *, least: int = _TURNS) -> str:
+    """Which loop threads share: one with ``least`` turns or more, as far out as possible."""
     if problem.work < PARALLEL_WORK:
         return ""
     batch = next((size(n) for n in problem.batch if n != 1), 1)
@@ -422,7 +424,15 @@ def _shared(problem: Problem, height: int, width: int) -> str:
         "columns": _ceil(size(problem.columns), width),
         "rows": _ceil(size(problem.rows), height),
     }
-    return next((name for name, n in turns.items() if n >= 8), max(turns, key=lambda n: turns[n]))
+    return next(
+        (name for name, n in turns.items() if n >= least), max(turns, key=lambda n: turns[n])
+    )
+
+
+def _turns(problem: Problem, machine: Machine, *, pack: bool) -> int:
+    """Turns, at least, of the loop that threads share: where they share rows, one thread copies panels for all."""
+    low = pack and machine.registers < 32 and size(problem.rows) <= _LOW
+    return _TURNS // 2 if low else _TURNS
 
 
 def _width(columns: int, lanes: int, machine: Machine) -> int:
