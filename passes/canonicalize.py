@@ -111,7 +111,7 @@ def _computed(b: Builder, op: Operation, limit: int) -> Replacement:
     if len(known) < len(constants) or not _small((*op.operands, *op.results), limit):
         return None
     with np.errstate(all="ignore"):
-        arrays = [c.defn.evaluate(**c.attrs) for c in known]
+        arrays = [c.defn.evaluate(**c.parameters) for c in known]
         values = defn.evaluate(*arrays, **op.parameters)
     if len(op.results) == 1:
         values = (values,)

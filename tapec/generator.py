@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tapec.draws import drawn
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions import distributions, rejection
@@ -130,6 +131,9 @@ class Generator:
 
     def next_key(self) -> Tensor:
         """The key of the next draw; the state moves on."""
+        return drawn(self._draw)
+
+    def _draw(self) -> Tensor:
         trace = current_trace()
         if trace is not None:
             trace.root.call.streams[id(self)] = self

@@ -13,8 +13,10 @@ import numpy as np
 from tapec import arguments
 from tapec.autograph.conversion import converted
 from tapec.derivatives.attachment import attach
+from tapec.draws import Draws
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
+from tapec.functions.arithmetic import identity
 from tapec.ir.location import Location
 from tapec.recording import current_trace, tracing
 from tapec.structure import flatten, unflatten
@@ -107,27 +109,35 @@ def grad_pass_through(f: F) -> F:
 def recompute_grad(f: F) -> F:
     """A function like ``f`` that is run again for its gradient: tapes keep its arguments, nothing from inside.
 
-    Any order of derivative. Variables that it reads have gradients too, at the values that they have by then. In a
-    compiled function, too, nothing from inside is kept: it is computed again right before the gradient reads it.
+    Any order of derivative. Variables that it reads have gradients too, at the values that they have by then. What is
+    drawn at random is the same when it runs again. In a compiled function, too, nothing from inside is kept: it is
+    computed again right before the gradient reads it.
     """
     arguments.function(f, "f")
 
     @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
-        leaves, _ = flatten([list(args), kwargs])
-        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        leaves, spec = flatten([list(args), kwargs])
+        draws = Draws()
 
         def gradient(*upstream: Any, variables: Sequence[Variable] = ()) -> Any:
             with GradientTape() as tape:
+                # Each argument is one of its own, also where the call gave a tensor twice.
+                own = [identity(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+                tensors = [v for v in own if isinstance(v, Tensor) and v.dtype.is_differentiable]
                 tape.watch(tensors)
-                with _computing_again():
-                    result = converted(f)(*args, **kwargs)
-            found = tape.gradient(result, [*tensors, *variables], list(upstream))
-            own = iter(found)
-            gradients = [next(own) if isinstance(leaf, Tensor) else None for leaf in leaves]
-            return (gradients, list(own)) if variables else gradients
+                positional, named = unflatten(spec, own)
+                with _computing_again(), draws.again():
+                    result = converted(f)(*positional, **named)
+            targets = [as_tensor(y) for y in flatten(result)[0] if y is not None]
+            sources = [*tensors, *variables]
+            found = iter(tape.gradient(targets, sources, list(upstream)) if sources else ())
+            flows = set(map(id, tensors))
+            gradients = [next(found) if id(v) in flows else None for v in own]
+            return (gradients, list(found)) if variables else gradients
 
-        return converted(f)(*args, **kwargs), gradient
+        with draws.heard():
+            return converted(f)(*args, **kwargs), gradient
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -144,7 +154,10 @@ def _computing_again() -> Iterator[None]:
     yield
     for op in [] if trace is None else trace.function.block.ops[first:]:
         if op.operands and not op.regions:
-            op.attrs["recompute"] = True
+            op.attrs = {
+                **op.attrs,
+                "recompute": True,
+            }  # tapes have what there was: no rule takes the mark
 
 
 def _call(
@@ -186,7 +199,8 @@ def _call(
             hint="def grad_fn(*upstream, variables=None): ... return gradients, variable_gradients",
         )
     reads = [variable.read_value() for variable in variables]
-    outputs, result_spec = flatten(result)
+    leaves_out, result_spec = flatten(result)
+    outputs = [as_tensor(y) for y in leaves_out if y is not None]
     leaves, named = leaves[:count], [v for v in leaves[count:] if isinstance(v, Tensor)]
     inputs = [*(v for v in leaves if isinstance(v, Tensor)), *reads, *named]
 
@@ -195,8 +209,8 @@ def _call(
 
     code = getattr(grad_fn, "__code__", None)
     rule = None if code is None else Location(code.co_filename, code.co_firstlineno)
-    results = attach([as_tensor(y) for y in outputs], inputs, pull, _name(f), rule)
-    return unflatten(result_spec, results)
+    results = iter(attach(outputs, inputs, pull, _name(f), rule) if outputs else ())
+    return unflatten(result_spec, [y if y is None else next(results) for y in leaves_out])
 
 
 def _name(f: Callable[..., Any]) -> str:

@@ -97,7 +97,7 @@ class Nodes:
                 tuple(ids[v] for v in op.results),
                 op.location or call.origin,
                 call.state,
-                op.attrs,
+                op.parameters,
                 tuple(v.tensor for v in op.operands),
                 operation=op,
                 rule=_code_of(op),
