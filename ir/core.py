@@ -51,6 +51,12 @@ class Value:
         assert isinstance(self.type, TensorType)
         return self.type
 
+    @property
+    def buffer(self) -> BufferType:
+        """The type, known to be a buffer's."""
+        assert isinstance(self.type, BufferType)
+        return self.type
+
     def replace_all_uses(self, new: Value, why: str = "") -> None:
         """Make every reader of this value read ``new`` instead; ``why`` is the rule, for `tapec.ir.history`."""
         tell(Relation.INSTEAD, self, new, why)

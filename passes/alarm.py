@@ -172,8 +172,7 @@ def _raise_if(b: Builder, bad: Value, alarm: Value) -> None:
 
 def _read_again(b: Builder, buffer: Value, alarm: Value) -> None:
     """Test every element of what is in memory."""
-    kind = buffer.type
-    assert isinstance(kind, BufferType)
+    kind = buffer.buffer
     size = kind.tensor.size
     flat = b.emit("view", buffer, type=BufferType(kind.dtype, (size,)), offset=0)
     body = Block([TensorType(INDEX)])

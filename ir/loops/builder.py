@@ -146,8 +146,7 @@ class LoopBuilder(LoopValues):
         """The offset of an index into a buffer, worked out once."""
         place = self._addresses.get((buffer, index))
         if place is None:
-            assert isinstance(buffer.type, BufferType)
-            place = self._addresses[buffer, index] = buffer.type.address(index)
+            place = self._addresses[buffer, index] = buffer.buffer.address(index)
         return place
 
     def _step(self, buffer: Value, index: Index, lanes: Lanes) -> int | None:

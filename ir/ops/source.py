@@ -154,3 +154,12 @@ class Extent(Op):
         yield Sample((), {"dim": 7, "type": TensorType(I32)})
         yield Sample((), {"dim": 7, "type": TensorType(F64, (2,))})
         yield Sample((), {"dim": 7, "type": TensorType(F64, (0,))})
+
+
+def whole_number(value: Value) -> int | None:
+    """The whole number that a value always is, if it is one."""
+    op = value.op
+    if op is None or not isinstance(op.defn, Constant):
+        return None
+    number = op.attrs["value"]
+    return number if isinstance(number, int) else None

@@ -20,7 +20,6 @@ from typing import Any
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.ops import device, loop, source
-from tapec.ir.types import BufferType
 from tapec.passes.device.independence import root_of, written_by
 
 
@@ -174,8 +173,7 @@ def _part(buffer: Value, writes: bool) -> _Part:
         offset = offset + at.op.attrs.get("offset", 0)
         moving |= len(at.op.operands) > 1
         at = at.op.operands[0]
-    assert isinstance(buffer.type, BufferType)
-    size = buffer.type.tensor.bytes
+    size = buffer.buffer.tensor.bytes
     if moving or not isinstance(offset, int) or not isinstance(size, int):
         return _Part(root_of(buffer), None, None, writes)
     return _Part(root_of(buffer), offset, offset + size, writes)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from tapec.ir.core import Operation, Value, clone_operation
 from tapec.ir.dims import Dim, DimLike, Symbol, coefficient
 from tapec.ir.ops import device, loop
-from tapec.ir.types import BufferType
 from tapec.passes.device.independence import Indices, accesses
 from tapec.passes.device.nests import Emitter, Nest
 
@@ -48,8 +47,7 @@ def _is_plain(op: Operation) -> bool:
 def _step(op: Operation, index: Symbol, indices: Indices) -> int | None:
     """How many elements an access moves with the index; None if neighbours cannot be accessed together."""
     (access,) = accesses(op)
-    kind = access.buffer.type
-    assert isinstance(kind, BufferType)
+    kind = access.buffer.buffer
     buffer_index = access.index[len(access.index) - len(kind.shape) :]
     address = kind.address(tuple(indices.of(v) for v in buffer_index))
     step = coefficient(address, index)

@@ -20,6 +20,7 @@ from tapec.ir.core import Block, Operation, Region, Value, clone_operation
 from tapec.ir.dims import symbols
 from tapec.ir.op import OPS
 from tapec.ir.ops import loop
+from tapec.ir.ops.source import whole_number
 from tapec.ir.types import INDEX, BufferType, TensorType
 from tapec.passes.device.independence import (
     Access,
@@ -30,7 +31,7 @@ from tapec.passes.device.independence import (
     touches_otherwise,
 )
 from tapec.passes.device.nests import statements
-from tapec.passes.device.parts import constant, turns_of
+from tapec.passes.device.parts import turns_of
 
 _INDEX = TensorType(INDEX)
 #: Elements that are updated, counting each time, from which on owners are worth it.
@@ -161,7 +162,7 @@ class _Updates:
         for one in (*self.kept, *self.gone_through):
             turn = Block([_INDEX])
             mapping[one.regions[0].block.args[0]] = turn.args[0]
-            bounds = [b.emit("constant", value=constant(v), type=_INDEX) for v in one.operands]
+            bounds = [b.emit("constant", value=whole_number(v), type=_INDEX) for v in one.operands]
             attrs, regions = dict(one.attrs), [Region([turn])]
             block.append(Operation(one.defn, bounds, [], attrs, regions, one.location))
             b.emit("yield")

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tapec.ir.core import Operation, Value
 from tapec.ir.ops import loop, source
-from tapec.ir.types import BufferType
 
 
 class Part(NamedTuple):
@@ -73,23 +72,13 @@ def places_of(buffer: Value) -> list[Value]:
 
 def bytes_of(buffer: Value) -> int:
     """How many bytes a buffer of a known size has."""
-    kind = buffer.type
-    assert isinstance(kind, BufferType)
+    kind = buffer.buffer
     return prod(kind.tensor.static_shape) * kind.dtype.bytes
-
-
-def constant(value: Value) -> int | None:
-    """The whole number that a value always is, if it is one."""
-    op = value.op
-    if op is None or not isinstance(op.defn, source.Constant):
-        return None
-    number = op.attrs["value"]
-    return number if isinstance(number, int) else None
 
 
 def turns_of(op: Operation) -> int | None:
     """How often a loop turns, if that is known."""
-    low, high = (constant(v) for v in op.operands[:2])
+    low, high = (source.whole_number(v) for v in op.operands[:2])
     if low is None or high is None:
         return None
     return -(-max(0, high - low) // int(op.attrs.get("step", 1)))

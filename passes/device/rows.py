@@ -18,7 +18,6 @@ from tapec.ir.op import AxesRead
 from tapec.ir.ops import loop
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.repetition import Loop
-from tapec.ir.types import BufferType
 from tapec.passes.contractions.problem import Problem
 from tapec.passes.device.independence import (
     Access,
@@ -176,7 +175,6 @@ def _is_plain(op: Operation, inputs: set[Value]) -> bool:
 
 def _is_of_row(access: Access, row: DimLike, extent: int, indices: Indices) -> bool:
     """Whether an access is inside of the row: the first index is that, of a buffer with a part for each."""
-    kind = access.buffer.type
-    assert isinstance(kind, BufferType)
+    kind = access.buffer.buffer
     by_rows = not access.path and kind.shape[:1] == (extent,)
     return by_rows and indices.of(access.index[0]) == row

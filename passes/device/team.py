@@ -16,7 +16,7 @@ from tapec.ir.dims import typical
 from tapec.ir.loops.reduction import neutral
 from tapec.ir.op import OPS
 from tapec.ir.ops import device, loop
-from tapec.ir.types import BufferType, TensorType
+from tapec.ir.types import TensorType
 from tapec.passes.device.independence import (
     Indices,
     combines,
@@ -115,8 +115,7 @@ class Team:
             self.out.copy(op)
 
     def _share(self, op: Operation) -> None:
-        kind = op.result.type
-        assert isinstance(kind, BufferType)
+        kind = op.result.buffer
         self._bytes += -(-prod(kind.tensor.static_shape) * kind.dtype.bytes // 16) * 16
         if self._bytes > SCRATCH_BYTES:
             raise TooLarge

@@ -213,8 +213,7 @@ class _Widened:
         return True
 
     def _place(self, buffer: Value, index: Sequence[Value]) -> DimLike:
-        assert isinstance(buffer.type, BufferType)
-        return buffer.type.address(tuple(self.indices.of(v) for v in index))
+        return buffer.buffer.address(tuple(self.indices.of(v) for v in index))
 
     @staticmethod
     def _begin(stores: Sequence[Operation]) -> None:

@@ -19,9 +19,9 @@ from tapec.ir.core import Block, Module, Operation, Region, Value, clone_operati
 from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop, source
 from tapec.ir.ops.foreign import ForeignScalar
-from tapec.ir.types import INDEX, BufferType, DType, TensorType
+from tapec.ir.types import INDEX, DType, TensorType
 from tapec.passes.device.enclose import Enclosed, drop_unlaunched
-from tapec.passes.device.parts import Part, constant, slice_of, turns_of
+from tapec.passes.device.parts import Part, slice_of, turns_of
 
 #: Operations that a kernel may take, about a millisecond: nobody can stop it between two turns.
 _MOST_WORK = 1 << 22
@@ -109,11 +109,10 @@ def _value(access: Operation) -> Value:
 def _cell(access: Operation) -> _Cell:
     """Where an access reads or writes; if that depends on the turn, or is not known, anywhere in its buffer."""
     buffer, index = _place(access)
-    kind = buffer.type
-    assert isinstance(kind, BufferType)
+    kind = buffer.buffer
     of = slice_of(buffer)
     lanes = getattr(_value(access).type, "lanes", 0)
-    places = [constant(i) for i in index]
+    places = [source.whole_number(i) for i in index]
     count = places.pop() if access.attrs.get("masked") else max(lanes, 1)
     at = 0
     for place, stride in zip(places, kind.strides, strict=True):

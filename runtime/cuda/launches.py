@@ -19,7 +19,7 @@ from tapec.ir.dims import DimLike, symbol, typical
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.ops import compare, loop, source
 from tapec.ir.scalar import Scalar
-from tapec.ir.types import BufferType, DType
+from tapec.ir.types import DType
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.cuda.text.module_text import Text
 from tapec.runtime.symbols import bind_symbols, symbols_of, value_of
@@ -192,7 +192,7 @@ class Host:
             names = dict(zip(symbols_of(function), own, strict=True))
             turns = value_of(function.attrs["turns"], names)
             memory += [self.values[v] for v in op.operands]
-            extents += [self._number(_bytes(v)) for v in op.operands]
+            extents += [self._number(v.buffer.tensor.bytes) for v in op.operands]
         kernel = self.text.kernel_of(ops)
         tables = [Memory("table", n, 0) for n in kernel.tables]
         extents += [self.text.tables[n].nbytes for n in kernel.tables]
@@ -203,11 +203,6 @@ class Host:
 def _group(op: Operation) -> object:
     """What launches that are one have in common; anything else is alone."""
     return op.attrs.get("group", op)
-
-
-def _bytes(buffer: Value) -> DimLike:
-    assert isinstance(buffer.type, BufferType)
-    return buffer.type.tensor.bytes
 
 
 @dataclass

@@ -314,8 +314,7 @@ class KernelWriter(FunctionWriter):
 
     def place(self, buffer: Value, indices: Sequence[Value]) -> str:
         """The address of an element."""
-        kind = buffer.type
-        assert isinstance(kind, BufferType)
+        kind = buffer.buffer
         offset = self.offset([self.position(v) for v in indices], kind.strides)
         memory = spelling.memory(kind.dtype)
         return self.address(self.name(buffer), memory, kind.dtype.bytes, offset)
@@ -391,8 +390,7 @@ class KernelWriter(FunctionWriter):
 
     def alloc(self, op: Operation) -> None:
         """Scratch; its extents are numbers."""
-        kind = op.result.type
-        assert isinstance(kind, BufferType)
+        kind = op.result.buffer
         if not kind.tensor.is_static:
             raise TargetError(underline(op, f"scratch of unknown size: {kind}"))
         self.define(op.result, self.alloca(max(int(kind.tensor.bytes), 1)))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS
 from tapec.ir.ops import compare, device, loop, source
 from tapec.ir.scalar import Scalar
-from tapec.ir.types import BY_CODE, I32, INDEX, BufferType, DType
+from tapec.ir.types import BY_CODE, I32, INDEX, DType
 from tapec.runtime.cuda.text import primitives, spelling
 from tapec.runtime.cuda.text.reach import goes_beyond
 from tapec.runtime.python_text.writer import FunctionWriter
@@ -154,20 +154,6 @@ class IndexWriter(FunctionWriter):
             return spelling.cast(text, old, BY_CODE[self.signed])
         fits = old.bits < int(self.signed[1:]) or old.code == self.signed
         return f"{self.signed}({text})" if fits else f"index_{old.code}_{self.signed}({text})"
-
-
-def kind_of(buffer: Value) -> BufferType:
-    assert isinstance(buffer.type, BufferType)
-    return buffer.type
-
-
-def known_index(value: Value) -> int | None:
-    """The number that an index is, if it is one."""
-    op = value.op
-    if op is None or not isinstance(op.defn, source.Constant):
-        return None
-    number = op.attrs["value"]
-    return number if isinstance(number, int) else None
 
 
 def index_conversion(source: str, target: str) -> str:

@@ -13,10 +13,11 @@ from tapec.ir.dims import Dim
 from tapec.ir.errors import TargetError, underline
 from tapec.ir.op import OPS
 from tapec.ir.ops import device
+from tapec.ir.ops.source import whole_number
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, INDEX, BufferType, VectorType
 from tapec.runtime.cuda.text import spelling
-from tapec.runtime.cuda.text.index_writer import IndexWriter, kind_of, known_index
+from tapec.runtime.cuda.text.index_writer import IndexWriter
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.python_text.writer import RULES, identifier, stored
 
@@ -64,7 +65,7 @@ class KernelWriter(IndexWriter):
         """The kernel."""
         function = self.function
         for arg in function.args:
-            self._pointers.append((self.names[arg], spelling.memory(kind_of(arg).dtype)))
+            self._pointers.append((self.names[arg], spelling.memory(arg.buffer.dtype)))
         self.block(function.block)
         return KernelText(
             identifier(function.name),
@@ -103,7 +104,7 @@ class KernelWriter(IndexWriter):
             self.names[result] = spelling.number(item, result.type.dtype)
 
     def _table(self, op: Operation) -> None:
-        kind = kind_of(op.result)
+        kind = op.result.buffer
         array = np.broadcast_to(
             np.asarray(op.attrs["value"]).astype(kind.dtype.numpy), kind.tensor.static_shape
         )
@@ -156,7 +157,7 @@ class KernelWriter(IndexWriter):
     def offset(self, buffer: Value, indices: Sequence[Value]) -> str:
         """The offset of an element."""
         u, total = self.unsigned, ""
-        for index, stride in zip(indices, kind_of(buffer).strides, strict=True):
+        for index, stride in zip(indices, buffer.buffer.strides, strict=True):
             text = self.index(index, u)
             if text == f"{u}(0)":
                 continue
@@ -168,7 +169,7 @@ class KernelWriter(IndexWriter):
     def load(self, op: Operation) -> None:
         """An element, read now."""
         buffer, *indices = op.operands
-        dtype, text = kind_of(buffer).dtype, self.place(buffer, indices)
+        dtype, text = buffer.buffer.dtype, self.place(buffer, indices)
         if dtype.is_complex:
             text = f"({', '.join(self._parts(buffer, indices))})"
         elif dtype.is_bool:
@@ -180,7 +181,7 @@ class KernelWriter(IndexWriter):
     def store(self, op: Operation) -> None:
         """Write an element."""
         value, buffer, *indices = op.operands
-        dtype, text = kind_of(buffer).dtype, self.names[value]
+        dtype, text = buffer.buffer.dtype, self.names[value]
         if dtype.is_complex:
             for n, part in enumerate(self._parts(buffer, indices)):
                 self.line(f"{part} = {text}[{n}]")
@@ -200,7 +201,7 @@ class KernelWriter(IndexWriter):
     def load_neighbours(self, op: Operation) -> None:
         """Four elements by one instruction."""
         buffer, *indices = op.operands
-        dtype, stem = kind_of(buffer).dtype, _stem(self.names[buffer])
+        dtype, stem = buffer.buffer.dtype, _stem(self.names[buffer])
         code = spelling.memory(dtype)
         names = [self.numbered(stem) for _ in op.results]
         call = f"load4_{code}({self.names[buffer]}, {self.offset(buffer, indices)})"
@@ -215,7 +216,7 @@ class KernelWriter(IndexWriter):
         """Four elements by one instruction."""
         *values, buffer = op.operands[: device.NEIGHBOURS + 1]
         indices = op.operands[device.NEIGHBOURS + 1 :]
-        dtype = kind_of(buffer).dtype
+        dtype = buffer.buffer.dtype
         code, texts = spelling.memory(dtype), [self.names[v] for v in values]
         if code != spelling.register(dtype):
             texts = [f"{dtype.code}_bits({text})" for text in texts]
@@ -232,7 +233,7 @@ class KernelWriter(IndexWriter):
             for buffer, *indices in (target, source)
             for text in (self.names[buffer], self.offset(buffer, indices))
         ]
-        dtype = kind_of(source[0]).dtype
+        dtype = source[0].buffer.dtype
         call = f"copy{16 // dtype.bytes}_{spelling.memory(dtype)}"
         self.line(f"{call}({', '.join(given)})")
 
@@ -246,7 +247,7 @@ class KernelWriter(IndexWriter):
 
     def alloc(self, op: Operation) -> None:
         """Scratch: of the block, or of this thread."""
-        kind = kind_of(op.result)
+        kind = op.result.buffer
         size, code = prod(kind.tensor.static_shape), spelling.memory(kind.dtype)
         if op.attrs.get("shared"):
             text = f"shared_{code}({self._share(size * kind.dtype.bytes)})"
@@ -265,7 +266,7 @@ class KernelWriter(IndexWriter):
 
     def view(self, op: Operation) -> None:
         """A part of a buffer."""
-        kind = kind_of(op.result)
+        kind = op.result.buffer
         offset = self.size(op.attrs.get("offset", 0))
         if len(op.operands) > 1:
             turn = self.index(op.operands[1], self.unsigned)
@@ -307,14 +308,14 @@ class KernelWriter(IndexWriter):
     @staticmethod
     def _is_short(op: Operation) -> bool:
         """Whether a loop has few turns, whose number is known: compilers write it out."""
-        low, high = (known_index(v) for v in op.operands[:2])
+        low, high = (whole_number(v) for v in op.operands[:2])
         if low is None or high is None:
             return False
         return 0 <= low and (high - low) // op.attrs.get("step", 1) <= _UNROLLED
 
     def _counted(self, op: Operation, code: str, body: Callable[[], None]) -> None:
         counter = self.fresh("count")
-        low, high = (known_index(v) for v in op.operands[:2])
+        low, high = (whole_number(v) for v in op.operands[:2])
         bounds = [str(low), str(high), str(op.attrs.get("step", 1))]
         name = self._variable(op)
 
@@ -356,7 +357,7 @@ class KernelWriter(IndexWriter):
             first = f"{u}(u32(u32(block * u32({threads})) + thread()))"
             self._while(op, (first, all_threads), body)
         else:
-            turns = known_index(op.operands[1])
+            turns = whole_number(op.operands[1])
             if turns is None or turns > threads:
                 self._by_threads(op, turns, body)
                 return

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Dim, DimLike, bounds, substitute
 from tapec.ir.ops import arith, compare, device, loop, source
-from tapec.ir.types import INDEX, BufferType
+from tapec.ir.types import INDEX
 from tapec.runtime.cuda.text.kernel_text import MOST_THREADS
 from tapec.runtime.symbols import bind_symbols, symbols_of
 
@@ -29,11 +29,11 @@ def goes_beyond(function: Function, sizes: Mapping[str, DimLike]) -> bool:
     ``sizes`` are what its symbols stand for; what depends on others counts as small.
     """
     spans = _Spans(sizes)
-    buffers = [_buffer(arg).tensor.size for arg in function.args]
+    buffers = [arg.buffer.tensor.size for arg in function.args]
     indices: list[_Span] = []
     for op in function.walk():
         if isinstance(op.defn, loop.View):
-            buffers.append(_buffer(op.operands[0]).tensor.bytes)
+            buffers.append(op.operands[0].buffer.tensor.bytes)
         indices += [spans.of(v) for v in op.results if v.type.dtype == INDEX]
     highest = [span.high for span in (*map(spans.of_dim, buffers), *indices)]
     lowest = [span.low for span in indices]
@@ -131,8 +131,3 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def _minus(number: int | None) -> int | None:
     return None if number is None else -number
-
-
-def _buffer(value: Value) -> BufferType:
-    assert isinstance(value.type, BufferType)
-    return value.type
