@@ -344,8 +344,8 @@ def test_no_module_is_named_like_a_public_name() -> None:
     )
 
 
-def test_passes_know_no_op_by_name() -> None:
-    """A pass asks the op's class; a name in a pass is an op that the next author will forget."""
+def test_passes_and_runtime_know_no_op_by_name() -> None:
+    """They ask the op's class; a name there is an op that the next author will forget."""
     asks = re.compile(
         r"\bop(?:eration)?\.name\s*(?:[=!]=|(?:not )?in\b)|\bmatch \w*op\w*\.name\b|\bdefn (?:is|==|!=)(?: not)? OPS\["
     )
@@ -353,7 +353,7 @@ def test_passes_know_no_op_by_name() -> None:
         [
             f"{short(path)}:{number}: {line.strip()}"
             for package, path in sources()
-            if package == "tapec.passes"
+            if package in ("tapec.passes", "tapec.runtime")
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
             if asks.search(line)
         ]

@@ -7,8 +7,8 @@ from typing import Any
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import Atom, DimLike, Symbol, bounds
 from tapec.ir.errors import TargetError, underline
-from tapec.ir.op import OPS
-from tapec.ir.ops import compare, device, loop, source
+from tapec.ir.op import OPS, Op
+from tapec.ir.ops import arith, compare, device, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, I32, INDEX, DType
 from tapec.runtime.cuda.text import primitives, spelling
@@ -17,7 +17,15 @@ from tapec.runtime.python_text.writer import FunctionWriter
 
 #: Longest expression that is put where it is read.
 _LONGEST = 70
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
+_SIGNS: dict[type[Op], str] = {
+    arith.Add: "+",
+    arith.Sub: "-",
+    arith.Mul: "*",
+    arith.FloorDiv: "//",
+    arith.Mod: "%",
+}
+#: What these make of indices is negative only if one of them is.
+_AS_NEGATIVE = (arith.Add, arith.Mul, arith.FloorDiv, arith.Mod, arith.Min)
 
 
 class IndexWriter(FunctionWriter):
@@ -69,9 +77,9 @@ class IndexWriter(FunctionWriter):
             return False
         if isinstance(op.defn, loop.While):
             return self.is_negative(op.operands[0])
-        if op.name in ("add", "mul", "floordiv", "mod", "min"):
+        if isinstance(op.defn, _AS_NEGATIVE):
             return any(self.is_negative(v) for v in op.operands)
-        if op.name == "max":
+        if isinstance(op.defn, arith.Max):
             return all(self.is_negative(v) for v in op.operands)
         if isinstance(op.defn, compare.Where):
             return any(self.is_negative(v) for v in op.operands[1:])
@@ -132,19 +140,20 @@ class IndexWriter(FunctionWriter):
             self.pure(op, spelling.apply(OPS[record.name].scalar, [a, b], I32))  # type: ignore[attr-defined]
             return
         code = self.index_code(op.result)
-        if op.name in _SIGNS:
+        sign = _SIGNS.get(type(op.defn))
+        if sign is not None:
             common = self.signed if code == self.signed else common
             a, b = (self.index(v, common) for v in op.operands)
-            self.pure(op, f"{code}({a} {_SIGNS[op.name]} {b})")
-        elif op.name in ("max", "min"):
-            sign = ">" if op.name == "max" else "<"
+            self.pure(op, f"{code}({a} {sign} {b})")
+        elif isinstance(op.defn, arith.Max | arith.Min):
+            sign = ">" if isinstance(op.defn, arith.Max) else "<"
             a, b = (self.index(v, common) for v in op.operands)
             text = f"({a} if {a} {sign} {b} else {b})"
             self.pure(op, text if code == common else f"{code}{text}")
         elif isinstance(op.defn, compare.Where):
             a, b = (self.index(v, code) for v in op.operands[1:])
             self.pure(op, f"({a} if {self.names[op.operands[0]]} else {b})")
-        elif op.name == "neg":
+        elif isinstance(op.defn, arith.Neg):
             self.pure(op, f"{code}(-{self.index(op.operands[0], self.signed)})")
         else:
             raise TargetError(underline(op, f"the cuda target has no {op.name} of indices"))
