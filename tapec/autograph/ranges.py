@@ -23,7 +23,7 @@ from tapec.functions.arithmetic import (
 from tapec.functions.arrays import constant, range_dtype
 from tapec.functions.arrays import range as tensor_range
 from tapec.functions.broadcasting import binary
-from tapec.functions.divisors import refuse_zero
+from tapec.functions.domains import refuse_zero
 from tapec.functions.known import known_elements
 from tapec.functions.rearrangement import part, reshape
 from tapec.ir.dims import Dim, DimLike

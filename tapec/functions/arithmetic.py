@@ -30,7 +30,7 @@ from tapec.functions.broadcasting import (
     unary,
     wrong_dtype,
 )
-from tapec.functions.divisors import refuse_integer_zero, refuse_negative_power
+from tapec.functions.domains import refuse_integer_zero, refuse_negative_power
 from tapec.functions.logic import logical_and as logical_and
 from tapec.functions.logic import logical_not as logical_not
 from tapec.functions.logic import logical_or as logical_or
