@@ -146,7 +146,7 @@ def _poison(monkeypatch: pytest.MonkeyPatch) -> None:
 def compiled(program: Callable[..., Any], way: Way, state: State) -> dict[str, Callable[..., Any]]:
     """The ways to run a program, as native code of any size first; the gradients are a part, or around it."""
     eager = sloped(program, way, state)
-    found = {"native": tapec.compile(eager, dims={"z": ("N",)})}
+    found: dict[str, Callable[..., Any]] = {"native": tapec.compile(eager, dims={"z": ("N",)})}
     for other in way.others:
         if other == "jit=False":
             found[other] = tapec.compile(eager, jit=False)

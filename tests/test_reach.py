@@ -383,7 +383,12 @@ def test_branches_share_a_copy_of_an_array_in_reach(monkeypatch: pytest.MonkeyPa
     """One for each thing that it held: not one for each branch, nested or one after the other."""
     held, made = np.zeros(3), []
     copied = Buffer._copy
-    monkeypatch.setattr(Buffer, "_copy", lambda self: made.append(self.name) or copied(self))
+
+    def copy(self: Buffer) -> Any:
+        made.append(self.name)
+        return copied(self)
+
+    monkeypatch.setattr(Buffer, "_copy", copy)
 
     @tapec.compile
     def f(x: Any) -> Any:

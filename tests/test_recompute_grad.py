@@ -75,10 +75,10 @@ def test_gradients_are_those_of_the_function(
 def test_why_a_gradient_is_none_beside_what_is_computed_again() -> None:
     """Who asks reads a tape's operations, not the marks that they have by then."""
     v, other = tapec.Variable(X), tapec.Variable(X)
-    block = tapec.recompute_grad(lambda h: (tapec.tanh(h @ v), tapec.stop_gradient(h @ other)))
+    block: Any = tapec.recompute_grad(lambda h: (tapec.tanh(h @ v), tapec.stop_gradient(h @ other)))
 
     @tapec.compile
-    def gradients(x):  # type: ignore[no-untyped-def]
+    def gradients(x: Any) -> Any:
         with tapec.GradientTape() as tape:
             one, stopped = block(x)
             loss = tapec.reduce_sum(one * stopped)

@@ -299,7 +299,8 @@ def test_what_contains_itself_is_refused() -> None:
     """As an argument, a result, an operand or a part of a Module: with the line, and no bare RecursionError."""
     endless: list[Any] = [X]
     endless.append(endless)
-    record, slotted, deep = State(X), Slotted(X), X
+    record, slotted = State(X), Slotted(X)
+    deep: Any = X
     record.rest.append({"whole": record})
     slotted.x = slotted
     for _ in range(2000):

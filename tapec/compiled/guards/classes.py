@@ -77,9 +77,9 @@ class Classes:
                 yield Derived(kind)
         for kind, spaces in self._others.items():
             held = {name: value for own in spaces for name, value in own.items()}
-            before = ((name, held.get(name, NOTHING)) for name in names)
+            now = {name: held.get(name, NOTHING) for name in names}
             # What the trace itself changed is no state of its own.
-            same = {name: value for name, value in before if inherited(kind, name) is value}
+            same = {name: value for name, value in now.items() if inherited(kind, name) is value}
             if same:
                 yield ClassNames(kind, same)
         if asks:

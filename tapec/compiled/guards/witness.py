@@ -300,7 +300,7 @@ class Witness:
         for more, where in parts_of(thing):
             self._visit_item(more, f"{path}{where}")
         if isinstance(thing, WEAK) and self._library is not None:
-            self._library.users(thing.data, path)
+            self._library.users(vars(thing)["data"], path)
         for more, where in lent_by(thing):
             self._visit_item(more, f"{path}{where}", is_kept=False)
         if isinstance(thing, functools.partial):
