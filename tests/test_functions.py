@@ -220,6 +220,7 @@ MISTAKES: dict[str, tuple[Callable[[tapec.Tensor], Any], str]] = {
     "concat": (lambda x: tapec.concat([x, tapec.ones([2, 3])], 0), "must agree"),
     "broadcast_to": (lambda x: tapec.broadcast_to(x, [2, 3]), "Incompatible shapes"),
     "split": (lambda x: tapec.split(x, 3), "does not divide"),
+    "histogram": (lambda x: tapec.histogram_fixed_width([1.0], x), "vector of 2 elements"),
 }
 
 

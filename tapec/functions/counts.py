@@ -164,10 +164,12 @@ def histogram_fixed_width_bins(
     Example: ``histogram_fixed_width_bins([-1.0, 1.5, 15.0], [0.0, 5.0], 5)`` is ``[0, 1, 4]``.
 
     Raises:
-        InvalidArgumentError: the bounds are not in order.
+        InvalidArgumentError: the bounds are not two, or not in order.
     """
     x = as_tensor(values)
     bounds = like(value_range, x.type.dtype)
+    if bounds.type.rank != 1 or bounds.shape[0] not in (2, None):
+        raise misfit(f"value_range should be a vector of 2 elements, got shape {bounds.shape}")
     low, high = bounds[0], bounds[1]
     held = known_elements(bounds)
     wanted = "value_range should satisfy value_range[0] < value_range[1]"
