@@ -133,7 +133,7 @@ class Watched:
         """``guess`` takes the place of the real one, of products in loops."""
         self.guessed: list[Operation] = []
         self.proved = 0
-        asked, found = rows.keeps_rows, enclose.Enclosed.of
+        asked, found = rows.keeps_rows, enclose.enclosed
 
         def keeps_rows(kernel: Operation, problem: Any) -> bool:
             region = kernel.block.region if kernel.block is not None else None
@@ -145,13 +145,13 @@ class Watched:
                 self.guessed.append(around)
             return keeps
 
-        def of(*args: Any) -> Any:
-            enclosed = found(*args)
-            self.proved += enclosed is not None and enclosed.rows > 0
-            return enclosed
+        def enclosed(*args: Any) -> Any:
+            one = found(*args)
+            self.proved += one is not None and one.rows > 0
+            return one
 
         monkeypatch.setattr(schedule, "keeps_rows", keeps_rows)
-        monkeypatch.setattr(enclose.Enclosed, "of", of)
+        monkeypatch.setattr(enclose, "enclosed", enclosed)
 
 
 def assert_as_proved(lower: Callable[[], Any]) -> int:

@@ -6,27 +6,18 @@ no more to do than one block of threads does in passing, one block runs it, and 
 waited for launches. And where they treat each row of a batch by itself (`tapec.passes.device.rows`), as the cells of a
 recurrent network do, every row has a block of its own that takes it through all turns.
 
-Buffers of the loop become arguments of the kernel, views that move with its turns stay inside.
-`tapec.passes.device.spread` takes different arguments for different memory; so a loop stays as it is where two of them
-overlap.
+Which loops can be kernels, and how they are written as one, says `tapec.passes.loops.enclosure`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Function, Module, Operation, Value, clone_operation
-from tapec.ir.op import OPS, Elementwise
-from tapec.ir.ops import loop, source
-from tapec.ir.types import BufferType, TensorType
-from tapec.passes.device.enclosure import Writer
-from tapec.passes.device.independence import written_by
-from tapec.passes.device.parts import Part, base_of, part_of, places_of, turns_of
+from tapec.ir.core import Block, Function, Module, Operation
+from tapec.ir.ops import loop
 from tapec.passes.device.rows import FEW, ROW_WORK, Rows
-
-#: Turns that are as good as no bound: nobody could stop a kernel that takes so many.
-_ENDLESS = 1 << 31
+from tapec.passes.loops.enclosure import Enclosed, drop_unlaunched
+from tapec.passes.loops.parts import turns_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,7 @@ def run(module: Module, options: Options) -> bool:
     made = 0
     for block in module.entry.block.nested():
         for op in list(block.ops):
-            found = Enclosed.of(op, module, options)
+            found = enclosed(op, module, options)
             if found is not None:
                 module.add(found.write(f"loop{made}"))
                 made += 1
@@ -54,154 +45,16 @@ def run(module: Module, options: Options) -> bool:
     return bool(made)
 
 
-def drop_unlaunched(module: Module) -> None:
-    """Remove the kernels that nothing launches."""
-    launched = {
-        op.attrs["kernel"] for op in module.entry.walk() if isinstance(op.defn, loop.Launch)
-    }
-    for name in [f.name for f in module.functions.values() if f.kind == "kernel"]:
-        if name not in launched:
-            del module.functions[name]
-
-
-@dataclass
-class Enclosed:
-    """A loop that becomes a kernel."""
-
-    op: Operation
-    module: Module
-    launches: list[Operation]
-    #: The parts of the entry's memory that it uses, with the values that they are in the entry.
-    buffers: dict[Part, Value] = field(default_factory=dict)
-    #: How many rows there are that it treats by themselves, if each is to have a block.
-    rows: int = 0
-
-    @classmethod
-    def of(cls, op: Operation, module: Module, options: Options) -> Enclosed | None:
-        """A loop, if it can and should become a kernel."""
-        found = cls.possible(op, module)
-        if found is None:
-            return None
-        turn = sum(_work(module.functions[one.attrs["kernel"]]) for one in found.launches)
-        rows = Rows.of(found.launches, module)
-        if rows >= FEW and turn // rows <= options.row:
-            found.rows = rows
-        return found if found.rows or turn <= options.work else None
-
-    @classmethod
-    def possible(cls, op: Operation, module: Module) -> Enclosed | None:
-        """A loop, if it can become a kernel."""
-        launches = _launches(op) if _is_plain(op) else []
-        if not launches or any(not _is_known(inner, op, module) for inner in op.walk()):
-            return None
-        if _reads_numbers_outside(op):
-            return None
-        found = cls(op, module, launches)
-        return found if found._are_apart() else None
-
-    def _are_apart(self) -> bool:
-        """Whether different buffers of the loop are different memory, where it writes."""
-        written: set[Part] = set()
-        for one in self.op.walk():
-            if isinstance(one.defn, loop.Load):
-                base = base_of(one.operands[0])
-                self.buffers.setdefault(part_of(base), base)
-        for one in self.launches:
-            kernel = self.module.functions[one.attrs["kernel"]]
-            writes = written_by(kernel)
-            for buffer, arg in zip(one.operands, kernel.args, strict=True):
-                base = base_of(buffer)
-                part = part_of(base)
-                self.buffers.setdefault(part, base)
-                if arg in writes:
-                    written.add(part)
-        return not any(
-            one.meets(other) for one in written for other in self.buffers if one != other
-        )
-
-    def write(self, name: str) -> Function:
-        """The kernel; it is launched in place of the loop."""
-        kernel = Function(name, [v.type for v in self.buffers.values()], kind="kernel")
-        given = dict(zip(self.buffers, kernel.args, strict=True))
-        writer = Writer(self.module, given, self.rows)
-        (writer.row_by_row if self.rows else writer.loop)(self.op, kernel.block)
-        Builder(kernel.block).emit("return")
-        block = self.op.block
-        assert block is not None
-        operands = [self._outside(value) for value in self.buffers.values()]
-        launch = Operation(OPS["launch"], operands, [], {"kernel": name}, [], self.op.location)
-        block.insert_before(self.op, launch)
-        self.op.erase()
-        return kernel
-
-    def _outside(self, value: Value) -> Value:
-        """A buffer in front of the loop: a view of an argument that was made inside is made anew."""
-        op = value.op
-        if op is None:
-            return value
-        (parent,) = op.operands
-        copy = clone_operation(op, {parent: self._outside(parent)})
-        assert self.op.block is not None
-        self.op.block.insert_before(self.op, copy)
-        return copy.result
-
-
-def _is_plain(op: Operation) -> bool:
-    """Whether it is a loop that carries nothing and has constant bounds; it may end before them."""
-    if isinstance(op.defn, loop.While):
-        turns = turns_of(op)
-        return turns is not None and turns < _ENDLESS and not op.result.users
-    return (
-        isinstance(op.defn, loop.For)
-        and not op.results
-        and not op.attrs.get("over")
-        and turns_of(op) is not None
-    )
-
-
-def _launches(op: Operation) -> list[Operation]:
-    return [inner for inner in op.walk() if isinstance(inner.defn, loop.Launch)]
-
-
-def _is_known(op: Operation, outer: Operation, module: Module) -> bool:
-    """Whether an operation between launches, or at one, can be done inside of a kernel."""
-    if op is outer or isinstance(op.defn, source.Constant) or op.defn.terminator:
-        return True
-    if isinstance(op.defn, loop.For | loop.While):
-        return _is_plain(op)
-    if isinstance(op.defn, loop.Load):
-        return len(op.operands) == 1 and isinstance(op.result.type, TensorType)
-    if isinstance(op.defn, loop.View):
-        return isinstance(op.attrs.get("offset", 0), int)
-    if isinstance(op.defn, loop.Launch):
-        return _is_simple(module.functions[op.attrs["kernel"]])
-    return isinstance(op.defn, Elementwise)
-
-
-def _reads_numbers_outside(op: Operation) -> bool:
-    """Whether a turn reads what is computed around the loop, such as the turn of one around it: no memory has that."""
-    within = list(op.walk())
-    own = {result for inner in within for result in inner.results}
-    own |= {arg for inner in within for region in inner.regions for arg in region.block.args}
-    for inner in within[1:]:
-        buffers = [v for v in inner.operands if isinstance(v.type, BufferType)]
-        read = [v for v in inner.operands if not isinstance(v.type, BufferType)]
-        read += [v for buffer in buffers for v in places_of(buffer)]
-        if any(v not in own and not _is_constant(v) for v in read):
-            return True
-    return False
-
-
-def _is_constant(value: Value) -> bool:
-    return value.op is not None and isinstance(value.op.defn, source.Constant)
-
-
-def _is_simple(kernel: Function) -> bool:
-    """Whether a kernel is not dealt out yet, and all its sizes are known."""
-    known = all(
-        isinstance(a.type, BufferType) and isinstance(a.type.tensor.bytes, int) for a in kernel.args
-    )
-    return known and not any(op.attrs.get("over") for op in kernel.walk())
+def enclosed(op: Operation, module: Module, options: Options) -> Enclosed | None:
+    """A loop, if it can and should become a kernel."""
+    found = Enclosed.possible(op, module)
+    if found is None:
+        return None
+    turn = sum(_work(module.functions[one.attrs["kernel"]]) for one in found.launches)
+    rows = Rows.of(found.launches, module)
+    if rows >= FEW and turn // rows <= options.row:
+        found.rows = rows
+    return found if found.rows or turn <= options.work else None
 
 
 def _work(kernel: Function) -> int:

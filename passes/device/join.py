@@ -20,7 +20,7 @@ from typing import Any
 from tapec.ir.core import Block, Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.ops import device, loop, source
-from tapec.passes.device.independence import root_of, written_by
+from tapec.passes.kernels.accesses import root_of, written_by
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from tapec.ir.core import Operation, Value, clone_operation
 from tapec.ir.dims import Dim, DimLike, Symbol, coefficient
 from tapec.ir.ops import device, loop
-from tapec.passes.device.independence import Indices, accesses
+from tapec.passes.device.independence import Indices
 from tapec.passes.device.nests import Emitter, Nest
+from tapec.passes.kernels.accesses import accesses
 
 #: Turns that are one.
 WIDTH = device.NEIGHBOURS

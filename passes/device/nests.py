@@ -11,14 +11,8 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops import loop
 from tapec.ir.types import INDEX, TensorType, Type
-from tapec.passes.device.independence import (
-    Indices,
-    combines,
-    independent,
-    is_inside,
-    read_and_written,
-    root_of,
-)
+from tapec.passes.device.independence import Indices, combines, independent, is_inside
+from tapec.passes.kernels.accesses import read_and_written, root_of
 
 _INDEX = TensorType(INDEX)
 #: Where old values are in what is written: see `tapec.ir.core.clone_operation`.

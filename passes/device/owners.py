@@ -22,16 +22,10 @@ from tapec.ir.op import OPS
 from tapec.ir.ops import loop
 from tapec.ir.ops.source import whole_number
 from tapec.ir.types import INDEX, BufferType, TensorType
-from tapec.passes.device.independence import (
-    Access,
-    Indices,
-    accesses,
-    independent,
-    read_and_written,
-    touches_otherwise,
-)
+from tapec.passes.device.independence import Indices, independent
 from tapec.passes.device.nests import statements
-from tapec.passes.device.parts import turns_of
+from tapec.passes.kernels.accesses import Access, accesses, read_and_written, touches_otherwise
+from tapec.passes.loops.parts import turns_of
 
 _INDEX = TensorType(INDEX)
 #: Elements that are updated, counting each time, from which on owners are worth it.

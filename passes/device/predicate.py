@@ -18,8 +18,8 @@ from tapec.ir.op import Elementwise
 from tapec.ir.ops import loop, source
 from tapec.ir.types import BufferType
 from tapec.passes.device.conditional import make_conditional
-from tapec.passes.device.independence import root_of, written_by
-from tapec.passes.device.parts import slice_of, turns_of
+from tapec.passes.kernels.accesses import root_of, written_by
+from tapec.passes.loops.parts import slice_of, turns_of
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,10 @@ from tapec.ir.ops import loop
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.repetition import Loop
 from tapec.passes.contractions.problem import Problem
-from tapec.passes.device.independence import (
-    Access,
-    Indices,
-    accesses,
-    is_inside,
-    root_of,
-    touches_otherwise,
-    written_by,
-)
-from tapec.passes.device.parts import Part, Slice, bytes_of, slice_of, turns_of
+from tapec.passes.device.independence import Indices, is_inside
 from tapec.passes.device.team import SCRATCH_BYTES
+from tapec.passes.kernels.accesses import Access, accesses, root_of, touches_otherwise, written_by
+from tapec.passes.loops.parts import Part, Slice, bytes_of, slice_of, turns_of
 
 #: Rows from which on they are worth being told apart.
 FEW = 8

@@ -20,7 +20,7 @@ from tapec.ir.core import Function, Module, Operation, Value, clone_operation
 from tapec.ir.dims import DimLike, symbols, typical
 from tapec.ir.ops import loop
 from tapec.passes.device.conditional import Conditional
-from tapec.passes.device.independence import Indices, goes_along, independent, read_and_written
+from tapec.passes.device.independence import Indices, goes_along, independent
 from tapec.passes.device.neighbours import turn_of, width
 from tapec.passes.device.nests import (
     Emitter,
@@ -32,6 +32,7 @@ from tapec.passes.device.nests import (
 )
 from tapec.passes.device.owners import owned
 from tapec.passes.device.team import Team, TooLarge, dealable, dealt, width_of
+from tapec.passes.kernels.accesses import read_and_written
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,10 @@ from tapec.ir.loops.reduction import neutral
 from tapec.ir.op import OPS
 from tapec.ir.ops import device, loop
 from tapec.ir.types import TensorType
-from tapec.passes.device.independence import (
-    Indices,
-    combines,
-    independent,
-    is_inside,
-    read_and_written,
-    root_of,
-)
+from tapec.passes.device.independence import Indices, combines, independent, is_inside
 from tapec.passes.device.neighbours import WIDTH, turn_of, width
 from tapec.passes.device.nests import Emitter, Nest, nest_of
+from tapec.passes.kernels.accesses import read_and_written, root_of
 
 #: Turns from which on a loop is worth dealing out.
 _WORTH = 2

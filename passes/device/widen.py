@@ -20,8 +20,9 @@ from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops import device, loop
 from tapec.ir.types import BufferType
-from tapec.passes.device.independence import Indices, accesses, root_of
+from tapec.passes.device.independence import Indices
 from tapec.passes.device.nests import drop_unread
+from tapec.passes.kernels.accesses import accesses, root_of
 
 _COUNT = device.NEIGHBOURS
 #: Bytes that an instruction moves, and at multiples of which it does.

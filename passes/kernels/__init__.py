@@ -1,1 +1,1 @@
-"""How `lower` writes one kernel as loops: in which order, and what is vectorised."""
+"""Kernels: which elements they read and write; how `lower` writes one as loops, and what is vectorised."""

@@ -2,7 +2,7 @@
 
 The state of a differential equation, or of a filter, is a handful of numbers, and its loop launches one kernel at each
 turn: what a turn leaves in memory the next one waits for, and a call takes as long as some of the arithmetic. So the
-kernel and the loop around it become one kernel (`tapec.passes.device.enclosure`), and a place of memory that every turn
+kernel and the loop around it become one kernel (`tapec.passes.loops.enclosure`), and a place of memory that every turn
 reads and writes alike becomes a value that the loop carries. Rows that move with the turns stay in memory.
 
 Where a turn launches several kernels they stay apart: LLVM rounds a product and a sum of one function once, of two
@@ -20,8 +20,8 @@ from tapec.ir.op import OPS, Elementwise
 from tapec.ir.ops import loop, source
 from tapec.ir.ops.foreign import ForeignScalar
 from tapec.ir.types import INDEX, DType, TensorType
-from tapec.passes.device.enclose import Enclosed, drop_unlaunched
-from tapec.passes.device.parts import Part, slice_of, turns_of
+from tapec.passes.loops.enclosure import Enclosed, drop_unlaunched
+from tapec.passes.loops.parts import Part, slice_of, turns_of
 
 #: Operations that a kernel may take, about a millisecond: nobody can stop it between two turns.
 _MOST_WORK = 1 << 22

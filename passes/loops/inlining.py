@@ -10,7 +10,7 @@ from tapec.ir.core import Block, Module, Operation, Region, Value, clone_operati
 from tapec.ir.op import OPS
 from tapec.ir.ops import loop
 from tapec.ir.types import INDEX, TensorType
-from tapec.passes.device.parts import Part, base_of, part_of, turns_of
+from tapec.passes.loops.parts import Part, base_of, part_of, turns_of
 
 _INDEX = TensorType(INDEX)
 
