@@ -50,7 +50,7 @@ from tapec.ir.dims import Dim, Symbol
 from tapec.ir.errors import TapecError, VerifyError, underline
 from tapec.ir.guards import recording_guards
 from tapec.ir.ops import control, loop
-from tapec.ir.placement import check_places
+from tapec.ir.place_check import check_places
 from tapec.ir.text.literals import is_attribute, symbols_in
 from tapec.ir.types import BOOL, INDEX, TensorType, Type, VectorType
 

@@ -11,9 +11,10 @@ from tapec.ir.dims import bounds, typical
 from tapec.ir.location import Location
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.ops.regions import RegionOp
-from tapec.ir.placement import Lifetime, Peak, lifetimes, line_of, peak
+from tapec.ir.placement import Lifetime, lifetimes, line_of
 from tapec.ir.types import Type
 from tapec.passes import fuse, plan
+from tapec.passes.memory.peak import Peak, peak
 
 
 @dataclass(frozen=True, eq=False)
