@@ -19,7 +19,7 @@ from both_compiled import scalar
 
 import tapec
 from tapec import errors
-from tapec.autograph.buffers import Buffer
+from tapec.autograph.buffers import ArrayBuffer
 
 _METHOD = "class C:\n    h = {0}\n    def g(self, v):\n        self.h{1} = v\nc = C(); g = c.g"
 _CLOSED = "def made():\n    h = {0}\n    def g(v):\n        {2}h{1} = v\n    return g, lambda: h{1}\ng, h = made()"
@@ -382,13 +382,13 @@ def test_notes_that_the_program_does_not_read_are_left_alone(name: str) -> None:
 def test_branches_share_a_copy_of_an_array_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for each thing that it held: not one for each branch, nested or one after the other."""
     held, made = np.zeros(3), []
-    copied = Buffer._copy
+    copied = ArrayBuffer._copy
 
-    def copy(self: Buffer) -> Any:
+    def copy(self: ArrayBuffer) -> Any:
         made.append(self.name)
         return copied(self)
 
-    monkeypatch.setattr(Buffer, "_copy", copy)
+    monkeypatch.setattr(ArrayBuffer, "_copy", copy)
 
     @tapec.compile
     def f(x: Any) -> Any:

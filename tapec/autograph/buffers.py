@@ -22,9 +22,6 @@ from tapec.compiled.guards.objects import is_released
 from tapec.errors import TypeError
 from tapec.frames import here
 
-#: What holds numbers or bytes, not objects.
-BUFFERS = (np.ndarray, memoryview, bytearray, array)
-
 #: Bytes that are compared at a time: what they give is small, and stays in a cache.
 _AT_ONCE = 1 << 18
 
@@ -47,32 +44,47 @@ class Image(NamedTuple):
 
 
 class Buffer:
-    """What one NumPy array, bytearray or `array.array` holds in front of a branch or loop.
+    """What one thing holds in front of a branch or loop.
 
     Args:
         name: what messages call it.
-        holder: the array.
-        copies: arrays with a copy of each, by ``id``, which serves as long as it is alike: many branches of a trace
+        holder: the thing.
+        copies: holders with a copy of each, by ``id``, which serves as long as it is alike: many branches of a trace
             have a large array in reach, and few write to it. Nothing writes to a copy.
     """
 
     def __init__(self, name: str, holder: Any, copies: dict[int, tuple[Any, Any]]) -> None:
         self.name = name
-        shared = isinstance(holder, np.ndarray | memoryview)
-        self._holder = np.asarray(holder) if shared and not _is_masked(holder) else holder
+        self._holder = self._reached(holder)
         _, copy = copies.get(id(holder), (None, None))
         if copy is None or not _alike(self._now(), copy):
             copy = self._copy()
             copies[id(holder)] = holder, copy
         self._before = Image(copy)
 
+    def _reached(self, holder: Any) -> Any:
+        """What is looked at and written to."""
+        return holder
+
+    def _now(self) -> Any:
+        """What it holds, for a comparison with a copy."""
+        return self._holder
+
+    def _copy(self) -> Any:
+        raise NotImplementedError
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        """Whether it holds what it did, and more behind."""
+        raise NotImplementedError
+
+    def _put(self, image: Image) -> None:
+        """Make it hold what it did at some time."""
+        raise NotImplementedError
+
     @property
     def unchanged(self) -> Image:
         """What it holds at the end of a branch that cannot reach it."""
         return self._before
-
-    def _copy(self) -> Any:
-        return self._holder.copy() if isinstance(self._holder, np.ndarray) else self._holder[:]
 
     def look(self, is_read: Callable[[Any], bool]) -> Image:
         """What it holds now; ``is_read`` tells whether the program reads a thing, of what came to the end of it."""
@@ -81,24 +93,9 @@ class Buffer:
             return self._before
         return Image(self._copy(), stays=False)
 
-    def _now(self) -> Any:
-        return self._holder
-
-    def _grew(self, now: Any, before: Any) -> bool:
-        return not isinstance(now, np.ndarray) and _alike(now[: len(before)], before)
-
     def put_back(self) -> None:
         """Make it hold what it did before."""
         self._put(self._before)
-
-    def _put(self, image: Image) -> None:
-        holder = self._holder
-        if not isinstance(holder, np.ndarray):
-            holder[:] = image.copy
-            return
-        if holder.shape != image.copy.shape:
-            holder.resize(image.copy.shape, refcheck=False)
-        holder[...] = image.copy
 
     def pairs(self, one: Image, other: Image) -> list[tuple[str, Any, Any]]:
         """Nothing: there is nothing to choose from behind two branches.
@@ -133,54 +130,91 @@ class Buffer:
             )
 
 
-class Stream(Buffer):
-    """What a `StringIO`, a `BytesIO` or a `SimpleQueue` holds, which C code keeps."""
+class ArrayBuffer(Buffer):
+    """What a NumPy array holds, or the memory that a memoryview is of."""
+
+    def _reached(self, holder: Any) -> Any:
+        return holder if _is_masked(holder) else np.asarray(holder)
 
     def _copy(self) -> Any:
-        stream: Any = self._holder
-        if not isinstance(stream, SimpleQueue):
-            return stream.getvalue(), stream.tell()
-        held = [stream.get_nowait() for _ in range(stream.qsize())]
+        return self._holder.copy()
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        return False
+
+    def _put(self, image: Image) -> None:
+        if self._holder.shape != image.copy.shape:
+            self._holder.resize(image.copy.shape, refcheck=False)
+        self._holder[...] = image.copy
+
+
+class Row(Buffer):
+    """What a bytearray or an `array.array` holds."""
+
+    def _copy(self) -> Any:
+        return self._holder[:]
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        return _alike(now[: len(before)], before)
+
+    def _put(self, image: Image) -> None:
+        self._holder[:] = image.copy
+
+
+class Stream(Buffer):
+    """What a `StringIO` or a `BytesIO` holds, which C code keeps, and where it is read on."""
+
+    def _copy(self) -> Any:
+        return self._holder.getvalue(), self._holder.tell()
+
+    _now = _copy
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        return _alike(now[0][: len(before[0])], before[0])
+
+    def _put(self, image: Image) -> None:
+        held, at = image.copy
+        self._holder.seek(0)
+        self._holder.truncate()
+        self._holder.write(held)
+        self._holder.seek(at)
+
+
+class Queue(Buffer):
+    """What a `SimpleQueue` holds, which C code keeps."""
+
+    def _copy(self) -> Any:
+        held = [self._holder.get_nowait() for _ in range(self._holder.qsize())]
         for item in held:
-            stream.put(item)
+            self._holder.put(item)
         return held
 
     _now = _copy
 
     def _grew(self, now: Any, before: Any) -> bool:
-        if not isinstance(now, list):
-            now, before = now[0], before[0]
         return _alike(now[: len(before)], before)
 
     def _put(self, image: Image) -> None:
-        stream: Any = self._holder
-        if isinstance(stream, SimpleQueue):
-            for _ in range(stream.qsize()):
-                stream.get_nowait()
-            for item in image.copy:
-                stream.put(item)
-            return
-        held, at = image.copy
-        stream.seek(0)
-        stream.truncate()
-        stream.write(held)
-        stream.seek(at)
+        for _ in range(self._holder.qsize()):
+            self._holder.get_nowait()
+        for item in image.copy:
+            self._holder.put(item)
 
 
-def is_stream(thing: Any) -> bool:
-    """Whether it is one, and open."""
-    if isinstance(thing, StringIO | BytesIO):
-        return not thing.closed
-    return isinstance(thing, SimpleQueue)
-
-
-def is_buffer(thing: Any) -> bool:
-    """Whether it is one that somebody can write to."""
+def buffer_of(name: str, thing: Any, copies: dict[int, tuple[Any, Any]]) -> Buffer | None:
+    """What a thing holds, as `Buffer` has it; None if it is none that somebody can write to."""
+    kind: type[Buffer] | None = None
     if isinstance(thing, np.ndarray):
-        return bool(thing.flags.writeable)
-    if isinstance(thing, memoryview):
-        return not (is_released(thing) or thing.readonly)
-    return isinstance(thing, BUFFERS)
+        kind = ArrayBuffer if thing.flags.writeable else None
+    elif isinstance(thing, memoryview):
+        kind = None if is_released(thing) or thing.readonly else ArrayBuffer
+    elif isinstance(thing, bytearray | array):
+        kind = Row
+    elif isinstance(thing, StringIO | BytesIO):
+        kind = None if thing.closed else Stream
+    elif isinstance(thing, SimpleQueue):
+        kind = Queue
+    return None if kind is None else kind(name, thing, copies)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.autograph import fields
-from tapec.autograph.buffers import Buffer, Stream, is_buffer, is_stream
+from tapec.autograph.buffers import Buffer, buffer_of
 from tapec.autograph.containers import KINDS, Held, Pair
 from tapec.autograph.conversion import original_code
 from tapec.autograph.fields import Fields
@@ -318,10 +318,9 @@ class Reach:
         if id(thing) in self._met:
             return
         self._met[id(thing)] = thing
-        if is_buffer(thing):
-            self._found.append(Buffer(path, thing, self._copies))
-        elif is_stream(thing):
-            self._found.append(Stream(path, thing, self._copies))
+        buffer = buffer_of(path, thing, self._copies)
+        if buffer is not None:
+            self._found.append(buffer)
         elif isinstance(thing, KINDS):
             self._found.append(Held(path, thing, self._places))
             kind: Any = next(k for k in KINDS if isinstance(thing, k))
