@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from tapec.compiled.guards import places
+from tapec.compiled.guards.asked import Asked
 from tapec.compiled.guards.flow import CONSTRUCTIONS, Flow, flow_of, kind_of
 from tapec.compiled.guards.places import Place, text_of
 from tapec.compiled.guards.reads import parts
@@ -117,7 +118,7 @@ def _writes(code: CodeType) -> bool:
     return False
 
 
-class Checksum(Place):
+class Checksum(Asked):
     """What a large array holds."""
 
     def __init__(self, owner: Any, path: str) -> None:
@@ -127,15 +128,6 @@ class Checksum(Place):
     def now(self) -> Any:
         """Its form, and a sum of its bytes."""
         return self.owner.shape, self.owner.dtype, crc32(np.ndarray.tobytes(self.owner))
-
-    def source(self, owner: str, value: str) -> str:
-        """A comparison."""
-        return f"{value}.holds()"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
 
     def holds(self) -> bool:
         """Whether nothing changed."""

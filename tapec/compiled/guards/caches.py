@@ -11,6 +11,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tapec.compiled.guards.asked import Asked
 from tapec.compiled.guards.entries import Entry
 from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.places import Place
@@ -85,7 +86,7 @@ class Cached:
             yield Entry(inside.kept, key, result, path, Cause.CONTENTS)
 
 
-class Kept(Place):
+class Kept(Asked):
     """Some of what a bounded cache keeps."""
 
     def __init__(self, owner: Any, asked: list[tuple[Any, Any]], path: str) -> None:
@@ -121,11 +122,6 @@ class Kept(Place):
         """The same; the number of misses is the second that a cache tells."""
         links = f"[*map({value}.get, {value}.keys)] == {value}.links"
         return f"({owner}.cache_info()[1] == {value}.misses and {links} or {value}.holds())"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
 
     def change(self) -> Change:
         """The first key whose result it keeps no longer, or another one."""

@@ -13,6 +13,7 @@ import abc
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from tapec.compiled.guards.asked import Asked
 from tapec.compiled.guards.equality import is_or_same
 from tapec.compiled.guards.ownership import is_our_class, is_users_class
 from tapec.compiled.guards.places import Place, text_of
@@ -104,7 +105,7 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__") and name not in _NO_METHODS
 
 
-class ByVersion(Place):
+class ByVersion(Asked):
     """What hangs on a class: nobody has to look at it again before the class has another version."""
 
     #: The class's version when it was looked at last; 0 says nothing.
@@ -125,11 +126,6 @@ class ByVersion(Place):
     def source(self, owner: str, value: str) -> str:
         """Whether nothing of the class changed, or nothing that matters."""
         return f"(version_of({owner}) == {value}.version != 0 or {value}.holds())"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
 
     def native(self) -> Look | None:
         """The version of the class."""
@@ -212,8 +208,10 @@ class ClassNames(ByVersion):
         return Change(f"{self.path}.{name}", self.cause, old, new)
 
 
-class Registry(Place):
+class Registry(Asked):
     """The classes that were registered with an abstract one, or with one that is derived from it."""
+
+    is_note = True
 
     def __init__(self, owner: type, *, users: bool = False) -> None:
         """``users``: whether only classes of the user's count, of those that packages register, too."""
@@ -248,18 +246,9 @@ class Registry(Place):
         self.token = token
         return True
 
-    def stayed(self) -> bool:
-        """Whether the trace itself registered none."""
-        return self.holds()
-
     def source(self, owner: str, value: str) -> str:
         """Whether nothing was registered anywhere, or not here."""
         return f"(token() == {value}.token or {value}.holds())"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
 
     def change(self) -> Change:
         """How many there are."""

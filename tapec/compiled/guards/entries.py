@@ -51,6 +51,8 @@ class Entry(Keyed):
 class Gap(Keyed):
     """A key that a dict does not have, so that the value is a builtin or missing."""
 
+    is_note = True
+
     def now(self) -> Any:
         """None while there is no such key."""
         return self.owner.get(self.key)
@@ -58,10 +60,6 @@ class Gap(Keyed):
     def holds(self) -> bool:
         """Whether it is still not there."""
         return self.key not in self.owner
-
-    def stayed(self) -> bool:
-        """Whether the trace itself put nothing there."""
-        return self.holds()
 
     def _written(self, owner: str, value: str) -> str:
         return f"{self.key!r} not in {owner}"
@@ -78,6 +76,8 @@ class Gap(Keyed):
 class Member(Keyed):
     """Whether a dict or a set has a key, whatever it has under that."""
 
+    is_note = True
+
     def __init__(self, owner: Any, key: Any, path: str) -> None:
         super().__init__(owner, key, key in owner, path, Cause.CONTENTS)
         self._held: Any = None
@@ -86,10 +86,6 @@ class Member(Keyed):
     def now(self) -> bool:
         """Whether it has the key now."""
         return self.key in self.owner
-
-    def stayed(self) -> bool:
-        """Whether the trace itself did not change that."""
-        return self.holds()
 
     def look(self, owner: str) -> str:
         """A test of membership."""

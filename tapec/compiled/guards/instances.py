@@ -7,6 +7,7 @@ import weakref
 from threading import local
 from typing import Any
 
+from tapec.compiled.guards.asked import Asked
 from tapec.compiled.guards.places import Attribute, Place, spaces_of
 from tapec.compiled.retraces import Cause
 from tapec.runtime.cpu.guards.looks import NOTHING, Kind, Look
@@ -37,6 +38,8 @@ class Held(Attribute):
 class Unset(Place):
     """An attribute that an object does not have of its own: its class gives it, or nobody."""
 
+    is_note = True
+
     def __init__(self, owner: Any, key: str, path: str) -> None:
         super().__init__(owner, key, None, path, Cause.ATTRIBUTE)
 
@@ -52,10 +55,6 @@ class Unset(Place):
         """Whether it still has none."""
         return self.key not in spaces_of(self.owner)
 
-    def stayed(self) -> bool:
-        """Whether the trace itself gave it none."""
-        return self.holds()
-
     def native(self) -> Look | None:
         """No entry of the dict."""
         return _entry_of(self.owner, self.key, NOTHING)
@@ -70,7 +69,7 @@ def _entry_of(owner: Any, name: str, held: Any) -> Look | None:
     )
 
 
-class Weak(Place):
+class Weak(Asked):
     """A place of an object that only weak references lead to: it goes when that goes, and is gone."""
 
     def __init__(self, place: Place) -> None:
@@ -103,15 +102,6 @@ class Weak(Place):
             return self._found().holds()
         except ReferenceError:
             return False
-
-    def source(self, owner: str, value: str) -> str:
-        """The same."""
-        return f"{value}.holds()"
-
-    @property
-    def bound(self) -> Any:
-        """What the source calls the value."""
-        return self
 
 
 def weakly(place: Place) -> Place:

@@ -55,6 +55,9 @@ class Place:
         cause: of which kind a change here is.
     """
 
+    #: Whether the value is no object that was found, but a note of what was: one that is alike says the same.
+    is_note = False
+
     def __init__(self, owner: Any, key: Any, value: Any, path: str, cause: Cause) -> None:
         self.owner = owner
         self.key = key
@@ -113,6 +116,8 @@ class Place:
 
     def stayed(self) -> bool:
         """Whether the very object is there that was found, so that the trace itself did not change it."""
+        if self.is_note:
+            return self.holds()
         try:
             return self.now() is self.value
         except (LookupError, AttributeError, ValueError, RuntimeError):
@@ -320,6 +325,8 @@ class Item(Place):
 class Contents(Place):
     """The items of a container, or the elements of an array; ``value`` is a copy."""
 
+    is_note = True
+
     #: By the container's class: how to copy what is in it, and how to compare it with such a copy.
     def __init__(self, owner: Any, path: str) -> None:
         kind = next(kind for kind in _CONTENTS if isinstance(owner, kind))
@@ -356,10 +363,6 @@ class Contents(Place):
             return self._equal(self.owner, self.value)
         except ValueError:
             return False
-
-    def stayed(self) -> bool:
-        """Whether the trace itself changed no item."""
-        return self.holds()
 
     def follow(self) -> bool:
         """Take other items that are equal for those that native code looks for."""
