@@ -8,9 +8,9 @@ from __future__ import annotations
 from tapec.errors import TypeError
 from tapec.frames import here
 from tapec.functions.arithmetic import add, cast, less, maximum
-from tapec.functions.assertions import require
 from tapec.functions.known import dim_tensor
 from tapec.functions.linear import Linear
+from tapec.functions.requirements import require
 from tapec.ir.dims import DimLike, bounds
 from tapec.ir.types import I32
 from tapec.recording import current_trace

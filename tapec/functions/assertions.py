@@ -32,6 +32,7 @@ from tapec.functions.arithmetic import (
 )
 from tapec.functions.broadcasting import broadcast_pair, wrong_dtype
 from tapec.functions.known import known_elements, static_integer, static_value
+from tapec.functions.requirements import require_shown
 from tapec.ir.dims import DimLike
 from tapec.ir.op import OPS
 from tapec.ir.ops.check import Check
@@ -95,7 +96,7 @@ def Assert(
             shown.append(as_tensor(thing))
             texts.append(" ")
     texts[-1] = texts[-1].rstrip()
-    _require(holds, *shown, texts=tuple(texts))
+    require_shown(holds, *shown, texts=tuple(texts))
 
 
 def require_inside(indices: Tensor, extent: DimLike, what: str = "") -> None:
@@ -119,29 +120,6 @@ def require_inside(indices: Tensor, extent: DimLike, what: str = "") -> None:
         raise InvalidArgumentError(wrong, location=here())
 
 
-def require(holds: Tensor, message: str) -> None:
-    """Raise InvalidArgumentError with this message unless a condition holds in every element."""
-    _require(holds, message=message)
-
-
-def _require(holds: Tensor, *shown: Tensor, **attrs: Any) -> None:
-    """Raise unless a condition holds, now or when the program that is being traced runs."""
-    trace = current_trace()
-    known = known_elements(holds) if trace is not None else None
-    if trace is not None and (known is None or known.dtype == object):
-        with tracing(trace):  # no derivative goes through what is only looked at
-            apply("assert", holds, *shown, **attrs)
-        return
-    values = [known_elements(x) for x in (holds, *shown)]
-    if any(v is None for v in values):
-        values = [values[0], *(np.full(x.shape.as_list(), "?") for x in shown)]
-    definition = OPS["assert"]
-    assert isinstance(definition, Check)
-    wrong = definition.failure(*values, **attrs)
-    if wrong is not None:
-        raise InvalidArgumentError(wrong, location=here())
-
-
 def _assert_compared(
     holds: Callable[[Tensor, Tensor], Tensor],
     sign: str,
@@ -151,7 +129,7 @@ def _assert_compared(
 ) -> None:
     with tracing(current_trace()):
         first, second = broadcast_pair(x, y)
-        _require(holds(first, second), first, second, sign=sign, message=_told(message))
+        require_shown(holds(first, second), first, second, sign=sign, message=_told(message))
 
 
 def assert_equal(

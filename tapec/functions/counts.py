@@ -29,13 +29,13 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import counting
-from tapec.functions.assertions import require
 from tapec.functions.broadcasting import like, misfit, refuse_in_trace, wrong_dtype
 from tapec.functions.indexing import gather
 from tapec.functions.known import as_dim, dim_tensor, known_elements
 from tapec.functions.logic import logical_and
 from tapec.functions.rearrangement import expand_dims, reshape
 from tapec.functions.reductions import reduce_mean, reduce_sum
+from tapec.functions.requirements import require
 from tapec.functions.scattering import unsorted_segment_sum
 from tapec.ir.types import F32, I32, as_dtype
 from tapec.recording import current_trace

@@ -22,12 +22,12 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
-from tapec.functions.assertions import require
 from tapec.functions.broadcasting import as_float, like, misfit, shape_text
 from tapec.functions.elementary import erfc, log
 from tapec.functions.known import as_shape, known_elements, static_value
 from tapec.functions.rearrangement import expand_dims
 from tapec.functions.reductions import argmax
+from tapec.functions.requirements import require
 from tapec.functions.special import erfinv, ndtri
 from tapec.ir.types import F32, U32, U64, DType, Shape, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor

@@ -5,16 +5,10 @@ Anything else is refused now, or when the program runs.
 
 from __future__ import annotations
 
-import operator
-
 from tapec.errors import InvalidArgumentError, TapecError
 from tapec.frames import here
-from tapec.functions.broadcasting import binary
-from tapec.functions.known import always
-from tapec.recording import current_trace, tracing
-from tapec.tensor import Tensor, TensorLike, apply, as_tensor
-
-_COMPARE = {"ne": operator.ne, "ge": operator.ge}
+from tapec.functions.requirements import refuse_unless
+from tapec.tensor import Tensor, TensorLike, as_tensor
 
 
 def refuse_integer_zero(given: TensorLike, y: Tensor, op: str) -> None:
@@ -28,7 +22,7 @@ def refuse_integer_zero(given: TensorLike, y: Tensor, op: str) -> None:
     Raises:
         InvalidArgumentError: an element is 0 and known to be.
     """
-    _refuse_unless("ne", given, y, f"Integer division by zero [{op}]")
+    _refuse_integers("ne", given, y, f"Integer division by zero [{op}]")
 
 
 def refuse_negative_power(given: TensorLike, y: Tensor) -> None:
@@ -42,17 +36,17 @@ def refuse_negative_power(given: TensorLike, y: Tensor) -> None:
         InvalidArgumentError: an element is negative and known to be.
     """
     if not y.type.dtype.is_unsigned:
-        _refuse_unless("ge", given, y, "Integers to negative integer powers are not allowed")
+        _refuse_integers("ge", given, y, "Integers to negative integer powers are not allowed")
 
 
-def _refuse_unless(comparison: str, given: TensorLike, y: Tensor, message: str) -> None:
+def _refuse_integers(comparison: str, given: TensorLike, y: Tensor, message: str) -> None:
     if not y.type.dtype.is_integer:
         return
     if isinstance(given, Tensor) and given.type.dtype == y.type.dtype:
         y = given
     elif isinstance(given, int):  # one number, however many y has of it
         y = as_tensor(given, y.type.dtype)
-    _refuse(comparison, y, InvalidArgumentError(message, location=here()))
+    refuse_unless(comparison, y, InvalidArgumentError(message, location=here()))
 
 
 def refuse_zero(y: Tensor, error: TapecError) -> None:
@@ -61,13 +55,4 @@ def refuse_zero(y: Tensor, error: TapecError) -> None:
     Raises:
         TapecError: ``error``.
     """
-    _refuse("ne", y, error)
-
-
-def _refuse(comparison: str, y: Tensor, error: TapecError) -> None:
-    well, trace = always(y, _COMPARE[comparison]), current_trace()
-    if well is False:
-        raise error
-    if well is None and trace is not None:
-        with tracing(trace):  # no derivative goes through what is only looked at
-            apply("assert", binary(comparison, y, 0), message=error.message)
+    refuse_unless("ne", y, error)

@@ -18,13 +18,13 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import counting
-from tapec.functions.assertions import require
 from tapec.functions.broadcasting import axis_of, misfit
 from tapec.functions.indexing import entries
 from tapec.functions.known import static_integer, static_value
 from tapec.functions.logic import logical_not
 from tapec.functions.rearrangement import expand_dims, part, reshape, transpose
 from tapec.functions.reductions import reduce_all, reduce_logsumexp
+from tapec.functions.requirements import require
 from tapec.ir.dims import Dim
 from tapec.ir.types import I32, TensorType
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor

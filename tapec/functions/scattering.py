@@ -22,7 +22,7 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import ones_like
-from tapec.functions.assertions import require, require_inside
+from tapec.functions.assertions import require_inside
 from tapec.functions.broadcasting import (
     broadcast,
     converted,
@@ -37,6 +37,7 @@ from tapec.functions.indexing import expand_to, ignores, linear_index, valid_ind
 from tapec.functions.known import as_dim, as_shape, dim_tensor, get_static_value
 from tapec.functions.rearrangement import expand_dims, part, reshape
 from tapec.functions.reductions import reduce_any, reduce_max, reduce_min, reduce_prod, reduce_sum
+from tapec.functions.requirements import require
 from tapec.ir.dims import DimLike
 from tapec.ir.types import I32, TensorType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor

@@ -33,7 +33,6 @@ from tapec.functions.arithmetic import (
     where,
 )
 from tapec.functions.arrays import eye, zeros_like
-from tapec.functions.assertions import require
 from tapec.functions.broadcasting import broadcast, common_shape, converted, like, may_equal, misfit
 from tapec.functions.indexing import entries
 from tapec.functions.logic import logical_and, logical_not
@@ -41,6 +40,7 @@ from tapec.functions.ordering import argsort
 from tapec.functions.products import main_diagonal, matmul
 from tapec.functions.rearrangement import expand_dims, transpose
 from tapec.functions.reductions import reduce_sum
+from tapec.functions.requirements import require
 from tapec.ir.dims import DimLike
 from tapec.ir.types import F16, F32, I32, TensorType
 from tapec.recording import current_trace, tracing
