@@ -8,6 +8,7 @@ from typing import Any
 
 from tapec.errors import ValueError
 from tapec.frames import here
+from tapec.records import is_made_of_fields
 
 #: Of a structure that is less deep, whoever went through it was to blame: a function that calls itself.
 _DEEP = 100
@@ -80,7 +81,7 @@ def _parts(node: Any) -> list[tuple[str, Any]]:
         items = node.items()
     elif isinstance(node, list | tuple | deque):
         items = enumerate(node)
-    elif hasattr(type(node), "__dataclass_fields__") or hasattr(type(node), "__attrs_attrs__"):
+    elif is_made_of_fields(type(node)):
         names = [*getattr(node, "__dict__", ()), *getattr(type(node), "__slots__", ())]
         return [(f".{name}", getattr(node, name)) for name in names if hasattr(node, name)]
     return [(f"[{key!r}]", part) for key, part in items]

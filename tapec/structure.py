@@ -17,6 +17,7 @@ from tapec.cyclic import Finite
 from tapec.frames import is_ours
 from tapec.ir.dims import substitute
 from tapec.module import Module
+from tapec.records import fields_of, is_made_of_fields, remade
 from tapec.tensor import Tensor
 from tapec.tensors.indexed_slices import IndexedSlices
 from tapec.variable import Variable
@@ -94,36 +95,14 @@ def _register_records(optree: Any, leaves: list[Any]) -> bool:
     for kind in found:
         with suppress(ValueError):  # another thread was faster
             optree.register_pytree_node(
-                kind, fields_of, _remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
+                kind, fields_of, remade, path_entry_type=optree.GetAttrEntry, namespace="tapec"
             )
     return bool(found)
 
 
 def is_record(kind: type) -> bool:
     """Whether instances of a class are structure: dataclasses, and what attrs made."""
-    made_of_fields = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__")
-    return made_of_fields and not is_ours(kind.__module__) and not issubclass(kind, Module)
-
-
-def fields_of(record: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
-    """The values of an instance, what it takes to make one like it, and their names."""
-    kind = type(record)
-    declared = (
-        getattr(kind, "__dataclass_fields__", None)  # by name
-        or [a.name for a in kind.__attrs_attrs__]
-    )
-    names = dict.fromkeys([n for n in declared if hasattr(record, n)])
-    names.update(dict.fromkeys(getattr(record, "__dict__", ())))
-    return [getattr(record, n) for n in names], (kind, tuple(names)), tuple(names)
-
-
-def _remade(made_of: Any, values: Any) -> Any:
-    """An instance with other values; neither ``__init__`` nor a frozen class's guard is asked."""
-    kind, names = made_of
-    record = object.__new__(kind)
-    for name, value in zip(names, values, strict=True):
-        object.__setattr__(record, name, value)
-    return record
+    return is_made_of_fields(kind) and not is_ours(kind.__module__) and not issubclass(kind, Module)
 
 
 def parts_of(structure: Any) -> tuple[str, dict[Any, Any]] | None:

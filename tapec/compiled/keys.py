@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tapec.compiled.parameters import Parameters
-from tapec.structure import fields_of, is_record
+from tapec.records import fields_of
+from tapec.structure import is_record
 from tapec.tensor import EagerTensor, Tensor, as_array, is_on_device, type_of
 from tapec.tensors.device_tensor import DeviceTensor, of_interface
 from tapec.tensors.tensor_shape import TensorShape
