@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from tapec.ir.evaluator import evaluate_module
 from tapec.ir.guards import as_bound
 from tapec.ir.text.type_text import parse_dim, parse_type
 from tapec.ir.types import U8, BufferType, TensorType
+from tapec.runtime.boxes import boxes
 
 Array = Any
 
@@ -128,7 +130,8 @@ class Executable:
             exactly of their types, raises TypeError without details, and copies nothing.
         call_boxed: the same for boxes (`tapec.runtime.boxes`), where it was compiled for them and is small: with boxes
             or arrays for all inputs it returns the only output in a box, or a list of boxes; NotImplemented where
-            `call_raw` would raise TypeError.
+            `call_raw` would raise TypeError. Where sizes are open it takes more, and gives NotImplemented for those
+            that make the call long, too: see `boxed_at`.
         times: i64[kernels, 2], to which each call adds: for each number that launches of the module have, nanoseconds
             and runs. Who reads it sets it back to 0. None if no launch has a number.
     """
@@ -175,6 +178,18 @@ class Executable:
                     raise
             # Out of the handler: errors from here on are not about that one.
         return self._call_carefully(arrays)
+
+    def boxed_at(self, sizes: Mapping[str, int]) -> Callable[..., Any] | None:
+        """`call_boxed` for arguments of these sizes, by the names of symbols; None if it cannot be called so."""
+        names = [of.name for of in self.signature.symbols]
+        if self.call_boxed is None or not names:
+            return self.call_boxed
+        if not sizes.keys() >= set(names):
+            return None
+        extents = np.array([sizes[name] for name in names], np.int64)
+        type_of = boxes().type_of
+        types = [type_of(kind.substitute(sizes)) for kind in self.outputs]
+        return partial(self.call_boxed, extents, *types)
 
     def _call_carefully(self, arrays: Sequence[Array]) -> list[Array]:
         """Say what is wrong with the arguments, or repair what is only inconvenient about them."""

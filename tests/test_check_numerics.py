@@ -381,8 +381,9 @@ def test_a_short_step_is_looked_at_without_python() -> None:
     program = step.programs[0]
     assert step._quick_look is program.quick_look is not None
     assert program._inspected is not None
-    assert program._inspected.call_boxed is not None
-    assert program._inspected.call_boxed(tapec.constant([4.0, 1.0]), w, last) is NotImplemented
+    boxed = program._inspected.boxed_at({})
+    assert boxed is not None
+    assert boxed(tapec.constant([4.0, 1.0]), w, last) is NotImplemented
     assert failure(step, tapec.constant([4.0, 1.0])).location.line == marked_line(  # type: ignore[union-attr]
         step.python_function
     )

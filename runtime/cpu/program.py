@@ -15,12 +15,14 @@ from tapec.runtime.cpu import threads as pool
 from tapec.runtime.cpu.code import keep, load, program_key, start, to_bytes, usable_threads
 from tapec.runtime.cpu.entries import boxed_entry
 from tapec.runtime.cpu.entries.entry import EntryWriter
+from tapec.runtime.cpu.estimate import estimate
 from tapec.runtime.cpu.machine_code.linker import link, linked
 from tapec.runtime.cpu.machine_code.shared_object import shared_object
 from tapec.runtime.cpu.text.llvm import ENTRY, ModuleWriter
 from tapec.runtime.cpu.text.units import kernel_units
 from tapec.runtime.cpu.work import is_short, takes_long
 from tapec.runtime.executable import Executable, Signature
+from tapec.runtime.symbols import symbols_of
 
 
 def compile_program(
@@ -160,8 +162,14 @@ def _write_entries(writer: ModuleWriter, module: Module, *, apart: bool, boxed: 
     entry = EntryWriter(writer, module.entry, release_gil=takes_long(module), apart=apart)
     entry.write()
     entry.write_support()
-    if boxed is not None and is_short(module) and boxed_entry.is_possible(module.entry):
-        quick = boxed_entry.BoxedEntryWriter(writer, module.entry, arguments=boxed, apart=apart)
+    if boxed is None or not boxed_entry.is_possible(module.entry):
+        return
+    short = is_short(module)
+    work = None if short or not symbols_of(module.entry) else estimate(module)
+    if short or work is not None:
+        quick = boxed_entry.BoxedEntryWriter(
+            writer, module.entry, arguments=boxed, apart=apart, estimate=work
+        )
         quick.write()
         quick.write_support()
 

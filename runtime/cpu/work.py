@@ -20,13 +20,16 @@ def takes_long(module: Module) -> bool:
 
 
 def is_short(module: Module) -> bool:
-    """Whether a caller may keep the interpreter from others meanwhile, if that spares it something."""
+    """Whether a caller may keep the interpreter from others meanwhile, if that spares it something.
+
+    Where sizes are open `tapec.runtime.cpu.estimate` tells at the call.
+    """
     return _takes_at_most(module, SHORT_WORK)
 
 
 def _takes_at_most(module: Module, most: int) -> bool:
     loops = (op for op in module.entry.walk() if isinstance(op.defn, loop.For | loop.While))
-    known = all(_turns(op) is not None for op in loops)
+    known = all(turns_at_most(op) is not None for op in loops)
     return known and work(module.entry.block, module) <= most
 
 
@@ -41,13 +44,13 @@ def work(block: Block, module: Module) -> int:
         if isinstance(op.defn, loop.Launch):
             inner = work(module.functions[op.attrs["kernel"]].block, module)
         elif isinstance(op.defn, loop.For | loop.While):
-            turns = _turns(op)
+            turns = turns_at_most(op)
             inner *= _UNKNOWN if turns is None else turns
         total += 1 + inner
     return total
 
 
-def _turns(op: Operation) -> int | None:
+def turns_at_most(op: Operation) -> int | None:
     """How often a loop turns at most, as far as its bounds tell; indices are taken to be no less than 0."""
     low, high = op.operands[:2]
     distance = _distance(low, high)

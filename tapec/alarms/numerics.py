@@ -158,8 +158,6 @@ class AlarmedProgram:
     Attributes:
         updates: which result (by number among all results) is the new value of which argument.
         own: the numbers of the other results.
-        call_boxed: the same for Tensors and Variables, where it is short: a Tensor or a list of all results, and
-            NotImplemented where somebody has to look; see `tapec.runtime.executable.Executable.call_boxed`.
     """
 
     def __init__(self, module: Module, effects: Effects, native: bool, boxed: int) -> None:
@@ -180,7 +178,6 @@ class AlarmedProgram:
             if native
             else evaluated_module(self.module)
         )
-        self.call_boxed = self.executable.call_boxed if effects.are_checks else None
 
     def __call__(self, arrays: Sequence[Array]) -> tuple[list[Array], dict[int, Array]]:
         """Run it; return the new arrays for results, and those for the arguments that are updated, by their number.
@@ -199,13 +196,21 @@ class AlarmedProgram:
         states = {argument: results[i] for i, argument in self.updates.items()}
         return [results[i] for i in self.own], states
 
-    def natively(self, inputs: Sequence[Tensor], captures: Sequence[Any]) -> Any:
+    def boxed_at(self, sizes: Mapping[str, int]) -> Callable[..., Any] | None:
+        """The program as `Executable.boxed_at` has it, if it leaves nothing else to do.
+
+        It gives a Tensor or a list of all results, and NotImplemented where somebody has to look.
+        """
+        return self.executable.boxed_at(sizes) if self.effects.are_checks else None
+
+    def natively(
+        self, boxed: Callable[..., Any], inputs: Sequence[Tensor], captures: Sequence[Any]
+    ) -> Any:
         """The results as Tensors, from Tensors and what the program captured; Variables get their new values.
 
-        NotImplemented where `__call__` has to see to it: nothing was updated.
+        ``boxed`` is what `boxed_at` gave. NotImplemented where `__call__` has to see to it: nothing was updated.
         """
-        assert self.call_boxed is not None
-        results = self.call_boxed(*inputs, *captures)
+        results = boxed(*inputs, *captures)
         if results is NotImplemented:
             return results
         results = results if type(results) is list else [results]

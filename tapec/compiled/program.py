@@ -151,9 +151,9 @@ class Program:
             return self
         found = copy.copy(self)
         found.sizes = sizes
-        found.quick = None
         found._output_types = [t.substitute(sizes) for t in self._output_types]
         found._spec = sized(self._spec, self._leaves, sizes)
+        found._find_quick_ways()
         return found
 
     def _inputs(
@@ -224,8 +224,6 @@ class Program:
         ]
         #: The program that raises at numbers that are NaN or infinite, once it was asked for.
         self._inspected: AlarmedProgram | None = None
-        #: What `quick` is while it is asked for.
-        self.quick_look: Callable[..., Any] | None = None
         variables = [v for v in self.captures if isinstance(v, Variable)]
         written = [v for v, writes in zip(self.captures, self._updates, strict=True) if writes]
         self._access = Access(variables, written) if variables else None
@@ -233,10 +231,17 @@ class Program:
         self._has_effects = bool(self.effects)
         traced = [isinstance(leaf, TracedTensor) for leaf in self._leaves]
         self._is_single = traced == [True] and self._spec is None
+        self._find_quick_ways()
+
+    def _find_quick_ways(self) -> None:
+        """What is native from Tensors to Tensors, for the sizes that the program is for."""
         #: The program as it takes Tensors and Variables and makes Tensors, if it can and leaves nothing else to do.
-        self._boxed = self.executable.call_boxed if self.effects.are_checks else None
+        self._boxed = self.executable.boxed_at(self.sizes) if self.effects.are_checks else None
         #: The program as a call of Tensors alone may run it, with all that a call has to look at; see `_quick_way`.
         self.quick = self._quick_way(self._boxed, self._natively)
+        #: The same of the program that raises at numbers, once it was asked for.
+        self._boxed_look: Callable[..., Any] | None = None
+        self.quick_look: Callable[..., Any] | None = None
 
     def _quick_way(
         self, native: Callable[..., Any] | None, run: Callable[..., Any]
@@ -279,9 +284,10 @@ class Program:
 
     def _natively_looked_at(self, inputs: Sequence[Any], captures: Sequence[Any]) -> Any:
         """The same by the program with an alarm, which lets others wait until Variables have their new values."""
-        inspected = self._inspected
+        inspected, boxed = self.general._inspected, self._boxed_look
         assert inspected is not None
-        outputs = self._held(lambda: inspected.natively(inputs, captures))
+        assert boxed is not None
+        outputs = self._held(lambda: inspected.natively(boxed, inputs, captures))
         if outputs is NotImplemented:
             return outputs
         return outputs[0] if self._is_single else self._wrap(outputs)
@@ -416,9 +422,9 @@ class Program:
             native, effects = self.executable.native, self.effects
             inspected = inspectors[0].program(self.module, effects, native, len(inputs))
             self.general._inspected = inspected
-            self.general.quick_look = self._quick_way(
-                inspected.call_boxed, self._natively_looked_at
-            )
+        if self._boxed_look is None:
+            self._boxed_look = inspected.boxed_at(self.sizes)
+            self.quick_look = self._quick_way(self._boxed_look, self._natively_looked_at)
         arrays = [x.array for x in inputs]
         first = len(arrays)
         if captures:

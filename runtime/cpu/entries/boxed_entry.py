@@ -6,6 +6,11 @@ an array that is to be updated may be seen by others, the call gives NotImplemen
 the general way. The interpreter is kept from the first look at an argument to the end, and nothing is made in between
 that could make Python run something else.
 
+Where sizes are open, the caller says what they are: an array of them comes first, in the order of their names, then
+what stands in boxes for the type of each result. So the results can be made before anybody looks at the arguments,
+which have to be of these sizes. And a call of which the sizes say that it takes long is for the general way, too: other
+threads get the interpreter meanwhile.
+
 A program with an alarm (`tapec.passes.alarm`) gives it to nobody here: where it was raised, the call gives
 NotImplemented as well. Such a program updates nothing, so it has done nothing then, either.
 """
@@ -17,13 +22,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from tapec.ir.core import Function
-from tapec.ir.types import BufferType
+from tapec.ir.types import I64, BufferType
 from tapec.runtime import boxes
 from tapec.runtime.cpu.code import BOXED
 from tapec.runtime.cpu.entries.array_layout import array_layout
-from tapec.runtime.cpu.entries.entry import EntryWriter, buffer_type
+from tapec.runtime.cpu.entries.entry import READABLE, EntryWriter
 from tapec.runtime.cpu.text import polling
-from tapec.runtime.cpu.text.llvm import ModuleWriter
+from tapec.runtime.cpu.text.function import Affine
+from tapec.runtime.cpu.text.llvm import KernelWriter, ModuleWriter, kernel_name
+from tapec.runtime.cpu.work import SHORT_WORK
+from tapec.runtime.symbols import symbols_of
 
 #: With more arguments and results, the time for Python is not most of a call's.
 _MOST = 64
@@ -33,10 +41,9 @@ _ANY, _ALONE, _PLACED, _NOWHERE = range(4)
 
 
 def is_possible(function: Function) -> bool:
-    """Whether a program can have such an entry: few arrays, all sizes known, and no signal handlers run in it."""
-    arrays = function.args[: len(function.args) - bool(function.attrs.get("arena", 0))]
-    static = all(buffer_type(arg.type).tensor.is_static for arg in arrays)
-    return static and len(arrays) <= _MOST and not polling.is_wanted(function)
+    """Whether a program can have such an entry: few arrays, and no signal handlers run in it."""
+    arrays = len(function.args) - bool(function.attrs.get("arena", 0))
+    return arrays <= _MOST and not polling.is_wanted(function)
 
 
 class BoxedEntryWriter(EntryWriter):
@@ -45,26 +52,63 @@ class BoxedEntryWriter(EntryWriter):
     symbol = BOXED
 
     def __init__(
-        self, writer: ModuleWriter, function: Function, *, arguments: int, apart: bool
+        self,
+        writer: ModuleWriter,
+        function: Function,
+        *,
+        arguments: int,
+        apart: bool,
+        estimate: Function | None = None,
     ) -> None:
-        """As of other entries; the first ``arguments`` inputs are in no holders."""
+        """As of other entries; the first ``arguments`` inputs are in no holders.
+
+        ``estimate`` is the kernel of `tapec.runtime.cpu.estimate`, if the program is not known to be short.
+        """
         super().__init__(writer, function, release_gil=False, apart=apart)
         self._arguments = arguments
+        self._estimate = estimate
+        self._open = sorted({s.name for t in self.types[: self.inputs] for s in t.tensor.symbols()})
+        #: How many arguments come before the inputs.
+        self._ahead = 1 + len(self.types) - self.inputs if self._open else 0
         self._has_alarm = bool(function.attrs.get("alarm"))
         if self._has_alarm:
             self.written.remove(len(self.types) - 1)
             self.types.pop()
 
     def _require_count(self) -> None:
-        self._require(f"icmp eq i64 %count, {self.inputs}")
+        self._require(f"icmp eq i64 %count, {self._ahead + self.inputs}")
 
     def _prepare(self, table: str) -> tuple[list[str], str]:
         """Make results first: that may run finalizers, which may do what they like with arrays."""
+        if self._open:
+            self._take_sizes()
+            self._check_sizes()
+        if self._estimate is not None:
+            self._require_short(self._estimate)
         results = self._results(table)
         self.otherwise = "unfit"
         given = self._given()
         self._check_arrays(given, 0)
         return given, results
+
+    def _take_sizes(self) -> None:
+        """Read what the symbols are."""
+        array = self._field("ptr", "%args", 0)
+        self._check_array(array, BufferType(I64, (len(self._open),)), READABLE)
+        extents = self._field("ptr", array, array_layout().shape)
+        count = self._field("i64", extents, 0)
+        self._require(f"icmp eq i64 {count}, {len(self._open)}")
+        data = self._field("ptr", array, array_layout().data)
+        for i, name in enumerate(self._open):
+            self.symbols[name] = Affine(((self._field("i64", data, 8 * i), 1),))
+
+    def _require_short(self, estimate: Function) -> None:
+        """Leave a call to others that takes long."""
+        place = self.alloca(8)
+        sizes = [f"i64 {self.index(self.symbols[name])}" for name in symbols_of(estimate)]
+        self.line(f"call void {kernel_name(estimate.name)}({', '.join([f'ptr {place}', *sizes])})")
+        work = self.emit(f"load double, ptr {place}")
+        self._require(f"fcmp ole double {work}, {float(SHORT_WORK)}")
 
     def _results(self, table: str) -> str:
         """Make the arrays; what is to be dropped in case of failure is the only one, or a list of all."""
@@ -79,7 +123,8 @@ class BoxedEntryWriter(EntryWriter):
     def _given(self) -> list[str]:
         """The arrays, out of boxes and holders."""
         self.objects = self.alloca(8 * max(self.inputs, 1))
-        self._require(f"call i1 @tapec.unbox(ptr %args, ptr {self.objects})")
+        first = self.pure(f"getelementptr i8, ptr %args, i64 {8 * self._ahead}")
+        self._require(f"call i1 @tapec.unbox(ptr {first}, ptr {self.objects})")
         return [self._field("ptr", self.objects, 8 * i) for i in range(self.inputs)]
 
     def _run(self, data: Sequence[str], results: str) -> None:
@@ -121,7 +166,10 @@ class BoxedEntryWriter(EntryWriter):
         self.line(self._outside("void", "python:Py_DecRef", f"ptr {number}"))
         self.line("br label %stopped")
         self.label(go)
-        type = self._host(f"box:type:{self.types[self.inputs + i].tensor}")
+        if self._open:
+            type = self._field("ptr", "%args", 8 * (1 + i))
+        else:
+            type = self._host(f"box:type:{self.types[self.inputs + i].tensor}")
         self.line(self._outside("void", "python:Py_IncRef", f"ptr {type}"))
         for value, offset in (
             (array, layout.array), (type, layout.kept_type), (number, layout.number),
@@ -155,7 +203,9 @@ class BoxedEntryWriter(EntryWriter):
         self.line(f"ret ptr {other}")
 
     def write_support(self) -> None:
-        """Add what takes arrays out of boxes."""
+        """Add what takes arrays out of boxes, and what tells how long a call takes."""
+        if self._estimate is not None:
+            KernelWriter(self.writer, self._estimate).write()
         wanted = [
             _NOWHERE if i < self._arguments else _wanted(type, i in self.updated)
             for i, type in enumerate(self.types[: self.inputs])

@@ -31,6 +31,8 @@ from tapec.runtime.executable import MISMATCH
 from tapec.runtime.symbols import symbols_of
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NumPy's array flags
+#: What every array has set.
+READABLE = _CONTIGUOUS | _ALIGNED
 #: In front of an arena: the block it was cut from, and its size.
 _HEADER = 16
 
@@ -262,23 +264,22 @@ class EntryWriter(FunctionWriter):
             table = f"ptr {self.objects}"
             self._require(f"call i1 {array_table.NAME}({table}, i64 {first}, i64 {end})")
             return
-        for i, obj in enumerate(objects):
-            self._check_array(obj, first + i)
+        for i, obj in enumerate(objects, first):
+            self._check_array(obj, self.types[i], self._wanted_flags(i))
         self._check_shapes(objects, self.types[first:end])
 
     def _wanted_flags(self, i: int) -> int:
-        return _CONTIGUOUS | _ALIGNED | (_WRITEABLE if i in self.written else 0)
+        return READABLE | (_WRITEABLE if i in self.written else 0)
 
-    def _check_array(self, obj: str, i: int) -> None:
+    def _check_array(self, obj: str, kind: BufferType, wanted: int) -> None:
         """Class, dtype, rank and flags."""
-        layout, kind = array_layout(), self.types[i]
+        layout = array_layout()
         given = self._field("ptr", obj, layout.type)
         self._require(f"icmp eq ptr {given}, {self._host('type:ndarray')}")
         dtype = self._field("ptr", obj, layout.dtype)
         same = self.emit(f"icmp eq ptr {dtype}, {self._host(f'dtype:{kind.dtype.code}')}")
         rank = self._field("i32", obj, layout.rank)
         fits = self.emit(f"icmp eq i32 {rank}, {len(kind.shape)}")
-        wanted = self._wanted_flags(i)
         flags = self._field("i32", obj, layout.flags)
         has = self.emit(f"and i32 {flags}, {wanted}")
         good = self.emit(f"icmp eq i32 {has}, {wanted}")
