@@ -50,9 +50,9 @@ class Columns:
 class Outer(Form):
     """The form ``outer``."""
 
-    _strips: Strips
-    #: The rows whose tiles are computed: all, or those that are in `_strips`.
-    _some_rows: tuple[DimLike, DimLike]
+    #: Rows that are copied, if the tiling says so; and which rows' tiles are computed, if not those of all.
+    _strips: Strips | None = None
+    _some_rows: tuple[DimLike, DimLike] | None = None
 
     def lower(self) -> None:
         """Write everything; a packed panel serves all of the batch if that shares the operand."""
@@ -73,12 +73,12 @@ class Outer(Form):
             return
         assert isinstance(rows, int)
         together = strip_rows(prod(map(int, self.depth)) * self.sum_dtype.bytes, height)  # type: ignore[arg-type]
-        self._strips = Strips(self, min(together, rows))
+        self._strips = strips = Strips(self, min(together, rows))
         shared = self.tiling.parallel in ("columns", "rows")
 
         def some(first: DimLike) -> None:
             self._some_rows = first, self._end(first, together, rows)
-            self._strips.fill(first, parallel=shared)
+            strips.fill(first, parallel=shared)
             self._product()
 
         each(self.k, 0, rows, some, step=together)
@@ -179,10 +179,10 @@ class Outer(Form):
     def _rows(self, columns: Columns) -> None:
         rows, height = self.rows, self.tiling.rows
         shared = self.tiling.parallel == "rows"
-        low, high = self._some_rows if self.tiling.strips else (0, rows)
+        low, high = self._some_rows or (0, rows)
 
         def tile(first: DimLike) -> None:
-            if self.tiling.strips:
+            if self._strips is not None:
                 self._strips.number = (first - low) // height
             self._tile(self.start(first, rows, height), first, height, columns)
 
@@ -314,7 +314,7 @@ class Outer(Form):
             sums = []
             totals = iter(carried)
             for r in range(height):
-                if self.tiling.strips:
+                if self._strips is not None:
                     x = self._strips.load(depth, r)
                 else:
                     x = self.left(origin + r, depth, lanes=self.tiling.lanes)

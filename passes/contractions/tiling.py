@@ -98,6 +98,19 @@ class Tiling:
         """Columns of a tile."""
         return self.lanes // self.rows if self.form == "dot" else self.lanes * self.vectors
 
+    def in_blocks(self, block: int) -> Tiling:
+        """The same over so many turns of the outermost summed axis at a time, which read operands where they are."""
+        return replace(
+            self,
+            block=block,
+            pack=False,
+            strips=False,
+            staged=False,
+            across=False,
+            fetch=False,
+            ahead=0,
+        )
+
     @property
     def attrs(self) -> dict[str, Any]:
         """Attributes of the kernel operation."""
@@ -125,23 +138,15 @@ def choose(work: Workload) -> Tiling:
         return replace(
             best, block=block, pack=True, staged=False, across=False, fetch=False, ahead=ahead
         )
-    simple = {
-        "pack": False,
-        "strips": False,
-        "staged": False,
-        "across": False,
-        "fetch": False,
-        "ahead": 0,
-    }
     deep = [
-        (cost, replace(tiling, block=block, **simple))  # type: ignore[arg-type]
+        (cost, tiling.in_blocks(block))
         for cost, tiling in found
         if cost <= _BLOCK_COST * least and (block := _block(problem, tiling, bytes, work.machine))
     ]
     if deep:
         return min(deep, key=lambda pair: pair[0])[1]
     block = _block(problem, best, bytes, work.machine, apart=True)
-    return replace(best, block=block, parallel="depth", **simple) if block else best  # type: ignore[arg-type]
+    return replace(best.in_blocks(block), parallel="depth") if block else best
 
 
 def choose_rows(work: Workload) -> Tiling | None:
