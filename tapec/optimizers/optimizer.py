@@ -37,7 +37,6 @@ from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
 from tapec.optimizers.turns import Turn
-from tapec.optimizers.undo import Undo
 from tapec.recording import tracing
 from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
@@ -194,7 +193,7 @@ class Optimizer:
         if slots is None:
             with tracing(None):  # as if `build` had made them in front of a trace
                 slots = self._made(variable)
-            (self._turn.undo or Undo()).enters(self._known, variable.ref(), slots)
+            self._turn.enters(self._known, variable.ref(), slots)
         return slots
 
     def _made(self, variable: Variable) -> Slots:

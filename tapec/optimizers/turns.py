@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import RLock
 
 from tapec.ir.types import DType
-from tapec.optimizers.undo import Undo
+from tapec.optimizers.undo import K, Undo, V
 from tapec.tensor import Tensor
 from tapec.variables.claims import survive_fork
 
@@ -42,6 +42,13 @@ class Turn:
                     yield
             finally:
                 self.mask, self.biases, self.undo = before
+
+    def enters(self, table: dict[K, V], key: K, value: V) -> None:
+        """Enter in a table what is not there yet; if an update goes on and fails, it is taken out again."""
+        if self.undo is None:
+            table[key] = value
+        else:
+            self.undo.enters(table, key, value)
 
     def __deepcopy__(self, memo: object) -> Turn:
         return Turn()
