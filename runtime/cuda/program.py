@@ -76,7 +76,7 @@ class _Simulated:
             np.full(value_of(self._arrays.signature.arena_bytes, sizes), 0xFF, np.uint8),
             written=False,
         )
-        text = self._text.widened() if self._text.is_narrow_for(sizes) else self._text
+        text = self._text.of_sizes(sizes)
         Host(text, Simulator(text, memory, blocks=self._blocks), sizes).run()
         for i in range(len(results)):
             memory["result", i].hold_to_written(f"result {i}")

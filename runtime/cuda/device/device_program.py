@@ -110,10 +110,11 @@ class DeviceProgram:
 
     def _for(self, sizes: Mapping[str, int]) -> DeviceProgram:
         """The program whose indices are wide enough for these sizes."""
-        if not self.text.is_narrow_for(sizes):
+        text = self.text.of_sizes(sizes)
+        if text is self.text:
             return self
         if self._wide is None:
-            self._wide = DeviceProgram(self.text.widened(), self.driver)
+            self._wide = DeviceProgram(text, self.driver)
             self._wide.steady = self.steady
         return self._wide
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -44,12 +45,13 @@ class Text:
     tables: tuple[Any, ...] = field(repr=False)
     wide: bool = False
 
-    def is_narrow_for(self, sizes: Mapping[str, int]) -> bool:
-        """Whether these sizes, which were left open, take wider indices."""
-        return bool(sizes) and not self.wide and has_large_sizes(self.module, sizes)
+    def of_sizes(self, sizes: Mapping[str, int]) -> Text:
+        """This text; with wide indices everywhere, where sizes that were left open take them."""
+        wider = bool(sizes) and not self.wide and has_large_sizes(self.module, sizes)
+        return self._widened if wider else self
 
-    def widened(self) -> Text:
-        """The same with wide indices everywhere."""
+    @cached_property
+    def _widened(self) -> Text:
         return write_text(self.module, wide=True)
 
     def source(self) -> str:
