@@ -1,4 +1,4 @@
-"""Loop-level programs for tests of what runs them, and their comparison with the evaluator."""
+"""Loops, and loop-level programs for tests of what runs them, and their comparison with the evaluator."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import tapec
 from tapec.ir.core import Module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.parser import parse_module
@@ -16,6 +17,15 @@ from tapec.runtime import compile_module
 Array = Any
 REAL = [d for d in DTYPES if not d.is_complex]
 COUNT = 48
+
+
+def until_large(x: Any, turns: Any) -> Any:
+    """A loop of a function that is compiled: so many turns, unless a sum is large before; each doubles."""
+    for _ in tapec.range(turns):
+        if tapec.reduce_sum(x) > 100.0:
+            break
+        x = x * 2.0
+    return x
 
 
 def module_of(text: str, **attrs: Any) -> Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tapec.ir.core import Function
 from tapec.passes import rematerialize
 from tapec.passes.memory.footprint import Footprint, footprint
 
+Array = Any
 KERNELS = [k.astype(np.float32) / 6 for k in np.random.default_rng(0).normal(size=(8, 32, 32))]
 ROWS = np.random.default_rng(1).normal(size=(64, 32)).astype(np.float32)
 
@@ -142,9 +143,11 @@ def test_libraries_obey_budgets(tmp_path: Path) -> None:
     assert arenas[1] <= 0.7 * arenas[0]
 
 
-def penalty(budget: int | float | None) -> tuple[int, list[bytes]]:
+def penalty(
+    budget: int | float | None, kernels: Sequence[Array] = KERNELS[:3]
+) -> tuple[int, list[bytes]]:
     """A penalty of the gradient of a few layers: their values are read on the way back, and on the way back of that."""
-    weights = [tapec.Variable(k) for k in KERNELS[:3]]
+    weights = [tapec.Variable(k) for k in kernels]
 
     @tapec.compile(memory_budget=budget)
     def gradients(x):  # type: ignore[no-untyped-def]
@@ -158,7 +161,7 @@ def penalty(budget: int | float | None) -> tuple[int, list[bytes]]:
             loss = tapec.reduce_mean(tape.gradient(size, x) ** 2)
         return outer.gradient(loss, weights)
 
-    found = gradients(tapec.constant(ROWS))
+    found = gradients(tapec.constant(ROWS[:, : len(kernels[0])]))
     arena: Any = gradients.memory().arena
     return arena, [g.numpy().tobytes() for g in found]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loop_programs import until_large
 
 import tapec
 from tapec.compiler import lowered_for
@@ -206,19 +207,12 @@ def test_loops_of_conditions_are_one_launch() -> None:
 def test_a_loop_becomes_one_launch_where_its_bound_is_known() -> None:
     """All else is alike: one that nobody bounds would not end, and a number of the call is in no memory."""
 
-    def until(x: Any, n: Any) -> Any:
-        for _ in tapec.range(n):
-            if tapec.reduce_sum(x) > 100.0:
-                break
-            x = x * 2.0
-        return x
-
     def counted(x: Any, n: Any) -> Any:
         return tapec.while_loop(
             lambda x: tapec.reduce_sum(x) < 100.0, lambda x: [x * 2.0], [x], maximum_iterations=n
         )[0]
 
-    for function in (until, counted):
+    for function in (until_large, counted):
         for bound, loops in ((5, 0), (tapec.TensorSpec([], tapec.int32), 1)):
             traced = tapec.compile(function).trace(tapec.TensorSpec([2]), bound)
             entry = lowered_for(traced, "cuda").entry

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loop_programs import check
+from loop_programs import check, until_large
 
 import tapec
 from tapec.ir.core import Module, clone_module
@@ -166,13 +166,5 @@ def test_long_loops_can_be_stopped() -> None:
 
 def test_loops_whose_end_nobody_knows_stay() -> None:
     """One that may end before its bound, which is a number of the call."""
-
-    @tapec.compile
-    def grown(x: Any, n: Any) -> Any:
-        for _ in tapec.range(n):
-            if tapec.reduce_sum(x) > 100.0:
-                break
-            x = x * 2.0
-        return x
-
+    grown = tapec.compile(until_large)
     assert float(grown(tapec.ones([2]), tapec.constant(50))[0]) == 64.0

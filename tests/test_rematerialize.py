@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_budgets import penalty
 from test_plan import network
 
 import tapec
@@ -266,30 +267,10 @@ def test_the_least_budget_is_told_and_can_be_met() -> None:
 
 def test_ways_to_save_are_taken_one_after_the_other() -> None:
     """Where none alone is enough: here each leaves at least 87 %."""
-
-    def results(budget: float | None) -> tuple[Any, list[bytes]]:
-        rng = np.random.default_rng(0)
-        weights = [
-            tapec.Variable((0.3 * rng.normal(size=(16, 16))).astype(np.float32)) for _ in range(4)
-        ]
-
-        @tapec.compile(memory_budget=budget)
-        def penalty(x):  # type: ignore[no-untyped-def]
-            with tapec.GradientTape() as outer:
-                with tapec.GradientTape() as tape:
-                    tape.watch(x)
-                    h = x
-                    for w in weights:
-                        h = tapec.tanh(h @ w)
-                    loss = tapec.reduce_sum(h**2)
-                slope = tapec.reduce_sum(tape.gradient(loss, x) ** 2)
-            return outer.gradient(slope, weights)
-
-        found = [g.numpy().tobytes() for g in penalty(ROWS)]
-        return penalty.memory().arena, found
-
-    plain, wanted = results(None)
-    arena, found = results(0.82)
+    rng = np.random.default_rng(0)
+    kernels = [(0.3 * rng.normal(size=(16, 16))).astype(np.float32) for _ in range(4)]
+    plain, wanted = penalty(None, kernels)
+    arena, found = penalty(0.82, kernels)
     assert arena <= 0.82 * plain
     assert found == wanted
 
