@@ -50,7 +50,7 @@ class MomentOptimizer(Optimizer):
 
     def bias(self, beta: float, dtype: DType) -> Tensor:
         """``1 - beta ** t``, with ``beta`` in float32 whatever the dtype, as in Keras."""
-        known = {} if self._turn.biases is None else self._turn.biases
+        known = {} if self._updating.biases is None else self._updating.biases
         key = (
             id(beta),
             dtype,

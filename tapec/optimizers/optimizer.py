@@ -36,7 +36,7 @@ from tapec.ir.types import F32, I64, DType
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
-from tapec.optimizers.turns import Turn
+from tapec.optimizers.updating import Updating
 from tapec.recording import tracing
 from tapec.tape import GradientTape
 from tapec.tensor import Reference, Tensor, TensorLike, as_tensor
@@ -83,7 +83,7 @@ class Optimizer:
     """
 
     #: Attributes that updates fill in by themselves, so that compiled functions rest on none of them.
-    _MEMOS = frozenset({"_known", "_turn"})
+    _MEMOS = frozenset({"_known", "_updating"})
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Optimizer:
         #: The slots of each variable. References, not ids: copies of an optimizer refer to copies of variables.
         self._known: dict[Reference, Slots] = {}
         self._undecayed: set[Reference] = set()
-        self._turn = Turn()
+        self._updating = Updating()
 
     def __getattr__(self, name: str) -> Any:
         raise missing_of_optimizer(self, name)
@@ -184,7 +184,7 @@ class Optimizer:
                 raise TypeError(
                     f"build takes tapec.Variables, got {type(given).__name__}", location=here()
                 )
-        with self._turn.taken():
+        with self._updating.taken():
             for variable in own:
                 self._slots(variable)
 
@@ -193,7 +193,7 @@ class Optimizer:
         if slots is None:
             with tracing(None):  # as if `build` had made them in front of a trace
                 slots = self._made(variable)
-            self._turn.enters(self._known, variable.ref(), slots)
+            self._updating.enters(self._known, variable.ref(), slots)
         return slots
 
     def _made(self, variable: Variable) -> Slots:
@@ -242,20 +242,20 @@ class Optimizer:
 
     def set(self, variable: Variable, value: Tensor) -> None:
         """Assign, unless gradients are being accumulated in this call."""
-        turn = self._turn
-        if turn.mask is not None:
-            value = where(turn.mask, value, variable)
-        if turn.undo is not None:
-            turn.undo.keep(variable)
+        updating = self._updating
+        if updating.mask is not None:
+            value = where(updating.mask, value, variable)
+        if updating.undo is not None:
+            updating.undo.keep(variable)
         variable.assign(value)
 
     def add_slices(self, variable: Variable, slices: IndexedSlices) -> None:
         """Add to parts of a variable, unless gradients are being accumulated in this call."""
-        turn = self._turn
-        if turn.mask is not None:
-            slices = slices.map(lambda values: where(turn.mask, values, 0))
-        if turn.undo is not None:
-            turn.undo.keep_slices(variable, slices)
+        updating = self._updating
+        if updating.mask is not None:
+            slices = slices.map(lambda values: where(updating.mask, values, 0))
+        if updating.undo is not None:
+            updating.undo.keep_slices(variable, slices)
         variable.scatter_add(slices)
 
     def step(self, dtype: DType) -> Tensor:
@@ -295,7 +295,7 @@ class Optimizer:
         gradients = [_fitted(g, v, dense) for g, v in pairs]
         # A constraint is Python code of the user's, and what a native program wrote in place cannot be taken back.
         constrained = [v for v in variables if v.constraint is not None]
-        with self._turn.taken():
+        with self._updating.taken():
             for variable in variables:
                 self._slots(variable)
             if constrained or not update_natively(self, condition, gradients, variables):
@@ -311,17 +311,17 @@ class Optimizer:
     ) -> None:
         """Change variables and slots by gradients that fit, if a condition holds that is not None."""
         gradients = self._clipped(gradients)
-        self._turn.mask = condition
+        self._updating.mask = condition
         try:
             if self.gradient_accumulation_steps is not None:
                 gradients = self._accumulated(gradients, variables)
-            self._turn.biases = {}
+            self._updating.biases = {}
             self._update_all(gradients, variables)
             self._average(variables)
-            self._turn.mask = condition  # a call counts, even if it only accumulates
+            self._updating.mask = condition  # a call counts, even if it only accumulates
             self.set(self._calls, add(self._calls, 1))
         finally:
-            self._turn.mask = self._turn.biases = None
+            self._updating.mask = self._updating.biases = None
 
     def _changes_whole(self) -> bool:
         """Whether an option needs gradients of slices merged: a norm, or a mean over several calls."""
@@ -436,8 +436,8 @@ class Optimizer:
             total = add(slot, gradient)
             self.set(slot, where(last, 0, total))
             means.append(divide(total, count))
-        mask = self._turn.mask
-        self._turn.mask = last if mask is None else logical_and(mask, last)
+        mask = self._updating.mask
+        self._updating.mask = last if mask is None else logical_and(mask, last)
         return means
 
     def _average(self, variables: Sequence[Variable]) -> None:

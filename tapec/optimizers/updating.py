@@ -12,7 +12,7 @@ from tapec.tensor import Tensor
 from tapec.variables.claims import survive_fork
 
 
-class Turn:
+class Updating:
     """What holds while an update is made; a copy of an optimizer has its own.
 
     Attributes:
@@ -50,8 +50,8 @@ class Turn:
         else:
             self.undo.enters(table, key, value)
 
-    def __deepcopy__(self, memo: object) -> Turn:
-        return Turn()
+    def __deepcopy__(self, memo: object) -> Updating:
+        return Updating()
 
-    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
-        return Turn, ()
+    def __reduce__(self) -> tuple[type[Updating], tuple[()]]:
+        return Updating, ()
