@@ -62,7 +62,7 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Part:
+class Tiles:
     """Tiles that are transformed together.
 
     ``first`` is the first one's number along both directions, ``batch`` its image's index; ``counts`` says how many
@@ -239,7 +239,7 @@ class Transformed(Form):
 
     def parts(
         self,
-        body: Callable[[Part], None],
+        body: Callable[[Tiles], None],
         *,
         parallel: bool = False,
         group: tuple[DimLike, int] = (0, 1),
@@ -256,11 +256,11 @@ class Transformed(Form):
             *batch, row, place = places
             if batch:
                 batch[-1] = batch[-1] * images
-            body(Part(tuple(batch), (row * rows, place * across), self.counts))
+            body(Tiles(tuple(batch), (row * rows, place * across), self.counts))
 
         over(self.k, tuple(extents), at, parallel=parallel)
 
-    def each_tile(self, part: Part, body: Callable[[Tile], None]) -> None:
+    def each_tile(self, part: Tiles, body: Callable[[Tile], None]) -> None:
         """Run a body for the tiles of a part; the last ones of odd numbers overlap those before."""
         k, (_, rows, across) = self.k, part.counts
         high, wide = self.of.extents
@@ -337,7 +337,7 @@ class Windows(Transformed):
         self.over((channels, columns), one)
         self.parts(lambda part: self._part(part, filters), parallel=self.shared)
 
-    def _part(self, part: Part, filters: Value) -> None:
+    def _part(self, part: Tiles, filters: Value) -> None:
         k, (channels, columns) = self.k, self.widths
         elements = self.matrices(prod(self.counts), channels)
         products = self.matrices(prod(self.counts), columns)
@@ -350,7 +350,7 @@ class Windows(Transformed):
         )
         self._sum_up(part, products)
 
-    def _sum_up(self, part: Part, products: Value) -> None:
+    def _sum_up(self, part: Tiles, products: Value) -> None:
         """Transform products back, and hand the sums on."""
         k, columns = self.k, self.widths[1]
         images, *tiles = part.counts
@@ -433,7 +433,7 @@ class Filters(Transformed):
         def add(i: Index, value: Value) -> None:
             k.store(k.add(k.load(total, i), value), total, i)
 
-        def one(part: Part) -> None:
+        def one(part: Tiles) -> None:
             self.each_tile(part, both)
             self.multiply(
                 (channels, columns, prod(self.counts)),

@@ -101,7 +101,7 @@ def one_of(
     ``merge`` takes what they return, and gives the leaves in which that differs, as pairs of the same types, and a
     function that makes the result of the Tensors which the program has for these.
     """
-    parts = [Part(name, ()) for name in ("true_fn", "false_fn")]
+    parts = [Subprogram(name, ()) for name in ("true_fn", "false_fn")]
     returned = [part.run(_ignoring(fn)) for part, fn in zip(parts, (then, otherwise), strict=True)]
     pairs, result = merge(*returned)
     for number, part in enumerate(parts):
@@ -115,7 +115,7 @@ def one_of(
 # ---- traced parts
 
 
-class Part:
+class Subprogram:
     """A function traced on its own: ``function`` takes the inputs, then what it captured."""
 
     def __init__(self, name: str, types: Sequence[TensorType]) -> None:
@@ -132,7 +132,7 @@ class Part:
     @classmethod
     def traced(
         cls, name: str, fn: Callable[[list[Tensor]], Leaves], types: Sequence[TensorType]
-    ) -> Part:
+    ) -> Subprogram:
         """A function that yields what it returns."""
         part = cls(name, types)
         part.finish(part.run(fn))
@@ -199,7 +199,7 @@ class Part:
 class Inputs:
     """What the regions of one operation read: the Variables that one of them assigns, then everything else."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Subprogram]) -> None:
         states = set().union(*(p.states for p in parts))
         things = {id(t): t for p in parts for t in p.captures}
         self.assigned: list[Variable] = [t for i, t in things.items() if i in states]
@@ -218,7 +218,7 @@ class Inputs:
         self._read = [_read(t) for t in self.others]
 
     def region(
-        self, part: Part, carried: int, rows: Sequence[TensorType], states_at: int | None
+        self, part: Subprogram, carried: int, rows: Sequence[TensorType], states_at: int | None
     ) -> Region:
         """A region that does what a part does.
 
@@ -282,7 +282,7 @@ def _read(thing: Any) -> Tensor:
     return thing.read_value() if isinstance(thing, Variable) else as_tensor(thing)
 
 
-def _let_gradients_out(variable: Variable, parts: Sequence[Part]) -> None:
+def _let_gradients_out(variable: Variable, parts: Sequence[Subprogram]) -> None:
     """Let gradients out to a Variable that is read and assigned inside, where each read is a source of its own.
 
     All get the same summand, which changes nothing (-0.0): what flows to that, a tape takes for the reads'.
@@ -299,7 +299,7 @@ def _let_gradients_out(variable: Variable, parts: Sequence[Part]) -> None:
         part.add_to_reads(variable, source)
 
 
-def _watch_reads(part: Part, states: set[int]) -> None:
+def _watch_reads(part: Subprogram, states: set[int]) -> None:
     """Let gradients out to Variables that are read in front of the operation, and not assigned in it."""
     args = part.function.args[part.inputs :]
     only_read = {a for a, t in zip(args, part.captures, strict=True) if id(t) not in states}

@@ -16,7 +16,7 @@ from tapec.control.counters import (
     turns_while,
 )
 from tapec.control.growth import set_range
-from tapec.control.regions import Inputs, Leaves, Part, check_types, current
+from tapec.control.regions import Inputs, Leaves, Subprogram, check_types, current
 from tapec.control.structures import behind, dense, hold_sizes, like
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import RuntimeError
@@ -154,7 +154,7 @@ class Turns:
             )
         first = dense(leaves)
         carried, given = [v.type for v in first], len(first)
-        body = Part(self.name, [*carried, *rows])
+        body = Subprogram(self.name, [*carried, *rows])
         body.set_ranges(self._ranges)
         values, made = body.run(lambda v: step(like(leaves, v[:given]), v[given:]))
         hold_sizes(leaves, values, "gets longer in each turn of a loop, at its own end")
@@ -277,7 +277,7 @@ class Turns:
         self._ranges = found.ranges
         return True
 
-    def _counts(self, body: Part, asked: Part, first: Sequence[Tensor]) -> bool:
+    def _counts(self, body: Subprogram, asked: Subprogram, first: Sequence[Tensor]) -> bool:
         """Turn as often as the condition will let, if that is known beforehand."""
         with tracing(body.trace):
             steps = steps_of(body.given, body.tensors)
@@ -311,11 +311,13 @@ class Turns:
             self.columns = [rows_from(c, 0, 0, most) for c in self.columns]
             self.length = most
 
-    def _condition(self, types: Sequence[TensorType], leaves: Leaves) -> Part:
+    def _condition(self, types: Sequence[TensorType], leaves: Leaves) -> Subprogram:
         again = self.again
         assert again is not None
         given = len(leaves)
-        asked = Part.traced("cond", lambda values: [again(like(leaves, values[:given]))], types)
+        asked = Subprogram.traced(
+            "cond", lambda values: [again(like(leaves, values[:given]))], types
+        )
         if asked.states:
             raise RuntimeError("cond of while_loop assigns a Variable", location=here())
         return asked
