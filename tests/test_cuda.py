@@ -24,7 +24,7 @@ from tapec.runtime.cpu.mathematics.vectormath import BOUNDS
 from tapec.runtime.cuda.launches import listing, recorded
 from tapec.runtime.cuda.program import simulated
 from tapec.runtime.cuda.simulator.simulator import MOST_BLOCKS
-from tapec.runtime.cuda.text import module_text, primitives, reach
+from tapec.runtime.cuda.text import module_text, primitives, wide_indices
 from tapec.runtime.cuda.text.kernel_text import BLOCKS
 from tapec.runtime.cuda.text.mathematics import FUNCTIONS, Functions
 from tapec.runtime.cuda.text.module_text import write_text
@@ -227,7 +227,7 @@ def test_indices_are_as_wide_as_sizes_take(function: Any, shape: list[int]) -> N
 
 
 def test_indices_are_wide_where_open_sizes_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "END", 64)
+    monkeypatch.setattr(wide_indices, "END", 64)
     written: list[bool] = []
     write = module_text.write_text
 

@@ -30,7 +30,7 @@ from tapec.ir.ops.regions import copied_into, emitted, new_region
 from tapec.ir.ops.repetition import Loop
 from tapec.passes import adjoint, canonicalize, commit, cse, dce, hoist, pairs, prune, rematerialize
 from tapec.passes.loops import revolve
-from tapec.passes.loops.reversal import reach, repetitions
+from tapec.passes.loops.reversal import longest, repetitions
 from tapec.passes.memory.footprint import Footprint, footprint
 
 #: Turns from which on a loop may keep less than all states, and from which on it is cut.
@@ -194,7 +194,7 @@ def _is_long(op: Operation) -> bool:
 
 def _fewest(length: int) -> int:
     """The fewest states that a loop may keep."""
-    return next(n for n in count(2) if reach(n - 1, _MOST_RUNS) >= length)
+    return next(n for n in count(2) if longest(n - 1, _MOST_RUNS) >= length)
 
 
 # ---- a loop of loops

@@ -4,7 +4,7 @@ Step number i takes state i - 1 to state i; going back through it needs state i 
 others as there are slots may be kept, and what is not kept is computed again from the nearest one before it. The best
 way keeps some state m, goes back through the steps behind it with one slot less, then through those before it.
 
-All of this is in closed form. With s slots, chains of up to `reach` (s + 1, r) = (s + 1 + r)! / ((s + 1)! r!) steps
+All of this is in closed form. With s slots, chains of up to `longest` (s + 1, r) = (s + 1 + r)! / ((s + 1)! r!) steps
 need no step more than r times (Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse
 automatic differentiation", 1992); how many runs that makes, and which states are best, is in Griewank and Walther,
 "Algorithm 799: revolve", ACM TOMS 26 (2000), propositions 1 and 2.
@@ -26,7 +26,7 @@ class Action(NamedTuple):
     last: int
 
 
-def reach(states: int, runs: int) -> int:
+def longest(states: int, runs: int) -> int:
     """The longest chain whose steps run so many times at most, with room for ``states`` beside the first one."""
     return comb(states + runs, states) if runs >= 0 else 0
 
@@ -55,7 +55,7 @@ def state_to_keep(steps: int, slots: int) -> int:
     """Which state to keep first, of so many steps: of the best ones the last, so that there are few parts."""
     states = slots + 1
     runs = repetitions(steps, states)
-    return min(reach(states, runs - 1), steps - reach(states - 1, runs - 1))
+    return min(longest(states, runs - 1), steps - longest(states - 1, runs - 1))
 
 
 def actions(steps: int, slots: int, first: int = 0) -> Iterator[Action]:

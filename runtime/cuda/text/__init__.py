@@ -4,7 +4,7 @@
 `primitives`        the closed table of names that a kernel's text may use, each with its Python twin
 `spelling`          scalar operations as expressions of those names
 `mathematics`       ``exp`` and its kin as text, from the same expansions as the CPU's
-`reach`             whether indices of a kernel go beyond 32 bits
+`wide_indices`      whether indices of a kernel go beyond 32 bits
 `index_writer`      arithmetic of indices, 32 bits wide where that is enough
 `kernel_writer`     the text of one kernel; the result is a `kernel_text.KernelText`
 `module_text`       the text of a module, with its tables: `write_text`

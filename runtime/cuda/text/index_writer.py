@@ -12,7 +12,7 @@ from tapec.ir.ops import arith, compare, device, loop, source
 from tapec.ir.scalar import Scalar
 from tapec.ir.types import BY_CODE, I32, INDEX, DType
 from tapec.runtime.cuda.text import primitives, spelling
-from tapec.runtime.cuda.text.reach import goes_beyond
+from tapec.runtime.cuda.text.wide_indices import goes_beyond
 from tapec.runtime.python_text.writer import FunctionWriter
 
 #: Longest expression that is put where it is read.

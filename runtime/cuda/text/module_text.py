@@ -15,8 +15,8 @@ from tapec.runtime.cuda.text import mathematics, primitives
 from tapec.runtime.cuda.text.index_writer import index_conversion
 from tapec.runtime.cuda.text.kernel_text import KernelText
 from tapec.runtime.cuda.text.kernel_writer import KernelWriter
-from tapec.runtime.cuda.text.reach import has_large_sizes
 from tapec.runtime.cuda.text.spelling import saturation
+from tapec.runtime.cuda.text.wide_indices import has_large_sizes
 
 _CODES = "f32|f64|i8|i16|i32|i64|u8|u16|u32|u64"
 _CALLED = re.compile(rf"\b([a-z]\w*_(?:{_CODES}))\(")
