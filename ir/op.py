@@ -191,6 +191,13 @@ class Op:
             return (None,) * len(op.operands)
         raise NotDifferentiableError(f"{self.name} has no derivative", location=op.location)
 
+    def passes_back(self, op: Operation, given: Sequence[bool]) -> Sequence[bool] | None:
+        """For each operand, whether `vjp` has a cotangent for it when the ``given`` results have one.
+
+        None: only trying it tells. An operation with regions knows, where trying would write their whole derivative.
+        """
+        return None
+
     def stands_for(self, op: Operation) -> Sequence[Value] | None:
         """The values that the results are, if the operation only says something about them to the adjoint.
 

@@ -1,7 +1,7 @@
 """Where derivatives flow in a program: which operations are on the way, and through which operands they pass.
 
-Nothing here writes into a program. Where an operation's own rule (`tapec.ir.op.Op.vjp`) has the answer, it is tried on
-a scratch copy.
+Nothing here writes into a program. Where an operation's own rule (`tapec.ir.op.Op.vjp`) has the answer, it says so
+(`passes_back`), or is tried on a scratch copy.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def values_read(op: Operation) -> tuple[Value, ...]:
 
 def captures(op: Operation) -> list[Value]:
     """Values from outside that the regions of an operation read."""
-    if not op.regions:
+    if not op.regions or op.defn.isolated:
         return []
     inside = {inner for region in op.regions for inner in region.walk()}
     blocks = {
@@ -99,8 +99,8 @@ def reachable(
 ) -> list[bool]:
     """Which sources have a cotangent when all targets have one, without a ``gradient`` on the way.
 
-    The answer is exact: the rules themselves are asked, on scratch copies, through which operands
-    they pass a cotangent. Nothing is added to the program.
+    The answer is exact: the rules themselves are asked, on scratch copies where they have to be tried, through
+    which operands they pass a cotangent. Nothing is added to the program.
     """
     stopped = set(stops)
     path, active = between(dependencies(targets, stopped), sources, stopped)
@@ -120,6 +120,10 @@ def _flows(op: Operation, given: tuple[bool, ...]) -> tuple[bool, ...]:
         return _flows_by_type(
             op.defn, tuple(v.type for v in op.operands), _frozen(op.parameters), given
         )
+    cotangents = [has and carries_gradient(r) for r, has in zip(op.results, given, strict=True)]
+    known = op.defn.passes_back(op, cotangents) if any(cotangents) else (False,) * len(op.operands)
+    if known is not None:
+        return tuple(known)
     scratch, copy = _scratch_copy(op)
     pulled = _try_rule(scratch, copy, given)
     for written in reversed(scratch.block.ops):

@@ -75,11 +75,17 @@ class Cond(RegionOp):
         """Call one of the regions."""
         return regions[0 if arrays[0] else 1](*arrays[1:])
 
+    def passes_back(self, op: Operation, given: Sequence[bool]) -> Sequence[bool]:
+        """What either branch has a cotangent for."""
+        places = [i for i, has in enumerate(given) if has]
+        reached = _reached([region.block for region in op.regions], places)
+        return [i - 1 in reached for i in range(len(op.operands))]
+
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """The cotangents of the branch that runs, which is computed again; zeros for what only the other reads."""
         given = [i for i, ct in enumerate(cts) if ct is not None]
         blocks = [region.block for region in op.regions]
-        reached = sorted(set().union(*(flows_back(block, given) for block in blocks)))
+        reached = _reached(blocks, given)
         none: list[Value | None] = [None] * len(op.operands)
         if not reached:
             return tuple(none)
@@ -144,6 +150,11 @@ class Cond(RegionOp):
         predicate = k.load(k.operand(0), BOOL)
         sides = [k.region(n, (), lambda _: inputs, lambda _: results) for n in range(2)]
         k.b.emit("if", predicate, regions=sides, result_types=())
+
+
+def _reached(blocks: Sequence[Block], given: Collection[int]) -> list[int]:
+    """The arguments that have a cotangent in either block when these of the yielded values have one."""
+    return sorted(set().union(*(flows_back(block, given) for block in blocks)))
 
 
 def _along(b: Builder, predicate: Value, like: Value) -> Value:

@@ -1,11 +1,16 @@
 """The derivative of a loop that may turn without end: few carried values are kept, what is between is computed again.
 
 All that a derivative needs are the carried values of every turn, last turn first, and there is no place for a number of
-them that only the run knows. So the turns are cut into at most `_slots` parts of equal length, the carried values at
-the start of each are kept, and the parts are gone through from the last to the first, each in the same way: until a
-part has no more turns than there are slots. Each level costs one more run forwards; no number of turns that an int32
-can count needs more than the levels that are written (Griewank, "Achieving logarithmic growth of temporal and spatial
-complexity in reverse automatic differentiation", 1992).
+them that only the run knows. So few turns are kept as they are. Of more, the turns are cut into parts of the same
+length, a power of the number of slots; the carried values at the start of each are kept, and the parts are gone through
+from the last to the first, each cut again, by the next lower power, until a part is as many turns as there are slots.
+Where the turns are fewer than a part has, there is one part, and nothing is run for it. Each level costs one more run
+forwards; no number of turns that an int32 can count needs more than the levels that are written (Griewank, "Achieving
+logarithmic growth of temporal and spatial complexity in reverse automatic differentiation", 1992).
+
+The turn backwards is written twice: for few turns, and for a part of the lowest level. A derivative of higher order
+differentiates all that is written here, loops in the body multiply it: with one more copy at each level, the programs
+of third derivatives took minutes to compile.
 """
 
 from __future__ import annotations
@@ -23,8 +28,11 @@ if TYPE_CHECKING:
 _NUMBER = TensorType(I32)
 #: Bits of the largest number of turns.
 _BITS = 31
-#: Bytes of kept values above which there are fewer slots and more levels.
-_MUCH = 1 << 26
+#: Bits of a number of slots, and bytes of kept values above which there are fewer slots and more levels. Each level is
+#: one more copy of the body, and of all its derivatives.
+_SLOTS = ((8, 1 << 20), (6, 1 << 26))
+#: Bytes up to which a derivative of higher order may keep the values of all turns of a part.
+_LITTLE = 1 << 20
 
 #: Writes one turn backwards: from cotangents and sums, carried values, and what is the same in all turns.
 Backward = Callable[["Builder", Sequence[Value], Sequence[Value], Sequence[Value]], list[Value]]
@@ -47,8 +55,8 @@ class Checkpoints:
         self.same_types: list[Type] = [v.type for v in same]
         self.flow_types: list[Type] = [v.type for v in flow]
         sizes = [a.tensor.bytes for a in body.args[:carried]]
-        size = sum(n for n in sizes if isinstance(n, int))
-        bits = 6 if size * (1 << 6) * _levels(6) <= _MUCH else 4
+        self.size = sum(n for n in sizes if isinstance(n, int))
+        bits = next((n for n, most in _SLOTS if self.size * (1 << n) * _levels(n) <= most), 4)
         self.slots, self.levels = 1 << bits, _levels(bits)
 
     def write(
@@ -58,12 +66,8 @@ class Checkpoints:
         state: Sequence[Value],
         flow: Sequence[Value],
         same: Sequence[Value],
-        level: int | None = None,
     ) -> list[Value]:
         """What becomes of ``flow`` over ``turns`` turns that began with ``state``."""
-        level = self.levels - 1 if level is None else level
-        if level == 0:
-            return self._directly(b, turns, state, flow, same)
         values = [turns, *state, *flow, *same]
         few = b.le(turns, b.full(self.slots, _NUMBER))
 
@@ -72,7 +76,8 @@ class Checkpoints:
                 [v.type for v in values], lambda i, args: write(i, *self._split(args))
             )
 
-        sides = [side(self._directly), side(lambda i, *a: self._in_parts(i, level, *a))]
+        top = self.levels - 1
+        sides = [side(self._directly), side(lambda i, *a: self._in_parts(i, top, *a))]
         return list(emitted(b, "cond", [few, *values], sides))
 
     def _split(self, args: Sequence[Value]) -> tuple[Value, list[Value], list[Value], list[Value]]:
@@ -117,26 +122,33 @@ class Checkpoints:
         flow: Sequence[Value],
         same: Sequence[Value],
     ) -> list[Value]:
-        """Keep the carried values at the start of each part, and go back through one part after the other."""
-        length = _parts(b, turns, b.full(self.slots, _NUMBER))
+        """Keep the carried values at the start of each part, and go back through one part after the other.
+
+        There are at most ``slots`` to the power ``level + 1`` turns.
+        """
+        if level == 0:
+            return self._directly(b, turns, state, flow, same)
+        length = b.full(self.slots**level, _NUMBER)
         parts = _parts(b, turns, length)
         numbers = b.emit("iota", axis=0, type=TensorType(I32, (self.slots,)))
         attrs = {"length": self.slots, "counted": True}
 
-        def steps(inner: Builder, number: Value, turns: Value, length: Value) -> Value:
-            result: Value = inner.min(length, inner.sub(turns, inner.mul(number, length)))
+        def left(inner: Builder, number: Value, turns: Value, length: Value) -> Value:
+            result: Value = inner.sub(turns, inner.mul(number, length))
             return result
 
         def forward(inner: Builder, args: list[Value]) -> list[Value]:
-            own, (number, *rest) = args[: self.carried], args[self.carried :]
-            count = steps(inner, number, *rest[:2])
-            return [*self._advanced(inner, count, own, rest[2:]), *own]
+            own, (number, turns, length, *rest) = args[: self.carried], args[self.carried :]
+            # Nobody needs what is behind the last part.
+            more = inner.lt(length, left(inner, number, turns, length))
+            count = inner.where(more, length, inner.full(0, _NUMBER))
+            return [*self._advanced(inner, level, count, own, rest), *own]
 
         def backward(inner: Builder, args: list[Value]) -> list[Value]:
             own, rest = args[: len(flow)], args[len(flow) :]
-            start, (number, *rest) = rest[: self.carried], rest[self.carried :]
-            count = steps(inner, number, *rest[:2])
-            return self.write(inner, count, start, own, rest[2:], level - 1)
+            start, (number, turns, length, *rest) = rest[: self.carried], rest[self.carried :]
+            count = inner.min(length, left(inner, number, turns, length))
+            return self._in_parts(inner, level - 1, count, start, own, rest)
 
         tail: list[Type] = [_NUMBER, _NUMBER, _NUMBER, *self.same_types]
         region = new_region([*self.state_types, *tail], forward)
@@ -149,7 +161,7 @@ class Checkpoints:
         return list(emitted(b, "loop", operands, [region], reverse=True, **sizes, **attrs))
 
     def _advanced(
-        self, b: Builder, turns: Value, state: Sequence[Value], same: Sequence[Value]
+        self, b: Builder, level: int, turns: Value, state: Sequence[Value], same: Sequence[Value]
     ) -> list[Value]:
         """The carried values some turns later."""
 
@@ -157,8 +169,10 @@ class Checkpoints:
             return recomputed_into(inner, self.body, args)[: self.carried]
 
         region = new_region([*self.state_types, *self.same_types], forward)
+        most = self.slots**level
         attrs: dict[str, Any] = {"carried": self.carried, "stacked": 0, "counted": True}
-        return list(emitted(b, "loop", [turns, *state, *same], [region], length=-1, **attrs))
+        attrs["length"] = most if most * self.size <= _LITTLE else -1
+        return list(emitted(b, "loop", [turns, *state, *same], [region], **attrs))
 
 
 def _levels(bits: int) -> int:

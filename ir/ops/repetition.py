@@ -16,7 +16,7 @@ from tapec.ir.errors import DTypeError, ShapeError
 from tapec.ir.op import Cotangents
 from tapec.ir.ops.regions import EntryWriter, RegionOp, Step, live_args, with_value
 from tapec.ir.ops.repetition_batch import mapped
-from tapec.ir.ops.repetition_rules import ENDLESS, pulled, turns_of
+from tapec.ir.ops.repetition_rules import ENDLESS, passed_back, pulled, turns_of
 from tapec.ir.types import BOOL, I32, INDEX, TensorType, Type
 
 if TYPE_CHECKING:
@@ -217,6 +217,10 @@ class Loop(RegionOp):
                 row[place] = value
             i += 1
         return (*state, *rows, *([np.int32(i)] if attrs.get("turns") else []))
+
+    def passes_back(self, op: Operation, given: Sequence[bool]) -> Sequence[bool]:
+        """What a turn has a cotangent for, from turn to turn; and what comes out as it went in if there is none."""
+        return passed_back(self, op, given)
 
     def vjp(self, b: Builder, op: Operation, *cts: Any) -> Cotangents:
         """A loop the other way round, over the carried values that each turn had: this one now returns them too.

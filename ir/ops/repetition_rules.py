@@ -32,7 +32,8 @@ def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -
     """See `tapec.ir.ops.repetition.Loop.vjp`."""
     counts, carried, stacked, same = defn.parts(op)
     operands: list[Value | None] = [None] * len(op.operands)
-    flow = _Flow.of(op, cts, len(carried), len(stacked))
+    given = [ct is not None for ct in cts]
+    flow = _Flow.of(op, given, len(carried), len(stacked))
     if flow is None:
         for i, ct in enumerate(cts[: len(carried)]):
             if ct is not None and defn.may_be_empty(op):
@@ -66,6 +67,18 @@ def pulled(defn: Loop, b: Builder, op: Operation, cts: Sequence[Value | None]) -
         made = _only_made(b, cotangent, turns) if turns and i in flow.rows else cotangent
         operands[len(counts) + i] = made
     return tuple(operands)
+
+
+def passed_back(defn: Loop, op: Operation, given: Sequence[bool]) -> list[bool]:
+    """For each operand, whether `pulled` has a cotangent for it when the ``given`` results have one."""
+    counts, carried, stacked, same = defn.parts(op)
+    empty = defn.may_be_empty(op)
+    flow = _Flow.of(op, given, len(carried), len(stacked))
+    if flow is None:
+        through = [has and empty for has in given[: len(carried)]]
+        return [*[False] * len(counts), *through, *[False] * (len(stacked) + len(same))]
+    passed = {i for i in flow.around if i in flow.reached or empty} | {*flow.rest, *flow.rows}
+    return [i - len(counts) in passed for i in range(len(op.operands))]
 
 
 def _only_made(b: Builder, rows: Value, turns: Sequence[Value]) -> Value:
@@ -102,11 +115,9 @@ class _Flow:
     weights: list[int]
 
     @classmethod
-    def of(
-        cls, op: Operation, cts: Sequence[Value | None], carried: int, stacked: int
-    ) -> _Flow | None:
-        """For these cotangents of the results; None if none flows into the body."""
-        given = {i for i, ct in enumerate(cts) if ct is not None}
+    def of(cls, op: Operation, has: Sequence[bool], carried: int, stacked: int) -> _Flow | None:
+        """Where the results for which ``has`` holds have cotangents; None if none flows into the body."""
+        given = {i for i, known in enumerate(has) if known}
         reached, ends = _reached(op.regions[0].block, given, carried)
         if not reached:
             return None
