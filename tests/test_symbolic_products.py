@@ -12,6 +12,7 @@ from tapec.ir.core import Module, clone_module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.control import KernelOp
 from tapec.ir.parser import parse_module
+from tapec.passes.contractions import copies
 from tapec.passes.observers import Check
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
 from tapec.runtime import compile_module
@@ -53,8 +54,9 @@ def operands(module: Module, sizes: dict[str, int]) -> list[Any]:
 
 def check(module: Module, threads: int, sizes: list[dict[str, int]], **options: Any) -> None:
     """Native code against the evaluator."""
-    schedule = "".join(f",{k.replace('_', '-')}={v}" for k, v in options.items())
-    loops = lowered(module, f"fuse,schedule{{vector-bytes=64{schedule}}},plan,lower")
+    options = {"vector_bytes": 64} | options
+    schedule = ",".join(f"{k.replace('_', '-')}={v}" for k, v in options.items())
+    loops = lowered(module, f"fuse,schedule{{{schedule}}},plan,lower")
     executable = compile_module(loops, threads=threads)
     for size in sizes:
         arrays = operands(module, size)
@@ -122,6 +124,23 @@ def test_what_comes_from_memory_is_prefetched(
     scheduled = lowered(module, "fuse,schedule{vector-bytes=64}")
     assert any(op.attrs.get(wanted) for op in scheduled.walk() if isinstance(op.defn, KernelOp))
     check(module, threads, [{"N": n} for n in (1, 7, 64, 99, 200)])
+
+
+@pytest.mark.parametrize(
+    ("place", "across"), [(("48", "N", "128"), False), (("256", "N", "512"), True)]
+)
+def test_copies_have_room_for_some_of_an_open_depth(
+    place: tuple[str, str, str], across: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What there is no room for is read where it is."""
+    monkeypatch.setattr(copies, "MOST_OPEN", 8)
+    module = product(*place, "a")
+    scheduled = lowered(module, "fuse,schedule{vector-bytes=32}")
+    (attrs,) = (op.attrs for op in scheduled.walk() if isinstance(op.defn, KernelOp))
+    assert attrs["pack"]
+    assert attrs["across"] == across
+    for threads in (1, 2):
+        check(module, threads, [{"N": n} for n in (1, 7, 8, 9, 40)], vector_bytes=32)
 
 
 @pytest.mark.parametrize("batch", ["N,", "3,"])

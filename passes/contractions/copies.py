@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
+from tapec.ir.types import Shape
 from tapec.passes.contractions.problem import Machine, Problem, size
 
 #: Bytes of a packed panel, which lives on the stack.
@@ -26,14 +27,27 @@ _COPIED_ROWS, _COPIED_DEPTH, _COPIED_WORK = 16, 1024, 1 << 24
 BLOCK_DEPTH = 48
 
 
+#: Depths of a panel, at most, where nobody knows how many there are; the rest is read where it is.
+MOST_OPEN = 1024
+
+
+def room_for(depth: Shape, width: int, bytes: int) -> int | None:
+    """How many depths a copy of so many columns has room for; None if it is too much."""
+    count = prod(depth)
+    if not isinstance(count, int):
+        most = PANEL_LIMIT // (2 * width * bytes)
+        return min(most, MOST_OPEN) if len(depth) == 1 and most else None
+    return count if count * width * bytes <= PANEL_LIMIT else None
+
+
 def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool | None:
     """Whether the right operand is copied into panels; None if it had to be and cannot."""
     depth = prod(problem.depth)
     bytes = problem.dtype.bytes
     kept = 2 * bytes if problem.small else bytes
-    fits = isinstance(depth, int) and depth * vectors * lanes * kept <= PANEL_LIMIT
+    fits = room_for(problem.depth, vectors * lanes, kept) is not None
     if problem.right[0] != 1 and lanes > 1:
-        return True if fits else None
+        return True if fits and isinstance(depth, int) else None
     if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
         return True  # each element is widened once, not once for each tile
     rows = _packed_rows(problem)
@@ -41,7 +55,9 @@ def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool 
     if machine.registers >= 32:
         return fits and lanes > 1 and far and rows >= 64
     # A tile of few registers is done before a line comes from the second cache; the first may have no place for all.
-    crowded = lines_in_set(problem.right[1], size(depth), bytes, machine) > machine.ways
+    # What is not known may be more than what is reckoned with.
+    reach = depth if isinstance(depth, int) else 2 * size(depth)
+    crowded = lines_in_set(problem.right[1], reach, bytes, machine) > machine.ways
     # A vector may lie across two lines.
     across = depth != 1 and (problem.right[1] or 0) % lanes != 0
     apart = size(problem.columns) > vectors * lanes

@@ -16,7 +16,7 @@ much to be in a cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tapec.ir.core import Value
@@ -274,7 +274,24 @@ class Outer(Form):
         height: int,
         columns: Columns,
     ) -> Sequence[Value]:
-        """What a tile's sums, which begin with ``init``, become."""
+        """What a tile's sums, which begin with ``init``, become: over what is in a panel, and then over the rest."""
+        if columns.panel is None or columns.panel.depth == self.depth:
+            return self._sums_over_depth(init, origin, first, height, columns)
+        whole, self.depth = self.depth, columns.panel.depth
+        sums = self._sums_over_depth(init, origin, first, height, columns)
+        (filled,), self.depth = self.depth, whole
+        step = self._step(origin, height, replace(columns, panel=None))
+        return self.k.repeat(filled, whole[-1], lambda d, inner: step((d,), inner), sums)
+
+    def _sums_over_depth(
+        self,
+        init: Sequence[Value],
+        origin: DimLike,
+        first: DimLike,
+        height: int,
+        columns: Columns,
+    ) -> Sequence[Value]:
+        """The same over what `depth` says."""
         tiling, deepest = self.tiling, self.depth[-1]
         step = self._step(origin, height, columns)
         if tiling.ahead:
@@ -283,8 +300,9 @@ class Outer(Form):
             return self.over_depth(init, step, unroll=tiling.unroll)
 
         # A row of the tile before each group of turns: all at once would be in the way of what the sums read.
-        size = -(-deepest // height) if isinstance(deepest, int) else 1
-        even = deepest == size * height
+        known = isinstance(deepest, int)
+        size = -(-deepest // height) if known else deepest // height
+        even = not known or deepest == size * height
 
         def some(low: DimLike, high: DimLike, carried: Sequence[Value]) -> Sequence[Value]:
             return self.k.repeat(

@@ -9,6 +9,7 @@ from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Index
+from tapec.passes.contractions.copies import room_for
 from tapec.passes.contractions.products import Form, each, over
 
 #: Bytes within which two vectors interleave fastest.
@@ -22,7 +23,8 @@ class Panel:
 
     ``offsets`` are the columns at which vectors start, counted from the panel's first column; if there are fewer
     columns than lanes, ``count`` of them are filled, the rest are zeros, or any columns if ``count`` is not known.
-    There may be room for several panels; ``number`` is the one that is written or read.
+    There may be room for several panels; ``number`` is the one that is written or read. ``depth`` is what of the form's
+    depth is in a panel: where nobody knows how much that is, as much as there is room for.
     """
 
     def __init__(
@@ -34,13 +36,15 @@ class Panel:
         self.offsets = offsets
         self.count = count
         self.lanes = form.tiling.lanes
-        depth = 1
-        for extent in form.depth:
-            assert isinstance(extent, int)
-            depth *= extent
         self.width = offsets[-1] + self.lanes
+        room = room_for(form.depth, panels * self.width, form.sum_dtype.bytes)
+        if all(isinstance(extent, int) for extent in form.depth):
+            self.depth, self._room = form.depth, prod(map(int, form.depth))  # type: ignore[arg-type]
+        else:
+            assert room
+            self.depth, self._room = (form.k.clamp(form.depth[0], 0, room),), room
         self.number: DimLike = 0
-        self.buffer = form.scratch((panels * depth, self.width))
+        self.buffer = form.scratch((panels * self._room, self.width))
 
     def load(self, depth: Index, offset: int) -> Value:
         """A vector of the panel."""
@@ -51,11 +55,12 @@ class Panel:
     def fill(self, first: DimLike) -> None:
         """Copy the columns from ``first`` on."""
         along_columns, along_depth = self.form.problem.right
-        deepest = self.form.depth[-1]
-        assert isinstance(deepest, int)
         if along_columns == 1:
             self._copy(first)
-        elif along_depth == 1 and (self.k.masked or deepest >= self.lanes):
+            return
+        deepest = self.form.depth[-1]
+        assert isinstance(deepest, int)
+        if along_depth == 1 and (self.k.masked or deepest >= self.lanes):
             self._transpose(first, deepest)
         else:
             self._copy_elements(first)
@@ -66,6 +71,8 @@ class Panel:
         return column if known else self.k.clamp(column, 0, self.form.columns - 1)
 
     def _flat(self, depth: Index) -> DimLike:
+        if len(depth) == 1:
+            return self.number * self._room + depth[0]
         return self.form.flat(depth, self.number)
 
     def _store(self, value: Value, depth: Index, column: DimLike) -> None:
@@ -80,7 +87,7 @@ class Panel:
 
             self.k.neighbours(first, self.count, self.lanes, all_vectors)
 
-        over(self.k, self.form.depth, at)
+        over(self.k, self.depth, at)
 
     def _copy_elements(self, first: DimLike) -> None:
         def at(depth: Index) -> None:
