@@ -26,14 +26,13 @@ kernel runs when.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tapec.ir.builder import Builder
-from tapec.ir.core import Block, Body, Function, Module, Operation, Region, Value, clone_operation
+from tapec.ir.core import Block, Body, Function, Module, Operation, Value
 from tapec.ir.dims import DimLike
 from tapec.ir.errors import TargetError
-from tapec.ir.op import OPS, RUNS, Elementwise
+from tapec.ir.op import RUNS, Elementwise
 from tapec.ir.ops.control import KernelOp, Return
 from tapec.ir.ops.interleaved import Reinterpretation
 from tapec.ir.ops.loop import Yield
@@ -44,7 +43,8 @@ from tapec.passes.fusion.access import Access, identity, is_by_rows, operand_acc
 from tapec.passes.fusion.collapse import collapse
 from tapec.passes.fusion.contractions import contraction_of, ends_contraction
 from tapec.passes.fusion.copying import join_copies
-from tapec.passes.fusion.grouping import SUMS_APART, Group, has_loops, repeats, sources
+from tapec.passes.fusion.grouping import SUMS_APART, Group, has_loops, repeats
+from tapec.passes.fusion.kernels import write_kernels
 from tapec.passes.fusion.merging import merge
 from tapec.passes.memory.order import ordered
 from tapec.passes.memory.ownership import copy_aliases, give_own_memory
@@ -110,7 +110,7 @@ class _Fusion:
         order = ordered(
             self.function, groups, self.outside, self.position, thrifty=self.options.reorder
         )
-        _write(self.function, order)
+        write_kernels(self.function, order)
 
     # ---- who reads a value
 
@@ -445,55 +445,3 @@ def _alike(a: Access, b: Access) -> bool:
     return all(m == n or RUNS in (m, n) for m, n in zip(a, b, strict=True)) and any(
         m == n and m >= 0 for m, n in zip(a, b, strict=True)
     )
-
-
-def _write(function: Function | Body, items: list[Group | Operation]) -> None:
-    """Make the function's block of kernels, reshapes and the return."""
-    block = function.block
-    old, terminator = block.ops[:-1], block.terminator
-    position = {op: i for i, op in enumerate(old)}
-    block.ops = []
-    #: What is in memory, by the value that it was before.
-    memory: dict[Value, Value] = {}
-    for item in items:
-        if isinstance(item, Operation):
-            item.set_operands([memory.get(v, v) for v in item.operands])
-            block.append(item)
-            continue
-        ops = sorted(item.ops, key=position.__getitem__)
-        kernel = _kernel_of(sources(item), item.outputs, ops, item.in_memory)
-        kernel.set_operands([memory.get(v, v) for v in kernel.operands])
-        block.append(kernel)
-        for value, result in zip(item.outputs, kernel.results, strict=True):
-            result.name = value.name
-            memory[value] = result
-    terminator.set_operands([memory.get(v, v) for v in terminator.operands])
-    block.append(terminator)
-    kept = set(block.ops)
-    for op in reversed(old):
-        if op not in kept:
-            op.drop()
-
-
-def _kernel_of(
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    ops: Sequence[Operation] = (),
-    core_reads: Sequence[Value] = (),
-) -> Operation:
-    """A kernel operation that computes outputs from inputs by copies of the operations.
-
-    What reads just ``core_reads`` reads them from inputs, though they are computed inside as well.
-    """
-    body = Block([v.type for v in inputs], [v.name for v in inputs])
-    arguments = dict(zip(inputs, body.args, strict=True))
-    mapping = dict(arguments)
-    for op in ops:
-        copy = clone_operation(op, mapping)
-        if core_reads and op.operands == core_reads:
-            copy.set_operands([arguments[v] for v in core_reads])
-        body.append(copy)
-    Builder(body).emit("yield", *(mapping[v] for v in outputs))
-    location = ops[-1].location if ops else None
-    types = [v.type for v in outputs]
-    return Operation(OPS["kernel"], inputs, types, {}, [Region([body])], location)

@@ -6,7 +6,6 @@ it belongs to. The interface is that of Keras 3.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 from tapec import arguments
 from tapec.absences.attributes import missing_of_optimizer
 from tapec.at_line import AtLine
-from tapec.errors import AttributeError, TypeError, ValueError
-from tapec.frames import depth, here
+from tapec.errors import TypeError, ValueError
+from tapec.frames import here
 from tapec.functions.arithmetic import (
     add,
     cast,
@@ -29,10 +28,10 @@ from tapec.functions.arithmetic import (
     subtract,
     where,
 )
-from tapec.functions.broadcasting import misfit
 from tapec.functions.clipping import clip_by_global_norm, clip_by_norm
 from tapec.functions.logic import logical_and
 from tapec.ir.types import F32, I64, DType
+from tapec.optimizers.given import fitted, present
 from tapec.optimizers.minimization import slopes
 from tapec.optimizers.native import update_natively
 from tapec.optimizers.schedules import LearningRateSchedule
@@ -289,10 +288,10 @@ class Optimizer:
     ) -> Any:
         """`apply_gradients` that changes nothing if a scalar condition does not hold."""
         given = arguments.pairs(grads_and_vars, "grads_and_vars")
-        pairs = self._present([(gradient, _own(variable)) for gradient, variable in given])
+        pairs = present([(gradient, _own(variable)) for gradient, variable in given])
         variables = [v for _, v in pairs]
         dense = self._changes_whole()
-        gradients = [_fitted(g, v, dense) for g, v in pairs]
+        gradients = [fitted(g, v, dense) for g, v in pairs]
         # A constraint is Python code of the user's, and what a native program wrote in place cannot be taken back.
         constrained = [v for v in variables if v.constraint is not None]
         with self._updating.taken():
@@ -381,39 +380,6 @@ class Optimizer:
 
     # -- steps of an update
 
-    def _present(
-        self, pairs: list[tuple[TensorLike | None, Variable]]
-    ) -> list[tuple[TensorLike, Variable]]:
-        """The pairs that have a gradient."""
-        if not pairs:
-            raise ValueError(
-                "apply_gradients got no (gradient, variable) pairs",
-                location=here(),
-                hint="is a generator used up, or a list of variables empty?",
-            )
-        for _, variable in pairs:
-            if not isinstance(variable, Variable):
-                raise AttributeError(
-                    f"pairs are (gradient, variable), but a {type(variable).__name__} stands in "
-                    "the place of the variable and has no 'assign'",
-                    location=here(),
-                )
-        missing = [v for g, v in pairs if g is None]
-        names = [v.name for v in missing]
-        if len(missing) == len(pairs):
-            raise ValueError(
-                "No gradients provided for any variable.",
-                location=here(),
-                hint=f"every gradient is None: {names}{_reasons(missing)}",
-            )
-        if missing:
-            warnings.warn(
-                f"Gradients do not exist for variables {names} when minimizing the loss; they "
-                f"are not updated{_reasons(missing)}",
-                stacklevel=depth(),
-            )
-        return [(g, v) for g, v in pairs if g is not None]
-
     def _clipped(self, gradients: Sequence[Tensor]) -> Sequence[Tensor]:
         if self.clipnorm is not None:
             return [clip_by_norm(g, self.clipnorm) for g in gradients]
@@ -472,26 +438,3 @@ class Optimizer:
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
         """An optimizer from the arguments of another's `get_config`."""
         return cls(**config)
-
-
-def _reasons(variables: list[Variable]) -> str:
-    """Why their gradients are None, as tapes said when they gave them."""
-    texts = [f"\n{v.missing}" for v in variables if v.missing is not None]
-    return ":" + "".join(texts) if texts else "; tape.explain(loss, variable) says why"
-
-
-def _fitted(gradient: Any, variable: Variable, dense: bool) -> Any:
-    """A gradient as a tensor or, unless they are to be ``dense``, slices of the variable's type.
-
-    Other float dtypes are converted.
-    """
-    slices = isinstance(gradient, IndexedSlices) and not dense
-    g: Any = cast(gradient if slices else as_tensor(gradient), variable.dtype)
-    if isinstance(g, IndexedSlices) and g.known_dims is None:
-        g = IndexedSlices(g.values, g.indices, variable.type.shape)
-    if g.type.shape != variable.type.shape:
-        raise misfit(
-            f"Cannot update variable '{variable.name}' with shape {list(variable.shape)} using a "
-            f"gradient with shape {list(g.shape)}, shapes must be equal."
-        )
-    return g
