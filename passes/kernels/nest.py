@@ -27,6 +27,7 @@ from tapec.passes.fusion.depth import DEEP, below, depths
 from tapec.passes.fusion.rows import values_by_rows
 from tapec.passes.fusion.totals import reduce_in_parts, total_of
 from tapec.passes.kernels import loop_choice
+from tapec.passes.kernels.operand import Operand
 from tapec.passes.schedule import core_of
 
 #: Places where a loop is split, at most.
@@ -291,7 +292,7 @@ class KernelWriter:
     def _contraction(self) -> None:
         assert self.core is not None
         k, core = self._builder(), self.core
-        operands = [_Operand(self, k, v) for v in core.operands]
+        operands = [Operand(self, k, v) for v in core.operands]
         contraction = core.defn.contraction(*(o.type for o in operands), **core.parameters)
 
         def write(index: Index, value: Value) -> None:
@@ -333,7 +334,7 @@ class KernelWriter:
     def _nest(self) -> None:
         assert self.core is not None
         k, core = self._builder(), self.core
-        operands = [_Operand(self, k, v) for v in core.operands]
+        operands = [Operand(self, k, v) for v in core.operands]
         if core.defn.starts_as is not None:
             self._copy(k, core.operands[core.defn.starts_as])
         core.defn.lower_nest(k, self.outputs, *operands, **core.parameters)
@@ -450,7 +451,7 @@ class KernelWriter:
         """An element that an operation in index form makes; those of its operands may be ``made`` already."""
         op = value.op
         assert op is not None
-        operands = [_Operand(self, k, v, made.get(v)) for v in op.operands]
+        operands = [Operand(self, k, v, made.get(v)) for v in op.operands]
         saved, k.location = k.location, op.location or k.location
         element: Value = op.defn.lower(k, index, *operands, **op.parameters)
         tell(Relation.ELEMENT, value, element)
@@ -470,31 +471,3 @@ def _indices(turn: _Turn) -> list[DimLike]:
     """What a turn of a loop stands for."""
     first, count = turn
     return [first + n for n in range(count)]
-
-
-class _Operand:
-    """An operand during lowering; see `tapec.ir.op.Operand`."""
-
-    def __init__(
-        self, writer: KernelWriter, k: LoopBuilder, value: Value, made: Value | None = None
-    ) -> None:
-        self._writer = writer
-        self._k = k
-        self._value = value
-        #: The one element that is read, if it is computed already.
-        self._made = made
-
-    @property
-    def type(self) -> TensorType:
-        return self._value.tensor
-
-    @property
-    def memory(self) -> Value:
-        return self._writer.memory(self._k, self._value)
-
-    def __getitem__(self, index: Index) -> Value:
-        return self._made or self._writer.element(self._k, self._value, index)
-
-    def prefetch(self, index: Index) -> None:
-        if self._value in self._writer.inputs:
-            self._k.prefetch(self.memory, self._writer.address(self._value, index))
