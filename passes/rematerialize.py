@@ -25,7 +25,7 @@ from tapec.ir.errors import BudgetError
 from tapec.passes import dce
 from tapec.passes.fusion.grouping import SUMS_APART
 from tapec.passes.memory.eviction import with_reruns
-from tapec.passes.memory.footprint import Footprint, Part, footprint
+from tapec.passes.memory.footprint import Footprint, Occupant, footprint
 from tapec.passes.memory.least import Least, least_bytes
 from tapec.passes.memory.recomputation import (
     Parts,
@@ -286,7 +286,7 @@ def _proof(least: Least, found: int) -> str:
     return f"and none below {bound:,} can{needed}"
 
 
-def _line(part: Part) -> str:
+def _line(part: Occupant) -> str:
     """What is in memory, and the line that makes it."""
     where = "" if part.line is None else f"  {part.line.describe()}"
     return f"  {part.bytes:>14,} bytes  {part.type}{where}"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tapec.ir.core import Function, Operation, Value, clone_function, clone_operation
 from tapec.ir.dims import typical
 from tapec.passes import dce
-from tapec.passes.memory.footprint import Kernel
+from tapec.passes.memory.footprint import PlannedKernel
 from tapec.passes.memory.recomputation import SMALL, is_repeatable
 
 #: How much arithmetic may be done again, for that of the whole function.
@@ -30,7 +30,7 @@ _HARDLY = 1e-9
 class Run(NamedTuple):
     """One run of a kernel: the first, or one that makes a value ``again``."""
 
-    kernel: Kernel
+    kernel: PlannedKernel
     again: Value | None = None
 
 
@@ -38,7 +38,9 @@ class NoRoomError(Exception):
     """There is no order of runs that takes as little."""
 
 
-def with_reruns(function: Function, kernels: Sequence[Kernel], bytes: int) -> Function | None:
+def with_reruns(
+    function: Function, kernels: Sequence[PlannedKernel], bytes: int
+) -> Function | None:
     """A copy of a function, planned as these kernels, that needs about so many bytes; None if there is none."""
     try:
         runs = _Simulation(kernels, bytes).runs()
@@ -50,7 +52,7 @@ def with_reruns(function: Function, kernels: Sequence[Kernel], bytes: int) -> Fu
 class _Simulation:
     """Runs kernels without computing anything, to see what is in memory."""
 
-    def __init__(self, kernels: Sequence[Kernel], bytes: int) -> None:
+    def __init__(self, kernels: Sequence[PlannedKernel], bytes: int) -> None:
         self.kernels, self.room = kernels, bytes
         self.maker = {value: kernel for kernel in kernels for value in kernel.writes}
         self.size = {v: size for k in kernels for v, size in zip(k.writes, k.sizes, strict=True)}
@@ -105,7 +107,7 @@ class _Simulation:
             self._lock(kernel, -1)
             self._forget(kernel.reads, self.turn)
 
-    def _lock(self, kernel: Kernel, change: int) -> None:
+    def _lock(self, kernel: PlannedKernel, change: int) -> None:
         """Let what a kernel reads stay, or not any more."""
         for value in kernel.reads:
             self.locks[value] = self.locks.get(value, 0) + change
@@ -151,7 +153,7 @@ class _Simulation:
         gain = max(self.size[value] - kept, _HARDLY * self.size[value])
         return gain * (then - self.turn + 1) / cost
 
-    def _needed(self, value: Value, then: int) -> Iterator[Kernel]:
+    def _needed(self, value: Value, then: int) -> Iterator[PlannedKernel]:
         """The kernels that have to run to make a value again at a turn."""
         stack, seen = [value], {value}
         while stack:
@@ -164,14 +166,14 @@ class _Simulation:
                     stack.append(other)
 
 
-def _arithmetic(kernel: Kernel) -> int:
+def _arithmetic(kernel: PlannedKernel) -> int:
     return 1 + sum(1 + typical(op.defn.flops(op)) for op in kernel.ops if op.results)
 
 
 class _Writer:
     """Writes a copy of a function, its operations in the order in which kernels run."""
 
-    def __init__(self, function: Function, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, function: Function, kernels: Sequence[PlannedKernel]) -> None:
         self.function = clone_function(function)
         ops = self.function.block.ops
         self.twins = dict(zip(function.block.ops, ops, strict=True))

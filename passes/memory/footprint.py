@@ -18,7 +18,7 @@ from tapec.passes.memory.peak import Peak, peak
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class PlannedKernel:
     """What becomes a kernel, a branch or a loop, told in terms of a program that was planned.
 
     Attributes:
@@ -37,7 +37,7 @@ class Kernel:
     updates: frozenset[int]
 
 
-class Part(NamedTuple):
+class Occupant(NamedTuple):
     """Bytes of the arena, the type of what is in them, and the user's line that makes it."""
 
     bytes: int
@@ -61,9 +61,9 @@ class Footprint:
     arena: int
     is_open: bool
     before: tuple[Value, ...]
-    alive: tuple[Part, ...]
+    alive: tuple[Occupant, ...]
     turns: tuple[int, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[PlannedKernel, ...]
 
     def of_copy(self, function: Function, copy: Function) -> Footprint:
         """The same but for kernels, in terms of a copy of the function that was planned, whose plan is the same."""
@@ -101,7 +101,7 @@ def footprint(function: Function) -> Footprint:
 
 def _kernels(
     function: Function, planned: Function, values: Mapping[str, Value], found: Iterable[Lifetime]
-) -> tuple[Kernel, ...]:
+) -> tuple[PlannedKernel, ...]:
     """What a planned copy runs; ``values`` are those of the function by their names there, ``found`` its lifetimes."""
     position = {op: i for i, op in enumerate(function.block.ops)}
     places = {life.value: life for life in found}
@@ -115,7 +115,7 @@ def _kernels(
         ops = {v.op: None for r in results if (v := values.get(r.name or "")) is not None}
         writes = [r for r in item.results if r in places and r.name in values]
         kernels.append(
-            Kernel(
+            PlannedKernel(
                 tuple(sorted((op for op in ops if op is not None), key=position.__getitem__)),
                 tuple(values[v.name or ""] for v in reads if v in places and v.name in values),
                 tuple(values[v.name or ""] for v in writes),
@@ -155,9 +155,9 @@ def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -
     return (*(found[op] for op in ops), len(planned.block.ops))
 
 
-def _parts(most_used: Peak) -> tuple[Part, ...]:
+def _parts(most_used: Peak) -> tuple[Occupant, ...]:
     """What is in the arena at the peak, the largest first."""
-    parts = [Part(_bytes(f), f.value.type, line_of(f.value)) for f in most_used.alive]
+    parts = [Occupant(_bytes(f), f.value.type, line_of(f.value)) for f in most_used.alive]
     return tuple(sorted(parts, key=lambda part: -part.bytes))
 
 
