@@ -148,7 +148,7 @@ class ArrayBuffer(Buffer):
         self._holder[...] = image.copy
 
 
-class Row(Buffer):
+class ItemBuffer(Buffer):
     """What a bytearray or an `array.array` holds."""
 
     def _copy(self) -> Any:
@@ -209,7 +209,7 @@ def buffer_of(name: str, thing: Any, copies: dict[int, tuple[Any, Any]]) -> Buff
     elif isinstance(thing, memoryview):
         kind = None if is_released(thing) or thing.readonly else ArrayBuffer
     elif isinstance(thing, bytearray | array):
-        kind = Row
+        kind = ItemBuffer
     elif isinstance(thing, StringIO | BytesIO):
         kind = None if thing.closed else Stream
     elif isinstance(thing, SimpleQueue):
