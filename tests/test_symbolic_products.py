@@ -126,19 +126,22 @@ def test_what_comes_from_memory_is_prefetched(
     check(module, threads, [{"N": n} for n in (1, 7, 64, 99, 200)])
 
 
+@pytest.mark.parametrize("strips", [False, True])
 @pytest.mark.parametrize(
     ("place", "across"), [(("48", "N", "128"), False), (("256", "N", "512"), True)]
 )
 def test_copies_have_room_for_some_of_an_open_depth(
-    place: tuple[str, str, str], across: bool, monkeypatch: pytest.MonkeyPatch
+    place: tuple[str, str, str], across: bool, strips: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What there is no room for is read where it is."""
     monkeypatch.setattr(copies, "MOST_OPEN", 8)
+    monkeypatch.setattr(copies, "STRIP_WORK", 1 if strips else 1 << 40)
+    monkeypatch.setattr(copies, "LINE", 1 << 20)
     module = product(*place, "a")
     scheduled = lowered(module, "fuse,schedule{vector-bytes=32}")
     (attrs,) = (op.attrs for op in scheduled.walk() if isinstance(op.defn, KernelOp))
     assert attrs["pack"]
-    assert attrs["across"] == across
+    assert (attrs["across"], attrs["strips"]) == (across, strips)
     for threads in (1, 2):
         check(module, threads, [{"N": n} for n in (1, 7, 8, 9, 40)], vector_bytes=32)
 

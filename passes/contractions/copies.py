@@ -25,19 +25,16 @@ PACK_DISTANCE = 1 << 21
 _COPIED_ROWS, _COPIED_DEPTH, _COPIED_WORK = 16, 1024, 1 << 24
 #: Turns of a block of depth, at least.
 BLOCK_DEPTH = 48
-
-
-#: Depths of a panel, at most, where nobody knows how many there are; the rest is read where it is.
+#: Depths that are copied, at most, where nobody knows how many there are; the rest is read where it is.
 MOST_OPEN = 1024
 
 
-def room_for(depth: Shape, width: int, bytes: int) -> int | None:
-    """How many depths a copy of so many columns has room for; None if it is too much."""
+def room_for(depth: Shape, width: int, bytes: int) -> int:
+    """How many depths a copy of so many columns holds: all, or, where they are not known, some; 0 if there are none."""
     count = prod(depth)
-    if not isinstance(count, int):
-        most = PANEL_LIMIT // (2 * width * bytes)
-        return min(most, MOST_OPEN) if len(depth) == 1 and most else None
-    return count if count * width * bytes <= PANEL_LIMIT else None
+    if isinstance(count, int):
+        return count
+    return min(PANEL_LIMIT // (2 * width * bytes), MOST_OPEN) if len(depth) == 1 else 0
 
 
 def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool | None:
@@ -45,7 +42,8 @@ def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool 
     depth = prod(problem.depth)
     bytes = problem.dtype.bytes
     kept = 2 * bytes if problem.small else bytes
-    fits = room_for(problem.depth, vectors * lanes, kept) is not None
+    room = room_for(problem.depth, vectors * lanes, kept)
+    fits = 0 < room * vectors * lanes * kept <= PANEL_LIMIT or depth == 0
     if problem.right[0] != 1 and lanes > 1:
         return True if fits and isinstance(depth, int) else None
     if problem.small and fits and lanes > 1 and _packed_rows(problem) >= 32:
@@ -68,7 +66,8 @@ def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool 
 def strips(problem: Problem, height: int, width: int, machine: Machine, *, pack: bool) -> bool:
     """Whether the left operand is copied tile by tile."""
     depth, (along_rows, along_depth) = prod(map(size, problem.depth)), problem.left
-    known = all(isinstance(n, int) for n in (problem.rows, problem.columns, *problem.depth))
+    known = all(isinstance(n, int) for n in (problem.rows, problem.columns))
+    known &= room_for(problem.depth, width, max(problem.dtype.bytes, 4)) > 0
     once = pack and problem.shared and any(n != 1 for n in problem.batch)
     if machine.registers >= 32 or along_rows != 1 or not known or once or height == 1:
         return False

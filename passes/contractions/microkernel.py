@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.op import Index
-from tapec.passes.contractions.copies import strip_rows
+from tapec.passes.contractions.copies import room_for, strip_rows
 from tapec.passes.contractions.packing import Panel, Strips
 from tapec.passes.contractions.products import Form, Step, each
 from tapec.passes.contractions.tiling import must_stage
@@ -72,8 +71,9 @@ class Outer(Form):
             self._product()
             return
         assert isinstance(rows, int)
-        together = strip_rows(prod(map(int, self.depth)) * self.sum_dtype.bytes, height)  # type: ignore[arg-type]
-        self._strips = strips = Strips(self, min(together, rows))
+        bytes, width = self.sum_dtype.bytes, self.tiling.width
+        together = strip_rows(room_for(self.depth, width, bytes) * bytes, height)
+        self._strips = strips = Strips(self, min(together, rows), width)
         shared = self.tiling.parallel in ("columns", "rows")
 
         def some(first: DimLike) -> None:
@@ -114,12 +114,14 @@ class Outer(Form):
     def _across(self, offsets: tuple[int, ...]) -> None:
         """Rows of tiles."""
         k, tiling, rows, columns = self.k, self.tiling, self.rows, self.columns
+        assert isinstance(columns, int)
+        whole = -(-columns // tiling.width) * tiling.width
         panels = self._all_panels(offsets) if tiling.pack else None
 
         def row(first_row: DimLike) -> None:
             top = self.start(first_row, rows, tiling.rows)
             if tiling.strips:
-                self._strips = Strips(self, tiling.rows)
+                self._strips = Strips(self, tiling.rows, whole)
                 self._strips.fill(first_row)
 
             def tile(first: DimLike) -> None:
@@ -274,14 +276,19 @@ class Outer(Form):
         height: int,
         columns: Columns,
     ) -> Sequence[Value]:
-        """What a tile's sums, which begin with ``init``, become: over what is in a panel, and then over the rest."""
-        if columns.panel is None or columns.panel.depth == self.depth:
+        """What a tile's sums, which begin with ``init``, become: over what is copied, and then over the rest."""
+        copies = [copy for copy in (columns.panel, self._strips) if copy is not None]
+        if all(copy.depth == self.depth for copy in copies):
             return self._sums_over_depth(init, origin, first, height, columns)
-        whole, self.depth = self.depth, columns.panel.depth
+        whole, strips = self.depth, self._strips
+        ((filled,),) = {copy.depth for copy in copies}
+        self.depth = (filled,)
         sums = self._sums_over_depth(init, origin, first, height, columns)
-        (filled,), self.depth = self.depth, whole
+        self.depth, self._strips = whole, None
         step = self._step(origin, height, replace(columns, panel=None))
-        return self.k.repeat(filled, whole[-1], lambda d, inner: step((d,), inner), sums)
+        sums = self.k.repeat(filled, whole[-1], lambda d, inner: step((d,), inner), sums)
+        self._strips = strips
+        return sums
 
     def _sums_over_depth(
         self,

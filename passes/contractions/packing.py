@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tapec.ir.core import Value
 from tapec.ir.dims import DimLike
 from tapec.ir.loops.builder import LoopBuilder
 from tapec.ir.op import OPS, Index
+from tapec.ir.types import Shape
 from tapec.passes.contractions.copies import room_for
 from tapec.passes.contractions.products import Form, each, over
 
@@ -37,12 +37,7 @@ class Panel:
         self.count = count
         self.lanes = form.tiling.lanes
         self.width = offsets[-1] + self.lanes
-        room = room_for(form.depth, panels * self.width, form.sum_dtype.bytes)
-        if all(isinstance(extent, int) for extent in form.depth):
-            self.depth, self._room = form.depth, prod(map(int, form.depth))  # type: ignore[arg-type]
-        else:
-            assert room
-            self.depth, self._room = (form.k.clamp(form.depth[0], 0, room),), room
+        self.depth, self._room = _copied(form, panels * self.width)
         self.number: DimLike = 0
         self.buffer = form.scratch((panels * self._room, self.width))
 
@@ -134,6 +129,14 @@ class Panel:
         over(self.k, self.form.depth[:-1], at)
 
 
+def _copied(form: Form, width: int) -> tuple[Shape, int]:
+    """What of a form's depth is copied with so many columns, and how many depths there is room for."""
+    room = room_for(form.depth, width, form.sum_dtype.bytes)
+    if all(isinstance(extent, int) for extent in form.depth):
+        return form.depth, room
+    return (form.k.clamp(form.depth[0], 0, room),), room
+
+
 class Strips:
     """Rows of a form's left operand, copied tile by tile: what a tile reads at one depth is together.
 
@@ -141,16 +144,16 @@ class Strips:
     would read lines of which it needs some elements.
     """
 
-    def __init__(self, form: Form, rows: int) -> None:
-        """Take scratch for so many rows; `fill` writes it."""
+    def __init__(self, form: Form, rows: int, width: int) -> None:
+        """Take scratch for so many rows, and as much depth as panels of so many columns have; `fill` writes it."""
         self.form = form
         self.k = form.k
         self.height = form.tiling.rows
         self.lanes = min(form.tiling.lanes, 1 << (self.height - 1).bit_length())
-        self.depth = prod(map(int, form.depth))  # type: ignore[arg-type]
+        self.depth, deepest = _copied(form, width)
         self.tiles = -(-rows // self.height)
         # Vectors are stored whole; what is too much is overwritten by the next depth.
-        room = self.depth * self.height + -self.height % self.lanes
+        room = deepest * self.height + -self.height % self.lanes
         self.buffer = form.scratch((self.tiles, room))
         self.number: DimLike = 0
 
@@ -159,7 +162,7 @@ class Strips:
         return self.k.load(self.buffer, (self.number, self._place(depth) + row))
 
     def _place(self, depth: Index) -> DimLike:
-        return self.form.flat(depth) * self.height
+        return (depth[0] if len(depth) == 1 else self.form.flat(depth)) * self.height
 
     def fill(self, low: DimLike, *, parallel: bool = False) -> None:
         """Copy the rows from ``low`` on, some tiles at a time, so that lines are read as seldom as they can be."""
@@ -169,7 +172,7 @@ class Strips:
                 for n in range(min(_TILES, self.tiles)):
                     self._copy(low, self.k.clamp(first + n, 0, self.tiles - 1), depth)
 
-            over(self.k, self.form.depth, at)
+            over(self.k, self.depth, at)
 
         each(self.k, 0, self.tiles, some, step=_TILES, parallel=parallel)
 
