@@ -194,6 +194,14 @@ def test_label_out_of_range() -> None:
     assert loss[1] == pytest.approx(np.log(3))
 
 
+def test_labels_of_another_batch() -> None:
+    logits = tapec.ones([2, 3])
+    for call in (lambda y: y, tapec.compile):  # eagerly and compiled
+        for labels in ([0], [0, 1, 2], 0):
+            with pytest.raises(ValueError, match=r"must equal `logits\.shape` except"):
+                call(lambda y: nn.sparse_softmax_cross_entropy_with_logits(y, logits))(labels)
+
+
 def test_no_overflow() -> None:
     huge = tapec.constant([1000.0, -1000.0])
     assert np.isfinite(nn.log_softmax(huge).numpy()).all()

@@ -83,7 +83,7 @@ def sparse_softmax_cross_entropy_with_logits(
     x, y = as_float(logits), as_tensor(labels)
     if not y.type.dtype.is_integer:
         raise wrong_dtype(y.type.dtype, "integer labels")
-    if x.type.rank != y.type.rank + 1:
+    if not may_equal(y.type.shape, x.type.shape[:-1]) or not x.type.rank:
         raise ValueError(
             f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: "
             f"labels.shape={y.shape} and logits.shape={x.shape}",
