@@ -322,7 +322,7 @@ class Elementwise(Op):
             if type.dtype != first.dtype:
                 raise DTypeError(
                     f"{self.name}: dtypes differ: {' and '.join(t.dtype.code for t in types)}",
-                    hint="convert one of them with cast",
+                    hint="convert one of them with tapec.cast",
                 )
             require_same_shape(self.name, first, type)
         if first.dtype.kind not in self.kinds:

@@ -233,6 +233,7 @@ def test_ops() -> None:
     described = works("ops", "sum", "mul")
     assert described.startswith("sum  (tensor level, index form)")
     assert "attributes  axes" in described
+    assert "mul  (both levels, index form)" in described
     assert "cuda        no: a device cannot call functions of Python's" in works("ops", "invoke")
     assert "vjp" in described
     assert "no operation is called summ" in fails("ops", "summ")

@@ -55,6 +55,7 @@ SHAPES: Mapping[str, Any] = {
     "build {step} --shapes f32[4,6] -o {folder} --emit c": {
         "files": dict, "bytes": {"state": int, "arena": int}, "stack": dict,
     },
+    "cache clear": {"entries": int, "bytes": int},
     "cache info": {"folder": str, "used": bool, "entries": int, "bytes": int, "most": int},
     "config": {"settings": [{"variable": str, "value": str, "is": str, "meaning": str}]},
     "diff {step}@input {step}@dce": {"removed": [str], "added": [str], "shared": int},

@@ -438,5 +438,5 @@ def test_targets_and_engines_are_named() -> None:
         tapec.compile(lambda x: x, target="tpu")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="there is no target 'cuda:x'"):
         tapec.compile(lambda x: x, target="cuda:x")  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="there is no engine 'simulator'"):
+    with pytest.raises(ValueError, match="no engine 'simulator' for target='cpu'"):
         tapec.compile(lambda x: x, engine="simulator")

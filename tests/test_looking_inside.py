@@ -45,11 +45,13 @@ def test_trace_runs_nothing() -> None:
         assert str(module.entry.args[0].type) == "f32[5,4]"
     assert said == ["traced"] * len(said)
     assert step.programs == []
+    assert repr(step) == "<CompiledFunction step: 0 programs>"
     np.testing.assert_array_equal(w.numpy(), before)
     step(tapec.ones([5, 4]))
     text = print_module(step.trace(tapec.ones([5, 4])), full_constants=True)
     assert text == print_module(step.ir(), full_constants=True)
     assert len(step.programs) == 1
+    assert repr(step) == "<CompiledFunction step: 1 program>"
     assert print_module(parse_module(text), full_constants=True) == text
 
 

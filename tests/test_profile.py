@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,13 @@ def kernel(**numbers: Any) -> KernelCost:
     """A kernel of nothing but these numbers."""
     given = {"flops": 0, "transcendentals": 0, "bytes_read": 0, "bytes_written": 0, **numbers}
     return KernelCost(0, (), None, 1, **given)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "[", '{"tanh_ns": "?"}'])
+def test_a_file_that_holds_no_limits(text: str, tmp_path: Path) -> None:
+    (tmp_path / "limits.json").write_text(text)
+    with pytest.raises(tapec.errors.ValueError, match="does not hold the limits of a machine"):
+        Limits.read(tmp_path / "limits.json")
 
 
 def test_kernels_take_the_longest_of_what_they_do_at_once() -> None:

@@ -95,7 +95,7 @@ class MatMul(SumOfProducts):
         if a.dtype != b.dtype:
             raise DTypeError(
                 f"matmul: dtypes differ: {a.dtype.code} and {b.dtype.code}",
-                hint="convert one of them with cast",
+                hint="convert one of them with tapec.cast",
             )
         if a.dtype.kind == "bool":
             raise DTypeError("matmul does not take bool")

@@ -59,7 +59,7 @@ class Conv(SumOfProducts):
         if x.dtype != y.dtype:
             raise DTypeError(
                 f"conv: dtypes differ: {x.dtype.code} and {y.dtype.code}",
-                hint="convert one of them with cast",
+                hint="convert one of them with tapec.cast",
             )
         if x.dtype.is_bool:
             raise DTypeError("conv does not take bool")

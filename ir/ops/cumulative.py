@@ -157,7 +157,7 @@ class LinearScan(AlongAxis):
         if a.dtype != x.dtype:
             raise DTypeError(
                 f"linear_scan: dtypes differ: {a.dtype.code} and {x.dtype.code}",
-                hint="convert one of them with cast",
+                hint="convert one of them with tapec.cast",
             )
         if x.dtype.kind not in Cumulative.kinds:
             raise DTypeError(f"linear_scan does not take {x.dtype.code}")

@@ -138,7 +138,7 @@ class TriangularSolve(Op):
         require_square(self.name, a, or_complex=True)
         message = f"triangular_solve: {x} is no right-hand side for {a}"
         if a.dtype != x.dtype:
-            raise DTypeError(message, hint="convert one of them with cast")
+            raise DTypeError(message, hint="convert one of them with tapec.cast")
         if a.rank != x.rank:
             raise ShapeError(message, hint="both need the same leading axes, and x two more")
         for p, q in zip(a.shape[:-1], x.shape[:-1], strict=True):

@@ -154,7 +154,7 @@ class Concat(Movement):
             if other.dtype != first.dtype:
                 raise DTypeError(
                     f"concat: dtypes differ: {first} and {other}",
-                    hint="convert one of them with cast",
+                    hint="convert one of them with tapec.cast",
                 )
             message = f"concat: {first} and {other} must agree in every size but on axis {axis}"
             if other.rank != first.rank:

@@ -35,7 +35,8 @@ def info(as_json: bool) -> None:
 
 
 @cache.command()
-def clear() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def clear(as_json: bool) -> None:
     """Remove everything from the folder."""
     kept = _cache()
     refusal = kept.refusal()
@@ -45,7 +46,7 @@ def clear() -> None:
         removed = kept.clear()
     except OSError as error:
         raise click.ClickException(f"the folder cannot be emptied: {error}") from None
-    click.echo(f"removed {_text(removed)}")
+    click.echo(json.dumps(removed._asdict(), indent=1) if as_json else f"removed {_text(removed)}")
 
 
 def _cache() -> Cache:

@@ -54,7 +54,7 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
 
 def _describe(op: Op) -> None:
     """Everything that the class says about an operation."""
-    click.echo(f"{op.name}  ({_levels(op)} level, {op.form} form)\n")
+    click.echo(f"{op.name}  ({_levels(op)} level{'s' * (len(op.levels) > 1)}, {op.form} form)\n")
     click.echo(f"{inspect.cleandoc(type(op).__doc__ or '')}\n")
     keywords = [
         str(p).split(":")[0] + ("" if p.default is p.empty else f" = {p.default!r}")

@@ -26,7 +26,9 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+from tapec import errors
 from tapec.compiled.cost import KernelCost
+from tapec.frames import here
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,20 @@ class Limits:
 
     @classmethod
     def read(cls, path: str | Path) -> Limits:
-        """Those in a file that ``benchmarks/limits.py`` wrote."""
-        return cls.of(json.loads(Path(path).read_text(encoding="utf-8")))
+        """Those in a file that ``benchmarks/limits.py`` wrote.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it holds something else.
+        """
+        try:
+            return cls.of(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (KeyError, AttributeError, TypeError, ValueError) as error:
+            raise errors.ValueError(
+                f"{path} does not hold the limits of a machine: {type(error).__name__}: {error}",
+                location=here(),
+                hint="python benchmarks/limits.py > limits.json measures them",
+            ) from None
 
     @classmethod
     def of(cls, measured: Mapping[str, Any]) -> Limits:

@@ -423,6 +423,10 @@ class CompiledFunction(Generic[P, R]):
         """Why the function was traced again after its first call, each time; empty if it was not."""
         return list(self._retraces)
 
+    def __repr__(self) -> str:
+        count = len(self.programs)
+        return f"<CompiledFunction {self.name}: {count} program{'s' * (count != 1)}>"
+
     @property
     def programs(self) -> list[Program]:
         """One for each signature met so far, and for each Python state; open sizes make no difference."""

@@ -85,7 +85,10 @@ def _compiler_of(target: str, engine: str | None) -> str:
     if engine is None:
         engine = next(iter(engines))
     if engine not in engines:
-        raise ValueError(f"there is no engine {engine!r}", location=here(), hint=", ".join(engines))
+        hint = "; ".join(f"{', '.join(e)} for target={t!r}" for t, e in ENGINES.items())
+        raise ValueError(
+            f"there is no engine {engine!r} for target={name!r}", location=here(), hint=hint
+        )
     return f"{engines[engine]}:{number}" if number else engines[engine]
 
 

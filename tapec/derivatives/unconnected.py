@@ -26,5 +26,7 @@ class UnconnectedGradients(Enum):
             return cls(value)
         else:
             raise ValueError(
-                f"Unknown value for unconnected_gradients: {value!r}", location=here()
+                f"Unknown value for unconnected_gradients: {value!r}",
+                location=here(),
+                hint=" or ".join(f'"{member.value}"' for member in cls),
             ) from None

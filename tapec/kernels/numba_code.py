@@ -69,7 +69,7 @@ class Compiled:
             if not known and not dispatcher._can_compile:
                 raise DTypeError(
                     f"{name} was compiled by njit for {_listed(dispatcher)}, not for {_shown(types)}",
-                    hint="convert the operands with cast, or give njit no signatures",
+                    hint="convert the operands with tapec.cast, or give njit no signatures",
                 )
             try:
                 if not known:
@@ -164,7 +164,7 @@ def _refuse(name: str, dtypes: Sequence[DType]) -> None:
         if dtype.kind not in _KINDS or dtype.code in ("f16", "bf16"):
             raise DTypeError(
                 f"{name} does not take {dtype.name}: kernels are compiled by Numba",
-                hint="convert it with cast, to float32 for example",
+                hint="convert it with tapec.cast, to float32 for example",
             )
 
 

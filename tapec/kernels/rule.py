@@ -62,7 +62,7 @@ class Declaration:
             what = f"{name}: operand {i} must be {pattern}, got {given}"
             wanted = BY_CODE.get(pattern.dtype) or dtypes.setdefault(pattern.dtype, given.dtype)
             if wanted != given.dtype:
-                raise DTypeError(what, hint="convert it with cast")
+                raise DTypeError(what, hint="convert it with tapec.cast")
             if len(pattern.dims) != given.rank:
                 raise ShapeError(what)
             for dim, size in zip(pattern.dims, given.shape, strict=True):

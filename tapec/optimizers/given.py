@@ -30,7 +30,7 @@ def present(pairs: list[tuple[TensorLike | None, Variable]]) -> list[tuple[Tenso
     for _, variable in pairs:
         if not isinstance(variable, Variable):
             raise AttributeError(
-                f"pairs are (gradient, variable), but a {type(variable).__name__} stands in "
+                f"pairs are (gradient, variable), but {type(variable).__name__} stands in "
                 "the place of the variable and has no 'assign'",
                 location=here(),
             )
