@@ -102,14 +102,25 @@ def text(value: Any, what: str) -> str:
     return value
 
 
-def function(value: Any, what: str) -> Callable[..., Any]:
-    """Something to call.
+def function(value: Any, what: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """Something to call; with these arguments, if any are given.
 
     Raises:
-        TypeError: it cannot be called.
+        TypeError: it cannot be called, or not with these.
     """
     if not callable(value):
         raise _expected(what, "a function", value)
+    if args or kwargs:
+        import inspect  # heavy
+
+        try:
+            inspect.signature(value).bind(*args, **kwargs)
+        except builtins.ValueError:  # it has none to look at
+            pass
+        except builtins.TypeError as error:
+            given = ", ".join([*map(shown, args), *(f"{k}={shown(v)}" for k, v in kwargs.items())])
+            message = f"{what} must take ({given}): {error}"
+            raise TypeError(message, location=here()) from None
     return value  # type: ignore[no-any-return]
 
 

@@ -83,7 +83,11 @@ def _register(optree: Any) -> None:
     """Let optree know what IndexedSlices are made of."""
     optree.register_pytree_node(
         IndexedSlices,
-        lambda slices: ((slices.values, slices.indices), slices.known_dims),
+        lambda slices: (
+            (slices.values, slices.indices),
+            slices.known_dims,
+            ("values", "indices"),
+        ),
         lambda dims, parts: IndexedSlices(parts[0], parts[1], dims),
         namespace="tapec",
     )

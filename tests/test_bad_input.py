@@ -117,6 +117,11 @@ def any_value(value: Any) -> Any:
             "fn must be a function",
         ),
         (lambda: bool(tapec.constant([1, 2])), ValueError, "ambiguous"),
+        (
+            lambda: tapec.signal.stft(tapec.ones([8]), 4, 2, window_fn=lambda n: tapec.ones([n])),
+            TypeError,
+            r"window_fn must take \(4, dtype=tapec.float32\)",
+        ),
         (lambda: tapec.norm([1.0], [2]), TypeError, "'ord' must be a number or a name"),
     ],
 )

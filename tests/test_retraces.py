@@ -37,10 +37,18 @@ class Settings:
     mode: str
 
 
+class Rows(list[Any]):
+    """No structure: a class may hold more than its items."""
+
+
 class Model:
     """An object that is like others of its class."""
 
     factor = 2.0
+
+    def doubled(self) -> float:
+        """Of this object."""
+        return 2 * self.factor
 
 
 def use(x: Any, extra: Any = None, *rest: Any, flag: bool = False, **named: Any) -> Any:
@@ -145,7 +153,31 @@ ARGUMENTS: dict[str, tuple[Any, Any, str, Cause, str, str]] = {
         "extra",
         Cause.OBJECT,
         "Model object",
-        "Model object",
+        "another Model object",
+    ),
+    "a method of another object": (
+        of(X, Model().doubled),
+        of(X, Model().doubled),
+        "extra",
+        Cause.METHOD,
+        "of Model object",
+        "another",
+    ),
+    "a list of a class of one's own": (
+        of([X]),
+        of(Rows([X])),
+        "x",
+        Cause.STRUCTURE,
+        "list of 1",
+        "(Rows)",
+    ),
+    "slices": (
+        of(tapec.IndexedSlices(tapec.ones([2]), [0, 1])),
+        of(tapec.IndexedSlices(tapec.ones([2, 1]), [0, 1])),
+        "x.values",
+        Cause.RANK,
+        "f32[2]",
+        "f32[2,1]",
     ),
     "another Variable": (of(v), of(w), "x", Cause.VARIABLE, "'v:0'", "'w:0'"),
     "a class of the same name": (

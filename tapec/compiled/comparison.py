@@ -22,8 +22,8 @@ class Description(NamedTuple):
 
     Attributes:
         path: what the user calls it: ``batch["x"]``.
-        kind: what it is: "tensor", "number", "None", "flag", "value", "Variable", "function", "object"; of a structure
-            the name of its type.
+        kind: what it is: "tensor", "number", "None", "flag", "value", "Variable", "function", "method", "object"; of a
+            structure the name of its type.
         text: what it is, for people.
         key: equal for values that one program serves; of a structure its type.
         parts: of a structure, by the names of its entries.
@@ -99,15 +99,28 @@ def _leaf(value: Any) -> tuple[str, str]:
         return "flag", str(value)
     if is_number(value):
         return "number", f"{value!r} ({type(value).__name__})"
+    if inspect.ismethod(value):
+        return "method", f"{value.__qualname__} of {_object(value.__self__)}"
     if inspect.isroutine(value):
         name = getattr(value, "__qualname__", repr(value))
         code = getattr(value, "__code__", None)
         return "function", name if code is None else f"{name} (line {code.co_firstlineno})"
     kind: Any = type(value)
+    is_itself = callable(value) or kind.__hash__ is object.__hash__
+    is_itself = is_itself or kind.__repr__ is object.__repr__
+    return "object" if is_itself else "value", _object(value)
+
+
+def _object(value: Any) -> str:
+    """A value without where it lies in memory; with its class, where the text does not name it."""
+    kind: Any = type(value)
     if kind.__repr__ is object.__repr__:
-        return "object", f"{kind.__name__} object"
-    return "object" if callable(value) or kind.__hash__ is object.__hash__ else "value", shown(
-        value
+        return f"{kind.__name__} object"
+    text = shown(value)
+    return (
+        f"{text} ({kind.__name__})"
+        if kind.__module__ != "builtins" and kind.__name__ not in text
+        else text
     )
 
 
@@ -170,6 +183,7 @@ _BY_KIND = {
     "value": Cause.VALUE,
     "Variable": Cause.VARIABLE,
     "function": Cause.FUNCTION,
+    "method": Cause.METHOD,
     "object": Cause.OBJECT,
     "number": Cause.KIND,
 }

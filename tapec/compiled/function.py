@@ -255,7 +255,7 @@ class CompiledFunction(Generic[P, R]):
             hear(self, call, program)
         if 0 < before < self._traces and not self._is_for_new_instance(why):
             spent = 1000 * (time.perf_counter() - start)
-            self._retraces.append(Retrace(self.name, here(), why, spent))
+            self._retraces.append(Retrace.of(self.name, here(), why, spent))
             announce(self._retraces)
         traced = before < self._traces
         return program, program.first_numbers() if traced else program.admits(call.numbers) or ()

@@ -41,6 +41,7 @@ class Cause(StrEnum):
     VALUE = "value"
     OBJECT = "object"
     FUNCTION = "function"
+    METHOD = "method"
     VARIABLE = "Variable"
     # of settings of tapec
     CONFIGURATION = "configuration"
@@ -69,13 +70,14 @@ _REMEDIES = {
     Cause.KIND: "pass the same kind of thing at each call: tapec.constant makes a Tensor of a number",
     Cause.NONE: "pass a tensor at each call, or make two functions",
     Cause.LENGTH: "pass a sequence of one length, or one tensor: tapec.stack",
-    Cause.KEY: "pass the same keys at each call",
+    Cause.KEY: "pass the same keys in the same order at each call",
     Cause.STRUCTURE: "pass the same kind of structure at each call",
     Cause.ARGUMENT: "pass the same arguments at each call",
     Cause.FLAG: "none is needed: a flag has two programs at most",
     Cause.VALUE: "pass few different values; what varies from call to call should be a Tensor",
     Cause.OBJECT: "pass the same object at each call, not a new one that is like it",
     Cause.FUNCTION: "define the function once, outside of the loop, and pass that one",
+    Cause.METHOD: "pass the same method of the same object at each call",
     Cause.VARIABLE: "assign to one Variable rather than passing another one",
     Cause.CONFIGURATION: "choose the settings of tapec before the first call",
     Cause.BRANCH: "choose between tensors with tapec.where or tapec.cond",
@@ -124,6 +126,18 @@ class Retrace(NamedTuple):
     location: Location | None
     changes: tuple[Change, ...]
     milliseconds: float
+
+    @classmethod
+    def of(
+        cls,
+        function: str,
+        location: Location | None,
+        changes: Sequence[Change],
+        milliseconds: float,
+    ) -> Retrace:
+        """A retrace whose texts tell what was from what is, where both look alike."""
+        told = (c._replace(new=f"another {c.new}") if c.old == c.new else c for c in changes)
+        return cls(function, location, tuple(told), milliseconds)
 
     @property
     def cause(self) -> Cause:

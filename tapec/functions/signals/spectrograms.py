@@ -20,7 +20,7 @@ from tapec.functions.signals.cosine import dct, idct
 from tapec.functions.signals.fourier import fitted, irfft, rfft
 from tapec.functions.signals.windows import hann_window, vorbis_window
 from tapec.ir.dims import Dim
-from tapec.ir.types import F32, I32, as_dtype
+from tapec.ir.types import F32, I32, DType, as_dtype
 from tapec.tensor import Tensor, TensorLike, apply, as_tensor
 
 #: Weights of a frame, from its length; called with the keyword ``dtype``.
@@ -126,7 +126,7 @@ def stft(
     length = _number(frame_length, "frame_length")
     framed = frame(signals, length, frame_step, pad_end=pad_end)
     if window_fn is not None:
-        framed = multiply(framed, window_fn(length, dtype=framed.dtype))
+        framed = multiply(framed, _weights(window_fn, "window_fn", length, framed.dtype))
     return rfft(framed, [_transform_length(fft_length, length)])
 
 
@@ -154,8 +154,7 @@ def inverse_stft(
     framed = irfft(stfts, [_transform_length(fft_length, length)])
     framed = fitted(framed, framed.type.rank - 1, length)
     if window_fn is not None:
-        window = arguments.function(window_fn, "window_fn")
-        framed = multiply(framed, window(length, dtype=framed.dtype))
+        framed = multiply(framed, _weights(window_fn, "window_fn", length, framed.dtype))
     return overlap_and_add(framed, frame_step)
 
 
@@ -170,7 +169,7 @@ def inverse_stft_window_fn(
 
     def window(frame_length: Any, dtype: Any = F32) -> Tensor:
         length = _number(frame_length, "frame_length")
-        forward = forward_window_fn(length, dtype=as_dtype(dtype))
+        forward = _weights(forward_window_fn, "forward_window_fn", length, as_dtype(dtype))
         overlaps = -(-length // step)
         squares = pad(square(forward), [(0, overlaps * step - length)])
         sums = reduce_sum(reshape(squares, [overlaps, step]), axis=0, keepdims=True)
@@ -258,8 +257,16 @@ def inverse_mdct(
 def _weighted(framed: Tensor, length: int, window_fn: Window | None) -> Tensor:
     if window_fn is None:
         return multiply(framed, 0.5**0.5)
-    window = arguments.function(window_fn, "window_fn")
-    return multiply(framed, window(length, dtype=framed.dtype))
+    return multiply(framed, _weights(window_fn, "window_fn", length, framed.dtype))
+
+
+def _weights(window: Window, what: str, length: int, dtype: DType) -> Any:
+    """What the caller's function gives for the length of a frame.
+
+    Raises:
+        TypeError: it is no function, or takes no length and dtype.
+    """
+    return arguments.function(window, what, length, dtype=dtype)(length, dtype=dtype)
 
 
 # -- the mel scale
