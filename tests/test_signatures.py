@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def found(name: str) -> Any:
     return place
 
 
+@cache  # every absent name is looked for among all those that are like it
 def signatures() -> dict[str, str]:
     """TensorFlow's parameters of each function or class that tapec has too."""
     return {
@@ -97,6 +99,7 @@ def test_a_call_of_tensorflow_is_a_call_of_tapec(name: str) -> None:
     )
 
 
+@cache
 def methods() -> dict[str, str]:
     """TensorFlow's methods and properties of the classes that programs use most."""
     return dict(
@@ -119,6 +122,7 @@ def test_a_method_of_tensorflow_is_one_of_tapec(name: str) -> None:
 # -- what is not there
 
 
+@cache
 def refusals() -> dict[str, str]:
     """What is said about each name of TensorFlow's that tapec has not; of a whole namespace, once."""
     said: dict[str, str] = {}
