@@ -106,13 +106,23 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, absolute module name) for each import of a file, lazy ones included."""
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """All trees are two million objects, through which Python would look for garbage in the tests of other files."""
+    yield
+    tree.cache_clear()
+
+
+@functools.cache
+def imported(path: Path) -> list[tuple[int, str]]:
+    """Return (line, absolute module name) for each import of a file, lazy ones included."""
+    found = []
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom):
-            yield node.lineno, "." * node.level + (node.module or "")
+            found.append((node.lineno, "." * node.level + (node.module or "")))
         elif isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
+    return found
 
 
 def package_of(module: str) -> str | None:
