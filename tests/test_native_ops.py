@@ -38,7 +38,9 @@ LOWER = parse_pipeline("pairs,fuse,schedule,plan,lower")
 def native(module: Module) -> Any:
     """Code for this machine."""
     run_pipeline(module, LOWER)
-    return compile_module(module)
+    executable = compile_module(module)
+    assert executable.kernels > 0
+    return executable
 
 
 @pytest.mark.parametrize("defn", tensor_ops(), ids=lambda defn: defn.name)
