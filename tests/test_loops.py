@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -408,3 +409,17 @@ def test_python_control_flow_names_the_remedy() -> None:
         errors.OperatorNotAllowedInGraphError, match=r"use tapec\.cond, tapec\.while_loop"
     ):
         step(tapec.constant(1.0))
+
+
+def test_a_step_of_nothing_takes_no_turns() -> None:
+    """It is refused at once: as many turns as there are numbers would take seconds."""
+
+    def f(x: Any, step: Any) -> Any:
+        for _ in tapec.range(0, 4, step):
+            x = x + 1.0
+        return x
+
+    start = time.process_time()
+    with pytest.raises(errors.InvalidArgumentError, match="Requires delta != 0"):
+        tapec.compile(f)(tapec.constant(1.0), tapec.constant(0.0))
+    assert time.process_time() - start < 4

@@ -15,6 +15,7 @@ from tapec.functions.arithmetic import (
     add,
     cast,
     ceil,
+    divide_no_nan,
     maximum,
     multiply,
     negative,
@@ -113,7 +114,7 @@ class Range(Turning):
         if dtype.is_integer:
             turns = negative(binary("floordiv", negative(way), delta))  # rounded up
         else:
-            turns = ceil(way / delta)
+            turns = ceil(divide_no_nan(way, delta))  # who is refused does not wait for many turns
         self.count = maximum(cast(reshape(turns, []), I32), constant(0, I32))
 
     def value(self, turn: Tensor | None, rows: Sequence[Tensor], all: bool) -> Any:
