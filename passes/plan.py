@@ -52,8 +52,8 @@ class Options:
 
 #: Orders that are tried beside the usual ones where these waste any bytes; a plan of 60 values takes 2 ms.
 _TRIES = 10
-#: What a plan may waste without that they are tried.
-_SLACK = 0.001
+#: Thousandths of the bound that a plan may waste without that they are tried.
+_SLACK = 1
 
 
 @dataclass(eq=False)

@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import NamedTuple
 
 from tapec.ir.core import Function, Module, Operation, clone_function
@@ -40,8 +39,9 @@ from tapec.passes.memory.recomputation import (
 _NAMED = 6
 #: Steps below which none of their states need be kept.
 _FEW = 24
-#: What is left of the room for kernels that run again, each time that it is made less.
-_SHRUNK = 0.85
+#: What is left of the room for kernels that run again, when it is made less for the first time; then twice as much goes
+#: each time. What a plan copies at the end is none of theirs, so they may fit into no room at all.
+_SHRUNK, _SHRINKS = 0.985, 9
 #: Operations that are planned, of all that is tried, before no other round of tries begins.
 _MOST_PLANNED = 12_000
 
@@ -62,7 +62,7 @@ def run(module: Module, options: object = None) -> bool:
     return changed
 
 
-@dataclass
+@dataclass(eq=False)
 class _Attempt:
     """What a way made of a function."""
 
@@ -110,8 +110,7 @@ def _saving(plain: _Attempt, most: int) -> _Attempt:
             (_by_eviction, None),
             (_by_eviction, last),
         ):
-            tried.begin(start or tried.best)
-            found = ways(tried)
+            found = ways(tried, start or tried.best)
             if found is not None:
                 return found
             if tried.best.footprint.arena <= plain.least.bytes:
@@ -135,8 +134,9 @@ def _in_order(attempt: _Attempt) -> _Attempt:
     return _Attempt(copy, footprint(copy))
 
 
-def _saved(tried: _Tries) -> _Attempt | None:
+def _saved(tried: _Tries, start: _Attempt) -> _Attempt | None:
     """What the first of all ways makes that fits."""
+    tried.begin_in_steps(start)
     return (
         tried.first([_Way(may=is_cheap)])
         or tried.first([_Way(may=is_no_product)])
@@ -144,9 +144,19 @@ def _saved(tried: _Tries) -> _Attempt | None:
     )
 
 
-def _by_eviction(tried: _Tries) -> _Attempt | None:
-    """A copy whose kernels run again, for which less and less room is reckoned with."""
-    return tried.first(_Way(shrinks=number) for number in count(1))
+def _by_eviction(tried: _Tries, start: _Attempt) -> _Attempt | None:
+    """A copy whose kernels run again, for which less and less room is reckoned with.
+
+    What takes least of these has another peak, so the same is done to that.
+    """
+    while start not in tried.evicted:
+        tried.begin(start)
+        tried.evicted.add(start)
+        found = tried.first(_Way(shrinks=number) for number in range(1, _SHRINKS + 1))
+        if found is not None or tried.planned >= _MOST_PLANNED:
+            return found
+        start = tried.least
+    return None
 
 
 def _by_states(tried: _Tries, states: int) -> _Attempt | None:
@@ -189,6 +199,7 @@ class _Tries:
     Attributes:
         best: what takes least of all that was tried.
         planned: operations of all functions that were planned for it.
+        evicted: that with which ways have begun that let kernels run again.
         steps: the number of steps of the function that ways begin with.
     """
 
@@ -196,15 +207,26 @@ class _Tries:
         """``most`` bytes may be taken; ``best`` takes least so far."""
         self.best, self._most = best, most
         self.planned = self.steps = 0
+        self.evicted: set[_Attempt] = set()
         #: What came of each way; plans take most of the time, so none is made twice.
         self._made: dict[_Way, _Attempt | None] = {}
 
     def begin(self, start: _Attempt) -> None:
         """Let ways begin with a function."""
+        self._made = {_Way(): start}
+
+    def begin_in_steps(self, start: _Attempt) -> None:
+        """Let ways begin with a function that is put in the order of its steps."""
         copy = clone_function(start.function)
         before = list(copy.block.ops)
         self.steps = len(steps_of(Parts(copy, start.footprint.of_copy(start.function, copy))))
         self._made = {_Way(): start if copy.block.ops == before else self._planned(copy)}
+
+    @property
+    def least(self) -> _Attempt:
+        """What takes least of what ways have made since they began with a function, or that itself."""
+        made = [attempt for attempt in self._made.values() if attempt is not None]
+        return min(made, key=lambda attempt: attempt.footprint.arena)
 
     def _planned(self, function: Function) -> _Attempt:
         self.planned += len(function.block.ops)
@@ -234,7 +256,7 @@ class _Tries:
         before = self._attempt(_Way() if way.may is None else way._replace(may=None))
         assert before is not None
         if way.shrinks:
-            room = int(before.footprint.arena * _SHRUNK**way.shrinks)
+            room = int(before.footprint.arena * _SHRUNK ** (1 << way.shrinks - 1))
             return with_reruns(before.function, before.footprint.kernels, room)
         copy = clone_function(before.function)
         parts = Parts(copy, before.footprint.of_copy(before.function, copy))

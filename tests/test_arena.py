@@ -241,6 +241,11 @@ def test_what_is_too_large_to_search_is_placed() -> None:
     assert not collisions(found, plan.offsets)
 
 
+def test_bytes_that_no_float_counts_are_placed() -> None:
+    found = [Buffer(first, last, size * 10**400) for first, last, size in load("K")]
+    assert first_fit(found, tries=1).total == first_fit(load("K"), tries=1).total * 10**400
+
+
 def test_loading_the_search_takes_none_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that stands still but while machine code is made."""
     now = [0.0]

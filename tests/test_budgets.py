@@ -77,6 +77,28 @@ def test_no_plan_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(plans) < 60
 
 
+def exchanged(budget: int | float | None) -> tuple[int, list[bytes]]:
+    """Two Variables that take each other's place: all of the arena is a copy that the plan makes."""
+    a, b = (tapec.Variable(k) for k in KERNELS[:2])
+
+    @tapec.compile(memory_budget=budget)
+    def step():  # type: ignore[no-untyped-def]
+        old = a.read_value()
+        a.assign(b)
+        b.assign(old)
+
+    step()
+    arena: Any = step.memory().arena
+    return arena, [v.numpy().tobytes() for v in (a, b)]
+
+
+def test_what_no_kernel_takes_ends_the_search() -> None:
+    """However little room kernels have, they fit, and nothing is saved."""
+    plain, wanted = exchanged(None)
+    assert least(exchanged) == plain
+    assert exchanged(plain) == (plain, wanted)
+
+
 #: Ways to run what was planned for a budget.
 WAYS: dict[str, dict[str, Any]] = {
     "native": {},

@@ -24,7 +24,7 @@ _CROWD = 256
 
 
 def first_fit(
-    buffers: Sequence[Buffer], tries: int = 0, slack: float = 0.0, seconds: float = inf
+    buffers: Sequence[Buffer], tries: int = 0, slack: int = 0, seconds: float = inf
 ) -> Plan:
     """The best plan of a few orders, always the same unless the time is up.
 
@@ -32,7 +32,7 @@ def first_fit(
         buffers: what to place.
         tries: how many more orders to try for each of the usual ones, if these waste any bytes. Each brings forward
             what stuck out of the last plan, as in Joslin and Clements, Squeaky Wheel Optimization (1999).
-        slack: the share of the bound that a plan may waste without that more is tried.
+        slack: the thousandths of the bound that a plan may waste without that more is tried.
         seconds: how long to try orders, of which the first is tried in any case.
     """
     end = monotonic() + seconds
@@ -47,7 +47,9 @@ def first_fit(
             total = max(tops, default=0)
             if not best.offsets or total < best.total:
                 best = Plan(tuple(offsets), total, best.bound)
-            if best.total <= best.bound * (1 + slack) or monotonic() > end:
+            # In integers: there are bytes that no float counts.
+            is_enough = 1000 * (best.total - best.bound) <= slack * best.bound
+            if is_enough or monotonic() > end:
                 return best
             order = _forward(order, [top > best.bound for top in tops])
     return best
