@@ -11,7 +11,9 @@ import pytest
 from tapec.ir.core import Module, clone_module
 from tapec.ir.evaluator import evaluate_module
 from tapec.ir.ops.control import KernelOp
+from tapec.ir.ops.loop import Alloc
 from tapec.ir.parser import parse_module
+from tapec.ir.printer import print_module
 from tapec.passes.contractions import copies
 from tapec.passes.observers import Check
 from tapec.passes.pipeline import parse_pipeline, run_pipeline
@@ -144,6 +146,18 @@ def test_copies_have_room_for_some_of_an_open_depth(
     assert (attrs["across"], attrs["strips"]) == (across, strips)
     for threads in (1, 2):
         check(module, threads, [{"N": n} for n in (1, 7, 8, 9, 40)], vector_bytes=32)
+
+
+def test_copies_are_no_larger_than_a_depth_may_be() -> None:
+    module = product("48", "N", "128", "a")
+    bounded = parse_module(print_module(module).replace("N in 1..", "N in 1..100"))
+    scratch = []
+    for m in (module, bounded):
+        loops = lowered(m, "fuse,schedule{vector-bytes=32},plan,lower")
+        found = [op.result.buffer.tensor for op in loops.walk() if isinstance(op.defn, Alloc)]
+        scratch.append(max(int(t.bytes) for t in found))  # type: ignore[arg-type]
+    assert scratch[0] >= 4 * copies.MOST_OPEN
+    assert 0 < scratch[1] <= 4 * 100 * 128
 
 
 @pytest.mark.parametrize("batch", ["N,", "3,"])

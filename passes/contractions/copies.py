@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
+from tapec.ir.dims import bounds
 from tapec.ir.types import Shape
 from tapec.passes.contractions.problem import Machine, Problem, size
 
@@ -26,7 +27,17 @@ _COPIED_ROWS, _COPIED_DEPTH, _COPIED_WORK = 16, 1024, 1 << 24
 #: Turns of a block of depth, at least.
 BLOCK_DEPTH = 48
 #: Depths that are copied, at most, where nobody knows how many there are; the rest is read where it is.
-MOST_OPEN = 1024
+MOST_OPEN = 4096
+#: How many times as much as is reckoned with the depth may be where nobody knows: what is too much for a cache costs
+#: more than what would do for less.
+_RESERVE = 4
+
+
+def most_depth(problem: Problem) -> int:
+    """Depths for which there should be room in caches."""
+    depth = prod(problem.depth)
+    high = bounds(depth)[1]
+    return _RESERVE * size(depth) if high is None else high
 
 
 def room_for(depth: Shape, width: int, bytes: int) -> int:
@@ -34,7 +45,8 @@ def room_for(depth: Shape, width: int, bytes: int) -> int:
     count = prod(depth)
     if isinstance(count, int):
         return count
-    return min(PANEL_LIMIT // (2 * width * bytes), MOST_OPEN) if len(depth) == 1 else 0
+    high, room = bounds(count)[1], min(PANEL_LIMIT // (width * bytes), MOST_OPEN)
+    return 0 if len(depth) > 1 else room if high is None else min(room, high)
 
 
 def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool | None:
@@ -53,9 +65,7 @@ def packs(problem: Problem, lanes: int, vectors: int, machine: Machine) -> bool 
     if machine.registers >= 32:
         return fits and lanes > 1 and far and rows >= 64
     # A tile of few registers is done before a line comes from the second cache; the first may have no place for all.
-    # What is not known may be more than what is reckoned with.
-    reach = depth if isinstance(depth, int) else 2 * size(depth)
-    crowded = lines_in_set(problem.right[1], reach, bytes, machine) > machine.ways
+    crowded = lines_in_set(problem.right[1], most_depth(problem), bytes, machine) > machine.ways
     # A vector may lie across two lines.
     across = depth != 1 and (problem.right[1] or 0) % lanes != 0
     apart = size(problem.columns) > vectors * lanes

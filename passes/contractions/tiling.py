@@ -16,6 +16,7 @@ from tapec.passes.contractions.copies import (
     BLOCK_DEPTH,
     copied_block,
     lines_in_set,
+    most_depth,
     packs,
     strips,
 )
@@ -292,7 +293,7 @@ def _outer_cost(problem: Problem, tiling: Tiling, work: Workload) -> float:
     loads = tall * (1 + widen) + wide * (1 + (widen and not tiling.pack))
     if lines_in_set(problem.left[0], tall, problem.dtype.bytes, machine) > machine.ways - 1:
         loads *= 3
-    panel = depth * wide * tiling.lanes * problem.dtype.bytes
+    panel = most_depth(problem) * wide * tiling.lanes * problem.dtype.bytes
     if tiling.across:
         panel = _right_bytes(problem)  # all of it is read before any is read again
     # The first tile of a panel reads it from the second cache; so do the others if the first does not keep it.
@@ -321,7 +322,8 @@ def _fits_across(problem: Problem, width: int, machine: Machine, *, pack: bool) 
     if pack and any(n != 1 for n in problem.batch):
         return False  # each would have its panels
     panels = size(problem.columns) // width
-    return known and panels >= 2 and _right_bytes(problem) <= machine.level2 // 2
+    bytes = size(problem.columns) * most_depth(problem) * problem.dtype.bytes
+    return known and panels >= 2 and bytes <= machine.level2 // 2
 
 
 def _ahead(problem: Problem, height: int, width: int, machine: Machine) -> int:

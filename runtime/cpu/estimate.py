@@ -104,11 +104,14 @@ class _Writer:
     def _repeated(self, inner: _Amount, op: Operation, known: _Known) -> _Amount | None:
         """What a loop does, of which one turn does ``inner``."""
         at_most = turns_at_most(op)
-        if at_most is not None:
-            parts = [self.builder.mul(part, self._float(at_most)) for part in inner.parts]
-            return _Amount(inner.number * at_most, parts)
-        turns = self._turns(op, known)
-        return None if turns is None else _Amount(0, [self.builder.mul(self.total(inner), turns)])
+        # What is as much as a size says, but no more than a number, is mostly less than the number.
+        turns = None if _is_number(op.operands[1]) else self._turns(op, known)
+        if turns is not None:
+            return _Amount(0, [self.builder.mul(self.total(inner), turns)])
+        if at_most is None:
+            return None
+        parts = [self.builder.mul(part, self._float(at_most)) for part in inner.parts]
+        return _Amount(inner.number * at_most, parts)
 
     def _turns(self, op: Operation, known: _Known) -> Value | None:
         """How often a loop turns, and once more."""
@@ -157,3 +160,7 @@ class _Writer:
 
     def _float(self, number: float) -> Value:
         return self.builder.full(float(number), TensorType(F64))
+
+
+def _is_number(bound: Value) -> bool:
+    return bound.op is not None and isinstance(bound.op.attrs.get("value"), int)
