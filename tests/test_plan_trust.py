@@ -29,11 +29,11 @@ BATCH = 50
 
 @pytest.mark.parametrize(
     ("start", "native"),
-    [(0, True), (25, True), *((start, False) for start in range(50, 300, BATCH))],
+    [(0, True), (15, True), *((start, False) for start in range(30, 180, BATCH))],
 )
 def test_random_programs_give_the_same_bits(start: int, native: bool) -> None:
     """With a planner, without one, and with all free bytes poisoned."""
-    for seed in range(start, start + (25 if native else BATCH)):
+    for seed in range(start, start + (15 if native else BATCH)):
         found = outcomes(program(seed), seed, native=native)
         assert found["on"] == found["off"] == found["poisoned"], f"program {seed}"
 
