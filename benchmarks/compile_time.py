@@ -9,8 +9,8 @@ Whole first calls beside other frameworks' are in the table of `run.py`.
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -102,7 +102,14 @@ def measure(make: Callable[[], Step]) -> tuple[int, list[float]]:
 
 def main() -> None:
     """Print a line for each program."""
-    names = sys.argv[1:] or list(PROGRAMS)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(PROGRAMS))
+    names = parser.parse_args().programs or list(PROGRAMS)
+    for name in names:
+        if name not in PROGRAMS:
+            parser.error(f"no program {name!r}; there are {', '.join(PROGRAMS)}")
     measure(lambda: lambda x: x + 1.0)  # imports
     print(
         f"{'program':12} {'ops':>6} {'trace':>7} {'passes':>7} {'text':>7} {'LLVM':>7} {'all':>7}"

@@ -13,9 +13,9 @@ prints what is added to a taped operation by the code location that explanations
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -247,7 +247,13 @@ def workload(name: str) -> Call:
 
 def main() -> None:
     """Do what the command line asks for."""
-    name = sys.argv[1] if len(sys.argv) > 1 else "tapec"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "what", nargs="?", choices=("tapec", "tensorflow", "switches"), default="tapec"
+    )
+    name = parser.parse_args().what
     if name == "switches":
         switches(importlib.import_module("tapec"))
     else:

@@ -10,6 +10,7 @@ is kept, as it is for users, in a folder of this run.
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -84,7 +85,11 @@ def run(script: str, environment: dict[str, str]) -> Run:
 
 def main() -> None:
     """Print a line for each script."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rounds", nargs="?", type=int, default=15)
+    rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o700)
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

@@ -11,6 +11,7 @@ add workers of their own.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import statistics
 import threading
@@ -105,6 +106,9 @@ def calls_per_second(
 
 def main() -> None:
     """Print both tables."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     loops = empty_loops()
     loops(1000)
     print("| alone before, µs | median, µs | ninth decile, µs |\n|---|---|---|")
