@@ -156,6 +156,12 @@ def _public_name(frame: FrameType) -> str:
     return ".".join([*public, name])
 
 
+def function_of(where: Origin | Location | None) -> str | None:
+    """The public function that the user called; None for operators, which their operation names better."""
+    name = where.composite if isinstance(where, Location) else where[2] if where else None
+    return None if not name or name.startswith("_") else name
+
+
 def resolve(origin: Origin | None) -> Location | None:
     """File and line of an origin."""
     if origin is None:

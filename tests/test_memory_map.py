@@ -220,3 +220,14 @@ def test_png(memory: ProgramMemory, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     kinds = {b.kind for b in memory.buffers}
     assert drawn.count("bar") == len(memory.buffers) + len(kinds)
     assert (tmp_path / "mem.png").exists()
+
+
+def test_operators_are_called_as_what_they_do() -> None:
+    """A number on the left is no other operation, and a power of several operations is one."""
+
+    @tapec.compile
+    def run(x: Any) -> Any:
+        return round(1.5 * x) ** 2 @ x
+
+    made = {b.made_by for b in run.memory(np.ones((3, 3), np.float32)).buffers}
+    assert made == {"pow"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tapec.frames import function_of
 from tapec.inspection.memory_map import drawing, picture
 from tapec.ir.core import Body, Function, Module, Operation, Value
 from tapec.ir.dims import DimLike, typical
@@ -17,6 +19,8 @@ from tapec.ir.printer import name_values
 from tapec.tables import Table, counted
 
 _ALL, _ALIVE = "what is in the arena", "alive when most bytes are in use"
+#: An operator's method, with the operand that it belongs to at the left or right.
+_OPERATOR = re.compile(r"__(?:r(?!ound))?(\w+?)__")
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,12 @@ def _buffers(
                 yield from _buffers(inner, names, start + unit * i + share * k, part)
 
 
+def _operator_of(location: Location | None) -> str | None:
+    """The operator that the user wrote, which may be several operations: ``mul`` for ``__rmul__``."""
+    written = None if location is None else _OPERATOR.fullmatch(location.composite or "")
+    return written and written[1]
+
+
 def _buffer(life: Lifetime, names: dict[Value, str], span: tuple[float, float]) -> Buffer:
     op = life.op
     assert op is not None
@@ -203,8 +213,7 @@ def _buffer(life: Lifetime, names: dict[Value, str], span: tuple[float, float]) 
         source = op.regions[0].block.terminator.operands[life.value.index].op
         made_by = "copy"
     if source is not None:
-        composite = None if location is None else location.composite
-        made_by = composite or source.name
+        made_by = function_of(location) or _operator_of(location) or source.name
     tensor = life.value.tensor
     return Buffer(
         names[life.value],

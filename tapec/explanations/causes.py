@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tapec.explanations.connections import Cut
 from tapec.explanations.explanation import Cause
 from tapec.explanations.nodes import Node
+from tapec.frames import function_of
 from tapec.ir.location import Location
 
 #: Remedies for operations that have no derivative.
@@ -74,11 +75,8 @@ def cut_remedy(cause: Cause, node: Node) -> str:
 
 def operation_name(node: Node) -> str:
     """The public function that the user called, or the operation behind an operator."""
-    where = node.step.origin
-    public = where.composite if isinstance(where, Location) else where[2] if where else None
-    if not public or public.startswith("_"):
-        return _COMPARISONS.get(node.step.defn.name, node.step.defn.name)
-    return public
+    name = node.step.defn.name
+    return function_of(node.step.origin) or _COMPARISONS.get(name, name)
 
 
 def path_words(nodes: Sequence[Node], line: Callable[[Location | None], str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from tapec.derivatives.replay import VARIABLE
 from tapec.explanations.explanation import Cause
 from tapec.explanations.nodes import Node, nodes_of
 from tapec.explanations.trail import State, Step, Trail
-from tapec.frames import Origin
+from tapec.frames import Origin, function_of
 from tapec.ir.errors import NotDifferentiableError
 from tapec.ir.location import Location
 from tapec.ir.ops.control import Gradient, StopGradient
@@ -237,8 +237,7 @@ class Connections:
 def _public_call(node: Node) -> Origin | Location | None:
     """The call of a public function that a node is part of; None for operators, which are one operation."""
     where = node.step.origin
-    name = where.composite if isinstance(where, Location) else where[2] if where else None
-    return None if not name or name.startswith("_") else where
+    return where if function_of(where) else None
 
 
 def _flows(step: Step) -> tuple[bool, ...]:

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from tapec.explanations.trail import Trail
-from tapec.frames import Origin, resolve
+from tapec.frames import Origin, function_of, resolve
 from tapec.ir.location import Location
 from tapec.tables import Table
 from tapec.tapes.records import Record, Recording
@@ -155,8 +155,7 @@ def _name(op: str, origin: Origin | None, record: Record | None = None) -> str:
     """An operation by the public function that ran it; a call by its function."""
     if record is not None and record.callee is not None:
         return record.callee.name
-    composite = "" if origin is None else origin[2]
-    return op if not composite or composite.startswith("_") else composite
+    return function_of(origin) or op
 
 
 def _at(op: str, location: Location | None) -> str:
