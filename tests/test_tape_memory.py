@@ -177,11 +177,17 @@ def test_nothing_stays(program: Callable[[], None], uncollected: None) -> None:
     for _ in range(120):  # NumPy keeps small blocks of memory, up to a number of them
         program()
     gc.collect()
+    # What stays does so in each round; a thread that imports meanwhile takes memory in one.
+    assert min(grown_by(program) for _ in range(3)) < 80  # less than one for each time
+
+
+def grown_by(program: Callable[[], None]) -> int:
+    """How many blocks of memory are left of 80 times."""
     before = sys.getallocatedblocks()
     for _ in range(80):
         program()
     assert gc.collect() == 0  # nothing was in a cycle
-    assert sys.getallocatedblocks() - before < 80  # less than one for each time
+    return sys.getallocatedblocks() - before
 
 
 def test_a_persistent_tape_keeps_tensors_until_it_goes(uncollected: None) -> None:
