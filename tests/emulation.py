@@ -5,7 +5,9 @@ Nothing of a C library is linked where the processor has floats; elsewhere the c
 
 from __future__ import annotations
 
+import functools
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +65,24 @@ class Machine:
     def outputs(self, folder: Path, *, library: bool, main: Path = HERE / "main.c") -> list[int]:
         """What a main program prints when it is linked with net.o of the folder and run."""
         need(self.compiler, self.emulator[0])
-        sources = [self.start, main, folder / "net.o"]
+        start = _object(self.compiler, *_STRICT, *self.options, str(self.start))
+        sources = [start, main, folder / "net.o"]
         options = [*_STRICT, *self.options, "-I", folder, "-o", folder / "program"]
         run(self.compiler, *sources, *options, *(self.library if library else ()))
         # Some emulators report on the standard error what a port sends, in lines of their own form.
         said = run(*self.emulator, folder / "program", merged=True)
         return [int(word, 16) for word in _WORD.findall(said)]
+
+
+_OBJECTS = tempfile.TemporaryDirectory()  # goes with this process
+
+
+@functools.cache
+def _object(*command: str) -> Path:
+    """What a command compiles, which all programs for a machine begin with."""
+    made = Path(tempfile.mkdtemp(dir=_OBJECTS.name)) / "start.o"
+    run(*command, "-c", "-o", made)
+    return made
 
 
 def _machine(

@@ -135,9 +135,7 @@ class CKernel:
     def _read_beside(self, value: Value) -> bool:
         """Whether its only reader is in the same block, so that nothing is computed more often."""
         made = value.op
-        if made is None or made.block is None:
-            return False
-        return any(value in op.operands for op in made.block.ops)
+        return made is not None and all(reader.block is made.block for reader in value.users)
 
     # ---- values
 
