@@ -145,13 +145,13 @@ def test_a_call_that_fails(
 
 
 def solver(target: Any) -> tuple[Any, list[tapec.Variable]]:
-    """A step that has as many turns as its numbers say, and updates Variables in each of them and behind."""
+    """A step that has as many turns as its numbers say, here two, and updates Variables in each of them and behind."""
     w = tapec.Variable(np.linspace(0, 1, 4, dtype=np.float32))
     count = tapec.Variable(0.0)
 
     def step(x: Any) -> Any:
         while tapec.reduce_sum(w) < x:
-            w.assign(tapec.sort(w * 1.5, direction="DESCENDING"))
+            w.assign(tapec.sort(w * 3.0, direction="DESCENDING"))
             count.assign_add(1.0)
         w.assign(w / x)
         return count * 2.0

@@ -53,7 +53,7 @@ PROGRAMS = {
     "softmax": Program(tapec.nn.softmax, (array(3, 150),)),
     "sums": Program(lambda x: tapec.reduce_sum(x, axis=1), (array(3, 300),)),
     "total": Program(tapec.reduce_sum, (array(40, 50),)),
-    "product": Program(tapec.matmul, (array(40, 33), array(33, 35))),
+    "product": Program(tapec.matmul, (array(40, 33), array(33, 25))),
     "copied product": Program(tapec.matmul, (array(64, 32), array(32, 32))),
     "recurrent": Program(recurrent, (array(3, 8, 34), 0.1 * array(34, 34))),
     "scatter": Program(scattered, (PLACES, array(6, 35))),
