@@ -8,6 +8,7 @@ same in it.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator
 from io import BytesIO, StringIO
@@ -43,7 +44,7 @@ class Image(NamedTuple):
     stays: bool = True
 
 
-class Buffer:
+class Buffer(ABC):
     """What one thing holds in front of a branch or loop.
 
     Args:
@@ -70,16 +71,17 @@ class Buffer:
         """What it holds, for a comparison with a copy."""
         return self._holder
 
+    @abstractmethod
     def _copy(self) -> Any:
-        raise NotImplementedError
+        """What it holds, for later."""
 
+    @abstractmethod
     def _grew(self, now: Any, before: Any) -> bool:
         """Whether it holds what it did, and more behind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _put(self, image: Image) -> None:
         """Make it hold what it did at some time."""
-        raise NotImplementedError
 
     @property
     def unchanged(self) -> Image:
