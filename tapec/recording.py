@@ -190,3 +190,6 @@ def tracing(trace: Trace | None, tapes: tuple[GradientTape, ...] = ()) -> Iterat
     finally:
         _tapes.reset(tapes_token)
         _trace.reset(trace_token)
+        for tape in _tapes.get():
+            if not tape.is_recording:  # it gave its gradients in a branch
+                remove_tape(tape)

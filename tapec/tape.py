@@ -71,8 +71,10 @@ class GradientTape(Listener):
         self._home: Trace | None = None
         self._is_recording = False
         self._was_entered = False
-        #: Where a tape that is not persistent gave its gradients.
+        #: Where a tape that is not persistent gave its gradients, and the branch around that, outside of which it may
+        #: give them: the program may not come by there.
         self._ended: Origin | None = None
+        self._ended_in: Trace | None = None
         self._watched: tuple[Variable, ...] = ()
 
     # -- the block
@@ -90,6 +92,11 @@ class GradientTape(Listener):
     def __exit__(self, *exception: object) -> None:
         if self._is_recording:
             self._stop()
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether it hears what runs."""
+        return self._is_recording
 
     def _start(self) -> None:
         if self._recording is None:
@@ -420,14 +427,24 @@ class GradientTape(Listener):
         )
         if not self._persistent:
             self._ended = origin()
-            self._watched = self.watched_variables()
-            self._recording = None
-            self.trail.keep(recording)
+            if (part := self._branch()) is not None:
+                self._ended_in = part
+            else:
+                self._watched = self.watched_variables()
+                self._recording = None
+                self.trail.keep(recording)
         note_answer(self.trail, recording, targets, sources, gradients)
         return gradients
 
+    def _branch(self) -> Trace | None:
+        """What is being traced, if it is a branch of what the tape records."""
+        part = current_trace()
+        return part if part is not None and part.is_in_branch_of(self._home) else None
+
     def _take_recording(self) -> Recording:
-        if self._recording is None:
+        part = self._branch()
+        ended = part is not None and self._ended_in is not None and part.is_within(self._ended_in)
+        if self._recording is None or ended:
             reason = "; this tape never recorded"
             if self._was_entered:
                 taken = resolve(self._ended)
@@ -447,6 +464,6 @@ class GradientTape(Listener):
                     "GradientTape.gradient inside the context if you actually want to trace the gradient in "
                     "order to compute higher order derivatives."
                 )
-            else:
+            elif part is None:
                 self._stop()
         return self._recording

@@ -35,6 +35,7 @@ from tapec.variables.initial_values import CallValues
 if TYPE_CHECKING:
     from tapec.compiled.guards.beginnings import Before
     from tapec.tape import GradientTape
+    from tapec.traces.outcomes import Outcomes
     from tapec.variable import Variable
 
 #: Literals up to this many elements are part of the program; larger arrays are inputs.
@@ -106,6 +107,10 @@ class Trace:
         self.captures: list[Any] = []
         self.states: dict[int, Value] = {}
         self.created_variables = False
+        #: The conditions met, in the trace of a program that may be for one outcome of them alone.
+        self.outcomes: Outcomes | None = None
+        #: The condition of whose branches this is one.
+        self.condition: Tensor | None = None
         #: Functions that the program calls when it runs, in order; None where it cannot.
         self.hosts: list[Any] | None = None
         #: The least and the greatest that a number is which counts a loop's turns.
@@ -181,12 +186,21 @@ class Trace:
         """Whether this is the trace, or goes on inside of it."""
         return self is trace or self._is_inside(trace)
 
+    def is_in_branch_of(self, trace: Trace | None) -> bool:
+        """Whether this goes on in a branch of a condition that the other trace meets."""
+        inner: Trace | None = self
+        while inner is not None and inner is not trace:
+            if inner.condition is not None:
+                return True
+            inner = inner.parent
+        return False
+
     def tapes_at(self, trace: Trace) -> tuple[GradientTape, ...]:
         """The tapes that record a trace inside of which this one goes on."""
         inner = self
         while inner.parent is not None and inner.parent is not trace:
             inner = inner.parent
-        return inner.tapes_around
+        return tuple(tape for tape in inner.tapes_around if tape.is_recording)
 
     def _is_inside(self, trace: Trace) -> bool:
         parent = self.parent

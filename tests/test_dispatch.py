@@ -445,7 +445,7 @@ def test_structures_and_names_are_found_quickly(monkeypatch: pytest.MonkeyPatch)
         f({"x": X, "y": Y}, training, scale=3.0)
     f({"y": Y, "x": X}, training=True)  # a loop over it would go another way
     assert traced == [["x", "y"], ["x", "y"], ["y", "x"]]
-    monkeypatch.setattr(CompiledFunction, "_call", None)  # the slow way
+    monkeypatch.setattr(CompiledFunction, "program_for", None)  # the slow way
     for training, values in expected.items():
         assert f({"x": X, "y": Y}, training=training).numpy().tolist() == values
         assert f(batch={"x": X, "y": Y}, training=training).numpy().tolist() == values

@@ -12,6 +12,7 @@ from tapec.autograph.reach import Ends, Reach
 from tapec.compiled.guards.beginnings import rest_on
 from tapec.control.regions import Merged, one_of
 from tapec.tensor import Tensor
+from tapec.traces.outcomes import decided
 
 #: What a RecursionError that comes out of a branch is told.
 _ENDLESS = (
@@ -59,7 +60,15 @@ def choose(
     names: Collection[str],
     later: Collection[str],
 ) -> None:
-    """A branch of the program, and what is behind it in the places, and in all else that it can reach."""
+    """A branch of the program, and what is behind it in the places, and in all else that it can reach.
+
+    Raises:
+        TypeError, ValueError, Undecided: see `if_stmt` and `tapec.control.regions.one_of`.
+    """
+    known = decided()
+    if known is not None:
+        (body if known else orelse)()
+        return
     wanted = [p for p in places if p.name in later or p.name not in names]
     before = [p.get() for p in places]
     held = {p.identity: value for p, value in zip(places, before, strict=True)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from tapec.autograph.jumps import OURS, RETURNED
 from tapec.autograph.places import UNBOUND
-from tapec.control.regions import Merged
+from tapec.control.regions import DifferentShapes, Merged
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -80,7 +80,8 @@ def merged(values: Sequence[tuple[str, Any, Any]]) -> Merged:
 
     Raises:
         TypeError: they have different dtypes or structures, or are no values of a program.
-        ValueError: they have different shapes, or one is None.
+        ValueError: one is None.
+        DifferentShapes: they have different shapes.
     """
     flags = [(one, other) for name, one, other in values if name.startswith(OURS)]
     left = [any(flag[side] is True for flag in flags) for side in (0, 1)]
@@ -171,10 +172,10 @@ class _Merge:
                 hint="convert one of them with tapec.cast",
             )
         if first.shape != second.shape:
-            raise ValueError(
+            raise DifferentShapes(
                 f"{name} has shape {first} in the main branch, but {second} in the else branch",
                 location=here(),
-                hint="in a compiled function shapes do not depend on values",
+                hint="give it one shape in both: in loops, and where a program is looked at or built, it serves both",
             )
         return one, other
 

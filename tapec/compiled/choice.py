@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tapec.compiled.call import Call
 from tapec.compiled.comparison import Description, changes
+from tapec.compiled.decisions import other_outcomes
 from tapec.compiled.dimensions import match, unmet
 from tapec.compiled.retraces import Cause, Change
 from tapec.traces.scalars import identical
 
 if TYPE_CHECKING:
     from tapec.compiled.program import Program
+    from tapec.traces.outcomes import Outcome
 
 #: How many calls are remembered whose programs are gone.
 _MOST_GONE = 32
@@ -61,20 +63,23 @@ class History:
         """Compare nothing with a program, nor its call, any more."""
         self._made = [entry for entry in self._made if entry[0]() is not program]
 
-    def nearest_changes(self, call: Call) -> tuple[Change, ...]:
-        """How a call differs from that earlier one that is most like it."""
+    def nearest_changes(self, call: Call, path: Sequence[Outcome] = ()) -> tuple[Change, ...]:
+        """How a call differs from that earlier one that is most like it; ``path``: what its conditions are."""
         candidates = [
-            tuple(_changes(description, made(), call)) for made, description in reversed(self._made)
+            tuple(_changes(description, made(), call, path))
+            for made, description in reversed(self._made)
         ]
         return min((found for found in candidates if found), key=len, default=())
 
 
-def _changes(description: Description, program: Program | None, call: Call) -> Iterator[Change]:
-    yield from (differences := changes(description, call.description))
-    if not differences and program is not None:
-        yield from (refused := program.refusal(call.numbers))
-        if not refused:
-            yield from _misfits(program, call)
+def _changes(
+    description: Description, program: Program | None, call: Call, path: Sequence[Outcome]
+) -> Iterator[Change]:
+    found = changes(description, call.description)
+    if not found and program is not None:
+        found = program.refusal(call.numbers) or [*_misfits(program, call)]
+        found = found or other_outcomes(program.path, path)
+    yield from found
 
 
 def _misfits(program: Program, call: Call) -> Iterator[Change]:

@@ -26,6 +26,7 @@ from tapec.autograph import conversion
 from tapec.compiled.call import Call
 from tapec.compiled.choice import History, numbers_that_vary
 from tapec.compiled.concrete import BoundFunction, ConcreteFunction
+from tapec.compiled.decisions import run, settled
 from tapec.compiled.dimensions import Dimensions, Dynamic, Family, family_key, forget
 from tapec.compiled.guards.loans import PlaceKey, numbers_that_changed
 from tapec.compiled.keys import Quick
@@ -34,6 +35,7 @@ from tapec.compiled.parameters import Parameters
 from tapec.compiled.program import Program
 from tapec.compiled.retraces import Cause, Change, Retrace, announce
 from tapec.compiled.shelves import Shelf, Shelves
+from tapec.compiled.traced import TracedProgram
 from tapec.compiled.variants import Found, Variants
 from tapec.compiler import lowered
 from tapec.errors import RuntimeError, TapecError, ValueError
@@ -55,9 +57,11 @@ if TYPE_CHECKING:
     from tapec.compiled.lowering import Lowered
     from tapec.compiled.profile import Profile
     from tapec.inspection.traced import TracedModule
+    from tapec.traces.outcomes import Outcome
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=TracedProgram)
 
 
 @overload
@@ -189,10 +193,10 @@ class CompiledFunction(Generic[P, R]):
                     return result  # type: ignore[no-any-return]
         leaves = Quick()
         found = self._find_quickly(leaves, args, kwargs)
-        if found is not None:
+        if found is not None and found[0].decision is None:
             program, numbers = found
             return program.run(leaves.tensors, numbers)  # type: ignore[no-any-return]
-        return self._call(args, kwargs)  # type: ignore[no-any-return]
+        return run(self, Call(self.parameters, *self._bound(args, kwargs)))  # type: ignore[no-any-return]
 
     def _find_quickly(self, leaves: Quick, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The program for arguments that nothing has to be asked about; ``leaves`` gets what they are made of."""
@@ -211,34 +215,36 @@ class CompiledFunction(Generic[P, R]):
             self._quick, self._quick_look = found[0].quick, found[0].quick_look
         return found
 
-    def _call(self, args: Any, kwargs: Any) -> Any:
-        call = Call(self.parameters, *self._bound(args, kwargs))
-        found = self._find(call)
+    def program_for(self, call: Call, shelf: Shelf | None = None) -> Found:
+        """The program for a call, and arrays for its numbers; on a shelf, if it is for outcomes of conditions."""
+        found = self.find(call, shelf)
         if found is None:
             with self._lock:
-                found = self._find(call)
+                found = self.find(call, shelf)
                 if found is None:
-                    found = self._new(call)
-        program, numbers = found
-        return program.run(call.tensors, numbers)
+                    found = self._new(call, shelf)
+        return found
 
     def _bound(self, args: Any, kwargs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
         """The arguments in the order of the parameters, as they are declared."""
         return self.parameters.bind(*self._dimensions.bind(args, kwargs))
 
-    def _find(self, call: Call) -> Found | None:
-        """The program for a call, by its key."""
-        variants = self._shelves.find(call.key, call.objects)
+    def find(self, call: Call, shelf: Shelf | None = None) -> Found | None:
+        """The same, by the call's key; None if there is none."""
+        if shelf is None:
+            variants = self._shelves.find(call.key, call.objects)
+        else:
+            variants = shelf.programs.get(call.key)
         return None if variants is None else variants.find(call.numbers)
 
-    def _new(self, call: Call) -> Found:
+    def _new(self, call: Call, shelf: Shelf | None) -> Found:
         """A program for a call for which none was found by its key: one of other sizes, or a new one."""
-        shelf, family = self._place_of(call, call.leaves)
+        shelf, family = self._place_of(call, call.leaves, shelf)
         variants = shelf.programs.setdefault(call.key, Variants(call.objects))
         if (forgiven := variants.forgiven(call.numbers)) is not None:
             return forgiven
         start, before = time.perf_counter(), self._traces
-        why = self._history.nearest_changes(call)
+        why = self._history.nearest_changes(call, shelf.path)
         for made in self._history.programs():
             self.varying.update(numbers_that_changed(made.state.places))
         # A trace may change the state that it reads: the call is for what was there before.
@@ -246,13 +252,14 @@ class CompiledFunction(Generic[P, R]):
             call.leaves,
             family,
             self._dimensions.declared(call.args, call.kwargs),
-            lambda leaves: self._kept(self._trace(call, leaves)),
+            lambda leaves: self._kept(self._trace(call, leaves, Program, shelf.path)),
             lambda program: program.admits(call.numbers) is not None,
         )
         variants.add(program)
         forget(shelf.programs)
-        for hear in program_listeners:
-            hear(self, call, program)
+        if program.decision is None:
+            for hear in program_listeners:
+                hear(self, call, program)
         if 0 < before < self._traces and not self._is_for_new_instance(why):
             spent = 1000 * (time.perf_counter() - start)
             self._retraces.append(Retrace.of(self.name, here(), why, spent))
@@ -266,11 +273,17 @@ class CompiledFunction(Generic[P, R]):
             Cause.OBJECT
         ]
 
-    def _place_of(self, call: Call, leaves: Sequence[Any]) -> tuple[Shelf, Family]:
+    def _place_of(
+        self, call: Call, leaves: Sequence[Any], shelf: Shelf | None = None
+    ) -> tuple[Shelf, Family]:
         """Where programs for leaves like these are kept, and what they share."""
         key = family_key(leaves, call.form)
-        shelf = self._shelves.home(call.objects, key)
-        return shelf, shelf.families.setdefault(key, Family())
+        home = self._shelves.home(call.objects, key)
+        family = home.families.setdefault(key, Family())
+        if shelf is None:
+            return home, family
+        # Behind a condition sizes have been what they were in front of it.
+        return shelf, shelf.families.setdefault(key, Family(exact=[*family.exact]))
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of the function."""
@@ -299,11 +312,11 @@ class CompiledFunction(Generic[P, R]):
 
         return TracedModule(self.traced(*args, **kwargs).module.functions.values())
 
-    def traced(self, *args: Any, **kwargs: Any) -> Program:
+    def traced(self, *args: Any, **kwargs: Any) -> TracedProgram:
         """The same with what the program reads from outside; it has no code."""
         call, leaves = self._specified(args, kwargs)
         with self._lock:
-            return self._trace(call, leaves, compiled=False)
+            return self._trace(call, leaves, TracedProgram)
 
     def _specified(self, args: Any, kwargs: Any) -> tuple[Call, list[Any]]:
         """A call that nobody makes, and its leaves: with open sizes where that is declared, or asked for."""
@@ -327,9 +340,9 @@ class CompiledFunction(Generic[P, R]):
         """
         call, leaves = self._specified(args, kwargs)
         with self._lock:
-            found = self._find(call)
-            if found is None:
-                program = self._kept(self._trace(call, leaves))
+            found = self.find(call)
+            if found is None or found[0].decision is not None:
+                program = self._kept(self._trace(call, leaves, Program))
                 shelf, family = self._place_of(call, leaves)
                 shelf.programs.setdefault(call.key, Variants(call.objects)).add(program)
                 if not all(t.is_static for t in program.pattern):
@@ -367,22 +380,28 @@ class CompiledFunction(Generic[P, R]):
         from tapec.compiled.profile import profile_of  # as above
 
         call = Call(self.parameters, *self._bound(args, kwargs))
-        with self._lock:
-            program, numbers = self._find(call) or self._new(call)
+        program, numbers = settled(self, call)
         return profile_of(program, call.tensors, numbers)
 
-    def _trace(self, call: Call, leaves: Sequence[Any], *, compiled: bool = True) -> Program:
+    def _trace(
+        self,
+        call: Call,
+        leaves: Sequence[Any],
+        make: type[T],
+        path: Sequence[Outcome] | None = None,
+    ) -> T:
         """A new program, for a call whose arguments have these leaves: Tensors may have open sizes."""
         varying = numbers_that_vary(call, self._history.programs())
         with collecting_rarely(), self._telling():
             try:
-                return self._traced(call, leaves, varying, compiled)
+                return self._traced(lambda v: make(self, call, leaves, v, path), varying)
             except builtins.TypeError as error:
                 if isinstance(error, TapecError) or not (any(varying) or self.varying):
                     raise
             # It may be that code in C asked for a number of Python's own. If not, it is raised again.
             self.varying.clear()
-            return self._traced(call, leaves, [False] * len(call.numbers), compiled)
+            none = [False] * len(call.numbers)
+            return self._traced(lambda v: make(self, call, leaves, v, path), none)
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -394,12 +413,10 @@ class CompiledFunction(Generic[P, R]):
                 hear(self, None)
             raise
 
-    def _traced(
-        self, call: Call, leaves: Sequence[Any], varying: Sequence[bool], compiled: bool
-    ) -> Program:
-        program = Program(self, call, leaves, varying, compiled=compiled)
+    def _traced(self, make: Callable[[Sequence[bool]], T], varying: Sequence[bool]) -> T:
+        program = make(varying)
         if program.created_variables:
-            program = Program(self, call, leaves, varying, compiled=compiled)
+            program = make(varying)
             if program.created_variables:
                 for hear in refusal_listeners:
                     hear(self, program)
@@ -412,7 +429,7 @@ class CompiledFunction(Generic[P, R]):
             if made not in used:
                 self._history.drop(made)
         self._history.add(program)
-        self._traces += 1
+        self._traces += program.decision is None
         return program
 
     def forget_quick_way(self) -> None:
@@ -431,12 +448,12 @@ class CompiledFunction(Generic[P, R]):
     def programs(self) -> list[Program]:
         """One for each signature met so far, and for each Python state; open sizes make no difference."""
         used = self._used()
-        return [program for program in self._history.programs() if program in used]
+        made = [p for p in self._history.programs() if p.decision is None]
+        return [program for program in made if program in used]
 
     def _used(self) -> set[Program]:
         """The programs that calls may find."""
-        kept = (variants for shelf in self._shelves for variants in shelf.programs.values())
-        return {program.general for variants in kept for program in variants.programs}
+        return {program for shelf in self._shelves for program in shelf.used()}
 
     def ir(self, after: str | None = None) -> Module:
         """The program of the latest signature, as traced or after a pass of the default pipeline.

@@ -9,35 +9,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tapec.at_line import at_home
-from tapec.autograph import conversion
+from tapec.at_line import at_home, on_host
 from tapec.compiled.boxes import deal_in_tensors
-from tapec.compiled.breakpoints import explained_breakpoints
-from tapec.compiled.builds import Build
-from tapec.compiled.comparison import describe
 from tapec.compiled.differentiation import Callee
-from tapec.compiled.guards.loans import Loans
-from tapec.compiled.guards.witness import Witness
-from tapec.compiled.results import kept_result, refuse_changed
-from tapec.compiled.retraces import Change
+from tapec.compiled.traced import TracedProgram
 from tapec.compiler import Executable, compile_module, evaluated_module, is_mismatch
 from tapec.errors import ResourceExhaustedError
 from tapec.frames import here, origin
-from tapec.ir.core import Module, clone_function
+from tapec.ir.core import clone_function
 from tapec.ir.dims import plain_symbol, substitute
 from tapec.ir.errors import CheckError, InternalError, TargetError
 from tapec.ir.lazy import lazy
-from tapec.ir.substitution import substitute_symbols, unify
-from tapec.recording import active_tapes, inspectors, tracing
+from tapec.ir.substitution import substitute_symbols
+from tapec.recording import active_tapes, inspectors
 from tapec.runtime.residence import AWAY
-from tapec.structure import flatten, sized, unflatten
+from tapec.structure import sized, unflatten
 from tapec.tensor import Array, EagerTensor, Tensor, as_array
 from tapec.tensors.device_tensor import held_or_array, of_result
 from tapec.tensors.type_spec import TensorSpec
 from tapec.traces.effects import Effects, raised
-from tapec.traces.recipes import Recipe, Recorder
-from tapec.traces.scalars import HostNumber, is_number
-from tapec.tracing import Trace, TracedTensor
+from tapec.tracing import TracedTensor
 from tapec.variable import Variable
 from tapec.variables.alignment import aligned_copy
 from tapec.variables.claims import Access
@@ -46,25 +37,19 @@ if TYPE_CHECKING:
     from tapec.alarms.numerics import AlarmedProgram
     from tapec.compiled.call import Call
     from tapec.compiled.function import CompiledFunction
+    from tapec.traces.outcomes import Outcome
 
 R = TypeVar("R")
 
 deal_in_tensors()
 
 
-class Program:
+class Program(TracedProgram):
     """One traced and compiled signature of a function.
 
     Attributes:
-        description: the arguments of the call that was traced.
-        module: the program as traced.
         executable: its native code.
-        captures: what it reads from outside: Variables, Tensors, NumPy arrays.
-        pattern: the types of tensors that it was traced for, with symbols for sizes that are open.
-        guards: what it assumes of these sizes; ``guard_places`` has the user's line for each.
-        build: the settings that it was compiled under.
         general: the program itself, or that of which this one is for given sizes.
-        state: the Python state that it was traced with, and whether that is still so.
     """
 
     def __init__(
@@ -73,60 +58,19 @@ class Program:
         call: Call,
         leaves: Sequence[Any],
         varying: Sequence[bool],
-        *,
-        compiled: bool = True,
+        path: Sequence[Outcome] | None = None,
     ) -> None:
-        """Trace the function for a call like this one and compile the program.
-
-        Args:
-            owner: the function.
-            call: its arguments.
-            leaves: what these are made of; Tensors have the types that the program is for.
-            varying: which of the numbers among them are inputs, not constants.
-            compiled: whether it is to be run.
-        """
-        self.pattern = tuple(leaf.type for leaf in leaves if isinstance(leaf, Tensor))
-        self.description = call.description.with_types(iter(self.pattern))
-        trace = Trace(owner.name)
-        trace.hosts, trace.numbers = [], Recorder()
-        with tracing(trace), explained_breakpoints():
-            given = self._inputs(trace, call, leaves, varying)
-            structure = unflatten(call.spec, given)
-            args, kwargs = structure if call.has_kwargs else (structure, {})
-            loans = Loans(trace.numbers, owner.varying)
-            function = owner.python_function
-            witness = Witness(owner.name, function, self._state(leaves), loans)
-            with witness.watching():
-                result = conversion.call(function, owner.settings.autograph, args, kwargs)
-            refuse_changed(owner.name, structure, call.spec, given)
-            leaves, self._spec = flatten(result, parts=True)
-            self._leaves = [kept_result(leaf, trace) for leaf in leaves]
-            trace.finish([leaf for leaf in self._leaves if isinstance(leaf, TracedTensor)])
-        self.state = witness.guard(trace, owner.settings.is_native)
-        trace.end()
-        self.created_variables = trace.created_variables
-        self.guards = tuple(trace.function.guards)
-        self.guard_places = trace.guard_places
+        """Trace the function for a call like this one and compile the program; see `TracedProgram`."""
+        super().__init__(owner, call, leaves, varying, path)
         self.general = self
-        self.build = Build(owner)
         #: What its symbols are, in a program for given sizes.
         self.sizes: Mapping[str, int] = {}
-        unify(trace.function)
-        self.module = _budgeted(Module([trace.function]), owner.settings.memory_budget)
-        self.captures: list[Any] = trace.captures
-        self._number_places = [i for i, c in enumerate(self.captures) if type(c) is HostNumber]
-        #: What a call computes of its numbers before the program runs; None if it passes none and reads none.
-        self.recipe: Recipe | None = None
-        if trace.numbers.leaves:
-            self.recipe = trace.numbers.close([self.captures[i].step for i in self._number_places])
-        #: Whether it serves every call of its signature.
-        self.is_unconditional = self.recipe is None and not self.state.places
-        if self.created_variables or not compiled:
+        if self.created_variables:
             return  # traced once more before it is compiled: the second trace makes none
         self.executable = self._compiled(owner)
         # Passes may have had to assume more.
         self.guards = tuple(dict.fromkeys((*self.guards, *self.executable.signature.guards)))
-        self._prepare(trace)
+        self._prepare()
 
     def _compiled(self, owner: CompiledFunction[Any, Any]) -> Executable:
         """The program to call."""
@@ -156,58 +100,14 @@ class Program:
         found._find_quick_ways()
         return found
 
-    def _inputs(
-        self, trace: Trace, call: Call, leaves: Sequence[Any], varying: Sequence[bool]
-    ) -> list[Any]:
-        """What the function is called with while it is traced."""
-        assert trace.numbers is not None
-        varies = iter(varying)
-        given = []
-        for leaf, held, described in zip(
-            leaves, call.leaves, self.description.leaves(), strict=True
-        ):
-            path = described.path
-            if isinstance(leaf, Tensor):
-                leaf = trace.input(leaf.type, path if path.isidentifier() else None)
-                if isinstance(held, EagerTensor):
-                    trace.call.known[leaf.value] = held.array
-            elif is_number(leaf):
-                leaf = trace.numbers.argument(leaf, path, next(varies))
-            given.append(leaf)
-        return given
-
-    def _state(self, leaves: Sequence[Any]) -> dict[str, Any]:
-        """The arguments whose state the function may read, by their paths."""
-        named = zip(self.description.leaves(), leaves, strict=True)
-        return {d.path: leaf for d, leaf in named if not isinstance(leaf, Tensor)}
-
-    def admits(self, numbers: Sequence[Any]) -> tuple[Any, ...] | None:
-        """Arrays for the numbers that are inputs, if the program is for these and for the state of now; else None."""
-        if not (self.build.fits and self.state.holds()):
-            return None
-        if self.recipe is None:
-            return ()
-        found = self.recipe.run(numbers)
-        return found if type(found) is tuple else None
-
-    @property
-    def result_paths(self) -> list[str]:
-        """Where in what the function returns each tensor is that a call computes: ``["loss"]``, ``[0].mean``."""
-        described = describe(unflatten(self._spec, self._leaves), "").leaves()
-        pairs = zip(described, self._leaves, strict=True)
-        return [found.path for found, leaf in pairs if isinstance(leaf, TracedTensor)]
-
-    def first_numbers(self) -> tuple[Any, ...]:
-        """Arrays for the numbers of the call that was traced."""
-        return () if self.recipe is None else self.recipe.first()
-
-    def _prepare(self, trace: Trace) -> None:
+    def _prepare(self) -> None:
         """Work out what every call would have to find out again."""
+        trace = self.trace
         function = trace.function
         places = {op: i for i, op in enumerate(function.block.ops)}
         #: Where the program reads Variables, for tapes outside: those captured, each with places in its block.
         self._reads = {
-            i: [places[value.op] for value in trace.values_behind(v) if value.op is not None]
+            i: [places[value.op] for value in trace.values_behind(v) if value.op in places]
             for i, v in enumerate(self.captures)
             if isinstance(v, Variable)
         }
@@ -251,7 +151,7 @@ class Program:
         It does not look for tapes or inspectors. ``run`` is for what ``native`` cannot do alone.
         """
         captures = self.captures
-        if native is None or self.recipe is not None:
+        if native is None or self.recipe is not None or self.decision is not None:
             return None
         if self.is_unconditional and self._is_single and not (captures or self._has_effects):
             return native
@@ -287,18 +187,10 @@ class Program:
         inspected, boxed = self.general._inspected, self._boxed_look
         assert inspected is not None
         assert boxed is not None
-        outputs = self._held(lambda: inspected.natively(boxed, inputs, captures))
+        outputs = self.hold(lambda: inspected.natively(boxed, inputs, captures))
         if outputs is NotImplemented:
             return outputs
         return outputs[0] if self._is_single else self._wrap(outputs)
-
-    def refusal(self, numbers: Sequence[Any]) -> list[Change]:
-        """Why `admits` gives None."""
-        return (
-            self.build.changes()
-            + self.state.changes()
-            + ([] if self.recipe is None else self.recipe.refusal(numbers))
-        )
 
     def run(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> Any:
         """Run the program on tensors of the traced types and what `admits` gave."""
@@ -323,6 +215,16 @@ class Program:
         if self._is_single:
             return make(results[0], self._output_types[0])
         return self._wrap([make(a, t) for a, t in zip(results, self._output_types, strict=True)])
+
+    @property
+    def reads_variables(self) -> bool:
+        """Whether it reads or updates any."""
+        return self._access is not None
+
+    def outcome(self, inputs: Sequence[Tensor], numbers: Sequence[Array] = ()) -> bool:
+        """What the condition is that it computes; see `tapec.compiled.decisions`."""
+        (found,) = self._execute(inputs, self._with_numbers(numbers))
+        return bool(on_host(found))
 
     def arrays(self, inputs: Sequence[Tensor]) -> list[Array]:
         """Copies of the arrays that the first call passed to the program: of its tensors, and of what it captured."""
@@ -388,7 +290,7 @@ class Program:
                 for c, a in zip(captures, held, strict=True)
             ]
 
-        return [*(x.array for x in inputs), *self._held(take)]
+        return [*(x.array for x in inputs), *self.hold(take)]
 
     def _with_numbers(self, numbers: Sequence[Array]) -> list[Any]:
         """The captures, with what `admits` gave in the places of numbers."""
@@ -408,7 +310,7 @@ class Program:
         if inspectors:
             if self._access is None:
                 return self._inspect(inputs, captures)
-            return self._held(lambda: self._inspect(inputs, captures))
+            return self.hold(lambda: self._inspect(inputs, captures))
         try:
             arrays, results = self._call(inputs, captures, lambda *a: (a, self.executable(*a)))
         except CheckError as error:  # of a program that NumPy evaluates
@@ -434,7 +336,8 @@ class Program:
             captures[argument - first].adopt(array)
         return outputs
 
-    def _held(self, action: Callable[[], R]) -> R:
+    def hold(self, action: Callable[[], R]) -> R:
+        """Do something while no other thread's step touches the Variables."""
         return action() if self._access is None else self._access.hold(action)
 
     def _wrap(self, outputs: Sequence[Tensor]) -> Any:
@@ -468,17 +371,10 @@ class Program:
             operands = [*inputs, *self._callee.captured(captures)]
             return operands, self._execute(inputs, captures)
 
-        operands, results = self._held(run)
+        operands, results = self.hold(run)
         outputs = [of_result(a, t) for a, t in zip(results, self._output_types, strict=True)]
         self._callee.tell_tapes(operands, outputs, where)
         return self._wrap(outputs)
-
-
-def _budgeted(module: Module, budget: float | None) -> Module:
-    """A module that passes hold to a budget of memory, if there is one."""
-    if budget is not None:
-        module.entry.attrs["memory_budget"] = budget
-    return module
 
 
 def _held_by_device(captured: Any, is_updated: bool) -> Any:

@@ -47,6 +47,8 @@ class Cause(StrEnum):
     CONFIGURATION = "configuration"
     # of numbers that are not arguments, and of what Python decided by them
     BRANCH = "decision"
+    # of conditions over tensors whose branches give different shapes
+    OUTCOME = "outcome"
     # of Python state that the function reads
     GLOBAL = "global"
     CLOSURE = "closure"
@@ -81,6 +83,7 @@ _REMEDIES = {
     Cause.VARIABLE: "assign to one Variable rather than passing another one",
     Cause.CONFIGURATION: "choose the settings of tapec before the first call",
     Cause.BRANCH: "choose between tensors with tapec.where or tapec.cond",
+    Cause.OUTCOME: "give both branches one shape: pad to one, or mask what does not count",
     Cause.GLOBAL: _KEEP,
     Cause.CLOSURE: _KEEP,
     Cause.ATTRIBUTE: _KEEP,

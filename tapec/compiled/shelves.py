@@ -19,7 +19,9 @@ from tapec.variable import Variable
 
 if TYPE_CHECKING:
     from tapec.compiled.dimensions import Family
+    from tapec.compiled.program import Program
     from tapec.compiled.variants import Variants
+    from tapec.traces.outcomes import Outcome
 
 #: The entry of an object's ``__dict__`` under which programs hang.
 ENTRY = "_tapec_programs"
@@ -33,14 +35,25 @@ class Shelf:
     Attributes:
         programs: by the key of a call; see `tapec.compiled.keys`.
         families: calls that differ in sizes at most, by what they share.
+        path: what conditions are that decide about shapes, for all of them.
     """
 
-    __slots__ = ("__weakref__", "families", "programs")
+    __slots__ = ("__weakref__", "families", "path", "programs")
 
-    def __init__(self) -> None:
+    def __init__(self, path: tuple[Outcome, ...] = ()) -> None:
         """Nothing yet."""
+        self.path = path
         self.programs: dict[Any, Variants] = {}
         self.families: dict[Any, Family] = {}
+
+    def used(self) -> Iterator[Program]:
+        """The programs that calls may find here, and behind the conditions that some of these compute."""
+        for variants in self.programs.values():
+            for program in variants.programs:
+                yield program.general
+                if program.decision is not None:
+                    for shelf in program.decision.choices.values():
+                        yield from shelf.used()
 
 
 class _Hook:

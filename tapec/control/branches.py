@@ -1,7 +1,8 @@
 """Choices between functions: `cond`, `case`, `switch_case`; and `group`, `no_op`, which order what needs no order here.
 
 Eagerly only the chosen function runs, as plain Python, and tapes hear what it does. In a compiled function each becomes
-part of the program, and they return Tensors of the same structure, dtypes and shapes.
+part of the program, and they return Tensors of the same structure and dtypes; where these have different shapes, a call
+computes the condition first, and runs a program for its outcome.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tapec.functions.reductions import add_n
 from tapec.ir.types import I32
 from tapec.recording import current_trace
 from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.traces.outcomes import decided
 from tapec.variable import Variable
 
 Branch = Callable[[], Any]
@@ -197,6 +199,9 @@ def _chosen(pred: Tensor, then: Branch, otherwise: Branch) -> Any:
     """What one of two functions returns, eagerly or in the program."""
     if current_trace() is None:
         return then() if _truth(pred) else otherwise()
+    known = decided()
+    if known is not None:
+        return then() if known else otherwise()
     reach = Reach((then, otherwise))
 
     def side(fn: Branch) -> Callable[[], tuple[Any, Ends]]:

@@ -29,6 +29,7 @@ from tapec.ir.types import BOOL, TensorType
 from tapec.recording import active_tapes, current_trace, tracing
 from tapec.structure import flatten, unflatten
 from tapec.tensor import Tensor, TensorLike, as_tensor
+from tapec.traces.outcomes import undecided
 from tapec.tracing import Trace, TracedTensor
 from tapec.variable import Variable
 
@@ -58,12 +59,17 @@ def truth(pred: TensorLike) -> Tensor:
 # ---- branches
 
 
+class DifferentShapes(ValueError):
+    """The values behind two branches have different shapes; a user gets a ValueError, if anything."""
+
+
 def same_structure(one: Any, other: Any) -> Merged:
     """What becomes of two results that have to be alike.
 
     Raises:
         TypeError: they have different dtypes.
-        ValueError: they have different structures or shapes.
+        ValueError: they have different structures.
+        DifferentShapes: they have different shapes.
     """
     nothing = one is None or other is None
     if nothing and one is other:
@@ -77,7 +83,8 @@ def same_structure(one: Any, other: Any) -> Merged:
     for first, second in zip(leaves, tensors_in(other)[0], strict=True):
         if isinstance(first, TensorArray):
             first.refuse_other_size(second, "does so in one branch only")
-    check_types("cond", "from true_fn", "from false_fn", *(_types(v) for v in (one, other)))
+    types = _types(one), _types(other)
+    check_types("cond", "from true_fn", "from false_fn", *types, refusal=DifferentShapes)
     pairs = list(zip(flatten(one)[0], flatten(other)[0], strict=True))
     return pairs, lambda found: unflatten(spec, like(leaves, found))
 
@@ -100,10 +107,20 @@ def one_of(
 
     ``merge`` takes what they return, and gives the leaves in which that differs, as pairs of the same types, and a
     function that makes the result of the Tensors which the program has for these.
+
+    Raises:
+        Undecided: the shapes of these differ, and the program may be for one outcome alone.
+        ValueError: they differ, and it may not.
     """
     parts = [Subprogram(name, ()) for name in ("true_fn", "false_fn")]
+    for part in parts:
+        part.trace.condition = pred
     returned = [part.run(_ignoring(fn)) for part, fn in zip(parts, (then, otherwise), strict=True)]
-    pairs, result = merge(*returned)
+    try:
+        pairs, result = merge(*returned)
+    except DifferentShapes as error:
+        plain = ValueError(error.message, location=error.location, hint=error.hint)
+        raise undecided(pred) or plain from None
     for number, part in enumerate(parts):
         part.finish([pair[number] for pair in pairs])
     inputs = Inputs(parts)
@@ -307,13 +324,18 @@ def _watch_reads(part: Subprogram, states: set[int]) -> None:
 
 
 def check_types(
-    name: str, one: str, other: str, a: Sequence[TensorType], b: Sequence[TensorType]
+    name: str,
+    one: str,
+    other: str,
+    a: Sequence[TensorType],
+    b: Sequence[TensorType],
+    refusal: type[ValueError] = ValueError,
 ) -> None:
     """Hold values of one part of a program to have the types that others have.
 
     Raises:
         TypeError: they have other dtypes; ``one`` and ``other`` say where.
-        ValueError: they have other shapes.
+        ValueError: they have other shapes; it is a ``refusal``.
     """
     for i, (first, second) in enumerate(zip(a, b, strict=True)):
         if first.dtype != second.dtype:
@@ -321,6 +343,6 @@ def check_types(
             raise TypeError(what, location=here(), hint="convert it with tapec.cast")
         if first.shape != second.shape:
             what = f"{name}: value {i} is {first} {one} and {second} {other}"
-            raise ValueError(
+            raise refusal(
                 what, location=here(), hint="in a compiled function shapes stay as they are"
             )

@@ -14,7 +14,7 @@ import numpy as np
 
 from tapec.compiled.concrete import BoundFunction
 from tapec.compiled.function import CompiledFunction, compile
-from tapec.compiled.program import Program
+from tapec.compiled.traced import TracedProgram
 from tapec.compiler import lowered, lowered_for
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
@@ -49,7 +49,7 @@ class Modelling:
         self.name = name
         self._used = _USED_ON_DEVICES if device else _USED
         self._macros = _DEVICE_MACROS if device else ()
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[str, TracedProgram] = {}
         self._names: dict[int, str] = {}
         self._variables: dict[int, Variable] = {}
         self._functions: dict[str, Any] = {}
@@ -118,7 +118,7 @@ class Modelling:
         """
         return [self._vectors(name, program) for name, program in self._programs.items()]
 
-    def _vectors(self, name: str, program: Program) -> Vectors:
+    def _vectors(self, name: str, program: TracedProgram) -> Vectors:
         evaluated = lowered(program.module, pipeline="evaluated")
         function = evaluated.entry
         given = len(function.args) - len(program.captures)
@@ -172,7 +172,7 @@ class Modelling:
         return lay_out(arrays)
 
     def _entry(
-        self, name: str, program: Program, loops: Module, state: Sequence[Member]
+        self, name: str, program: TracedProgram, loops: Module, state: Sequence[Member]
     ) -> EntryPoint:
         count = len(loops.entry.args) - bool(loops.entry.attrs.get("arena", 0))
         inputs = loops.entry.attrs.get("inputs", count)
@@ -205,7 +205,7 @@ class Modelling:
 
 
 def _results(
-    name: str, program: Program, evaluated: Module, captured: Sequence[Array]
+    name: str, program: TracedProgram, evaluated: Module, captured: Sequence[Array]
 ) -> tuple[int, list[Array]]:
     """What a function gives for the first numbers of which its checks hold, and what the integers are in these.
 
@@ -258,13 +258,19 @@ def _placed(
     return placed, named
 
 
-def _called(name: str, function: CompiledFunction[Any, Any]) -> Program:
+def _called(name: str, function: CompiledFunction[Any, Any]) -> TracedProgram:
     """The program of the function's last call.
 
     Raises:
-        ValueError: Python state that it depends on has changed since.
+        ValueError: Python state that it depends on has changed since, or it is for one outcome of a condition.
     """
     program = function.programs[-1].general
+    for outcome in program.path:
+        raise ValueError(
+            f"aot.build: {name} has a program for each outcome of this condition, whose branches give different shapes",
+            location=outcome.location,
+            hint="give both branches one shape",
+        )
     if not (program.build.fits and program.state.holds()):
         raise ValueError(
             f"aot.build: what {name} reads from outside has changed since its last call",
@@ -274,7 +280,7 @@ def _called(name: str, function: CompiledFunction[Any, Any]) -> Program:
     return program
 
 
-def _sizes(name: str, program: Program) -> list[str]:
+def _sizes(name: str, program: TracedProgram) -> list[str]:
     """The sizes that a call tells.
 
     Raises:
@@ -291,7 +297,7 @@ def _sizes(name: str, program: Program) -> list[str]:
     return found
 
 
-def _refuse_python(name: str, program: Program, target: EdgeTarget) -> None:
+def _refuse_python(name: str, program: TracedProgram, target: EdgeTarget) -> None:
     """Hold a program to what needs nobody outside: what it tells is lost where nobody listens.
 
     Raises:
@@ -310,7 +316,7 @@ def _refuse_python(name: str, program: Program, target: EdgeTarget) -> None:
             )
 
 
-def _captured(program: Program) -> list[Any]:
+def _captured(program: TracedProgram) -> list[Any]:
     """The arguments of a traced program that are what it captured."""
     args = program.module.entry.args
     return list(args[len(args) - len(program.captures) :])
