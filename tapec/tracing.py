@@ -109,6 +109,8 @@ class Trace:
         self.created_variables = False
         #: The conditions met, in the trace of a program that may be for one outcome of them alone.
         self.outcomes: Outcomes | None = None
+        #: Of each flag that says whether the function has returned, that it has not.
+        self.going_on: dict[Value, TracedTensor] = {}
         #: The condition of whose branches this is one.
         self.condition: Tensor | None = None
         #: Functions that the program calls when it runs, in order; None where it cannot.

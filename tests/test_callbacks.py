@@ -248,6 +248,30 @@ def test_a_derivative_does_not_tell_again(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "3\n1\n2\n"
 
 
+def test_tapes_outside_do_not_tell_again(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a loop, in a branch, and in one that is known to be taken."""
+
+    @tapec.compile
+    def f(x: Any) -> Any:
+        for i in tapec.range(2):
+            x = x * 2.0
+            tapec.print("turn", i)
+        if x > 0.0:
+            tapec.print("branch")
+        if tapec.size(x) > 0:
+            tapec.print("known")
+        return x * x
+
+    x = tapec.constant(1.0)
+    for _ in range(3):  # the last time the derivative is native code
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        assert float(tape.gradient(y, x)) == 32.0
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["turn 0", "turn 1", "branch", "known"] * 3
+
+
 def test_a_derivative_that_would_ask_again_is_refused() -> None:
     @tapec.compile
     def f(x: Any) -> Any:

@@ -168,3 +168,19 @@ def test_loops_whose_end_nobody_knows_stay() -> None:
     """One that may end before its bound, which is a number of the call."""
     grown = tapec.compile(until_large)
     assert float(grown(tapec.ones([2]), tapec.constant(50))[0]) == 64.0
+
+
+def test_a_loop_that_only_draws_moves_its_key_on() -> None:
+    """Nobody reads the numbers: what it carries and a table are all that is left of it."""
+
+    @tapec.compile
+    def f(generator: Any) -> None:
+        for _ in tapec.range(3):
+            generator.uniform([])
+
+    one, other = (tapec.random.Generator.from_seed(3) for _ in range(2))
+    f(one)
+    for _ in range(3):
+        other.uniform([])
+    np.testing.assert_array_equal(one.state, other.state)
+    assert f.programs[0].executable.native

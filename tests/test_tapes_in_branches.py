@@ -58,7 +58,19 @@ def loop(x: Any, v: Any) -> Any:
     return g, z
 
 
-@pytest.mark.parametrize("step", [either, recording_on, inner_of_two, loop])
+def returning_early(x: Any, v: Any) -> Any:
+    with tapec.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        if v > 3.0:
+            return y, x
+        if v > 2.0:
+            return -y, x
+        z = y * x
+    return z, tape.gradient([y], x)
+
+
+@pytest.mark.parametrize("step", [either, recording_on, inner_of_two, loop, returning_early])
 @pytest.mark.parametrize("v", [1.0, 2.5, 5.0])
 def test_each_way_takes_its_gradients(step: Callable[..., Any], v: float) -> None:
     both(step, tapec.constant([1.0, 2.0]), tapec.constant(v))

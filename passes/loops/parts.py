@@ -44,7 +44,7 @@ def part_of(base: Value) -> Part:
     """Which bytes a base is."""
     offset = 0
     at = base
-    while at.op is not None:
+    while at.op is not None and at.op.operands:
         offset += int(at.op.attrs.get("offset", 0))
         at = at.op.operands[0]
     return Part(at, offset, bytes_of(base))

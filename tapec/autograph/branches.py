@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tapec.autograph.expressions import is_traced, predicate
+from tapec.autograph.expressions import goes_on_by, is_traced, predicate
 from tapec.autograph.merging import merged
 from tapec.autograph.places import UNBOUND, Path, Place, places_of
 from tapec.autograph.reach import Ends, Reach
@@ -65,7 +65,7 @@ def choose(
     Raises:
         TypeError, ValueError, Undecided: see `if_stmt` and `tapec.control.regions.one_of`.
     """
-    known = decided()
+    known = decided(condition)
     if known is not None:
         (body if known else orelse)()
         return
@@ -73,6 +73,7 @@ def choose(
     before = [p.get() for p in places]
     held = {p.identity: value for p, value in zip(places, before, strict=True)}
     reach = Reach((body, orelse), places)
+    returned = goes_on_by(condition)
 
     def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Any], Ends]]:
         def run() -> tuple[list[Any], Ends]:
@@ -88,7 +89,7 @@ def choose(
             if (first is held[place.identity]) != (second is held[place.identity]):
                 go_on_with(place, held[place.identity])
         values = list(zip([p.name for p in wanted], one[0], other[0], strict=True))
-        return merged([*values, *reach.pairs(one[1], other[1])])
+        return merged([*values, *reach.pairs(one[1], other[1])], returned)
 
     try:
         found = one_of(condition, side(body), side(orelse), merge)

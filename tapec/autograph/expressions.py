@@ -131,6 +131,25 @@ def none_of(*flags: Any) -> Any:
     )
 
 
+def goes_on(returned: Any) -> Any:
+    """Whether a function has not returned; of one flag always the same tensor, which the trace knows as such."""
+    if not is_traced(returned):
+        return not returned
+    trace = current_trace()
+    assert trace is not None
+    value = trace.value_of(returned)
+    if value not in trace.going_on:
+        trace.going_on[value] = not_(returned)
+    return trace.going_on[value]
+
+
+def goes_on_by(condition: Tensor) -> bool:
+    """Whether a condition is that the function has not returned."""
+    trace = current_trace()
+    assert trace is not None
+    return any(condition is found for found in trace.going_on.values())
+
+
 def _itself(value: Any) -> Any:
     return value
 

@@ -243,8 +243,9 @@ class _Pruner(ast.NodeTransformer):
 
 
 def none_of(flags: Sequence[str]) -> ast.expr:
-    """The expression that no flag is set."""
-    function = ast.Attribute(ast.Name(OURS, ast.Load()), "none_of", ast.Load())
+    """The expression that no flag is set; `goes_on` if that means that the function has not returned."""
+    name = "goes_on" if [*flags] == [_LEAVES] else "none_of"
+    function = ast.Attribute(ast.Name(OURS, ast.Load()), name, ast.Load())
     return ast.Call(function, [ast.Name(flag, ast.Load()) for flag in flags], [])
 
 

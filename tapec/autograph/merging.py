@@ -72,11 +72,11 @@ def called(name: str) -> str:
     return name if " " in name else f"'{name}'"
 
 
-def merged(values: Sequence[tuple[str, Any, Any]]) -> Merged:
+def merged(values: Sequence[tuple[str, Any, Any]], returned: bool = False) -> Merged:
     """What becomes of values, each with its name, of which one is there if a condition holds, else the other.
 
     A side that ends with a jump, as flags among the values say, need not have given a value to every variable: what
-    follows runs only if there was no jump.
+    follows runs only if there was no jump. So it is with the other side if that is where the function has ``returned``.
 
     Raises:
         TypeError: they have different dtypes or structures, or are no values of a program.
@@ -85,6 +85,7 @@ def merged(values: Sequence[tuple[str, Any, Any]]) -> Merged:
     """
     flags = [(one, other) for name, one, other in values if name.startswith(OURS)]
     left = [any(flag[side] is True for flag in flags) for side in (0, 1)]
+    left[1] |= returned
     merges = [_Merge(name, one, other, left) for name, one, other in values]
     pairs = [pair for merge in merges for pair in merge.pairs]
 

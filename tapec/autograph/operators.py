@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what the table below says
     from tapec.autograph.branches import if_stmt as if_stmt
     from tapec.autograph.expressions import and_ as and_
     from tapec.autograph.expressions import compare as compare
+    from tapec.autograph.expressions import goes_on as goes_on
     from tapec.autograph.expressions import none_of as none_of
     from tapec.autograph.expressions import not_ as not_
     from tapec.autograph.expressions import or_ as or_
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # what the table below says
 _LATER = homes(
     {
         "autograph.branches": "if_exp if_stmt",
-        "autograph.expressions": "and_ compare none_of not_ or_ rows",
+        "autograph.expressions": "and_ compare goes_on none_of not_ or_ rows",
         "autograph.loops": "for_stmt while_stmt",
     }
 )

@@ -46,7 +46,7 @@ class Callee:
                 if op.operands[0] is not args[index]:
                     op.attrs[VARIABLE] = len(later)
                     later.append((captures[index], op.result))
-        for op in ops:
+        for op in list(function.walk()):
             if isinstance(op.defn, Notify) and not op.results:
                 op.erase()  # told when it ran
         results = [*function.returns, *(value for _, value in later)]

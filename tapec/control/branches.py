@@ -199,7 +199,8 @@ def _chosen(pred: Tensor, then: Branch, otherwise: Branch) -> Any:
     """What one of two functions returns, eagerly or in the program."""
     if current_trace() is None:
         return then() if _truth(pred) else otherwise()
-    known = decided()
+    condition = truth(pred)
+    known = decided(condition)
     if known is not None:
         return then() if known else otherwise()
     reach = Reach((then, otherwise))
@@ -222,7 +223,7 @@ def _chosen(pred: Tensor, then: Branch, otherwise: Branch) -> Any:
 
         return [*pairs, *more], together
 
-    return one_of(truth(pred), side(then), side(otherwise), merge)
+    return one_of(condition, side(then), side(otherwise), merge)
 
 
 def _case(pairs: Sequence[tuple[Tensor, Branch]], default: Branch | None, exclusive: bool) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tapec.errors import NotImplementedError, RuntimeError
 from tapec.frames import here
-from tapec.ir.core import Block, Function
+from tapec.ir.core import Block, Function, Value
 from tapec.ir.location import Location
 from tapec.ir.ops.host import Notify
 from tapec.passes.dce import sweep
@@ -63,16 +63,20 @@ class Outcomes:
         """None is met yet."""
         self.met = 0
         self.location: Location | None = None
+        self._known: dict[Value, bool] = {}
         self._left = {outcome.number: outcome for outcome in path}
 
-    def next(self) -> bool | None:
+    def next(self, condition: Value) -> bool | None:
         """What the next condition is, if that is known."""
+        if condition in self._known:
+            return self._known[condition]
         self.met += 1
         self.location = here()
         found = self._left.get(self.met)
         if found is None or found.location != self.location:
             return None
-        return self._left.pop(self.met).value
+        self._known[condition] = self._left.pop(self.met).value
+        return self._known[condition]
 
     def require_all(self, name: str) -> None:
         """Hold a function to come by all conditions that it was traced for.
@@ -88,11 +92,13 @@ class Outcomes:
             )
 
 
-def decided() -> bool | None:
-    """What the condition is that the current trace meets now; None if both branches are to be traced."""
+def decided(condition: Tensor) -> bool | None:
+    """What a condition is that the current trace meets; None if both branches are to be traced."""
     trace = current_trace()
     assert trace is not None
-    return None if trace.parent is not None or trace.outcomes is None else trace.outcomes.next()
+    if trace.parent is not None or trace.outcomes is None:
+        return None
+    return trace.outcomes.next(trace.value_of(condition))
 
 
 def undecided(condition: Tensor) -> Undecided | None:
@@ -139,8 +145,5 @@ def _drop_unread(block: Block) -> bool:
         if isinstance(op.defn, Notify) and not any(r.users for r in op.results)
     ]
     for op in unread:
-        assert op.block is not None
-        op.block.ops.remove(op)
-        op.drop()
-        op.block = None
+        op.erase()
     return bool(unread)
