@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from both_compiled import numbers
+from random_shapes import check
 
 import tapec
 from tapec import errors
@@ -327,3 +328,9 @@ def test_dtypes_and_structures_are_still_to_be_the_same() -> None:
         dtypes(tapec.constant(1.0))
     with pytest.raises(TypeError, match="different structures"):
         structures(tapec.constant(1.0))
+
+
+@pytest.mark.parametrize("seed", [0, 13, 14, 17, 27])
+def test_random_programs(seed: int) -> None:
+    """``python tests/random_shapes.py COUNT SEED`` runs more."""
+    assert check(seed) > 2
