@@ -376,6 +376,8 @@ def test_a_closure_is_found_though_it_is_frozen() -> None:
         ("import random", "x * random.uniform(1.0, 2.0)", "random.random"),
         ("r = np.random.default_rng(0)", "x * r.random()", "from r"),
         ("import time", "x * (time.time() - 1e9)", "time.time"),
+        ("import time", "x * float(time.localtime().tm_sec)", "time.localtime"),
+        ("import os; f = open(os.devnull)", "x * len(f.readline())", "TextIOWrapper.readline"),
         ("import os", "x * len(os.listdir('/'))", "os.listdir"),
     ],
 )

@@ -26,13 +26,21 @@ from tapec.runtime.shortage import loading
 #: Functions of Python's that are written in C, by name: the modules or the classes that have them.
 _ASKED = {
     **dict.fromkeys(
-        ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "process_time"),
+        (
+            *("time", "perf_counter", "monotonic", "process_time", "thread_time"),
+            *("time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns"),
+            *("localtime", "gmtime"),
+        ),
         ("time",),
     ),
     **dict.fromkeys(("now", "today", "utcnow"), ("datetime", "date")),
     **dict.fromkeys(("random", "getrandbits", "getstate"), ("Random", "SystemRandom")),
     **dict.fromkeys(("urandom", "stat", "listdir", "scandir", "getcwd"), ("posix", "nt")),
     "open": ("io", "_io"),
+    **dict.fromkeys(
+        ("read", "readline", "readlines"),
+        ("TextIOWrapper", "BufferedReader", "BufferedRandom", "FileIO"),
+    ),
 }
 #: The names of all of them.
 NAMES = frozenset(_ASKED)
@@ -52,7 +60,9 @@ _COMPUTING = {
 }  # fmt: skip
 #: Instructions that put a value aside.
 _KEEPING = {"POP_TOP", "STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
-_OF_FILES = {"getcwd", "listdir", "open", "scandir", "stat"}
+_OF_FILES = {
+    "getcwd", "listdir", "open", "read", "readline", "readlines", "scandir", "stat",
+}  # fmt: skip
 #: What users call the modules and classes.
 _SPELLINGS = {"posix": "os", "nt": "os", "_io": "io", "Random": "random"}
 _REMEDIES = {
