@@ -377,7 +377,11 @@ def test_a_closure_is_found_though_it_is_frozen() -> None:
         ("r = np.random.default_rng(0)", "x * r.random()", "from r"),
         ("import time", "x * (time.time() - 1e9)", "time.time"),
         ("import time", "x * float(time.localtime().tm_sec)", "time.localtime"),
-        ("import os; f = open(os.devnull)", "x * len(f.readline())", "TextIOWrapper.readline"),
+        (
+            "import os; lines = open(os.open(os.devnull, os.O_RDONLY), closefd=False)",
+            "x * len(lines.readline())",
+            "TextIOWrapper.readline",
+        ),
         ("import os", "x * len(os.listdir('/'))", "os.listdir"),
     ],
 )
