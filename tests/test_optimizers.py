@@ -357,3 +357,12 @@ def test_slots_take_no_second_trace() -> None:
     assert losses == sorted(losses, reverse=True)
     assert int(optimizer.iterations) == 3
     assert len(optimizer.variables) == 6
+
+
+def test_they_show_what_they_were_made_with() -> None:
+    schedule = tapec.optimizers.schedules.CosineDecay(0.5, 10)
+    optimizer = tapec.optimizers.SGD(schedule, momentum=0.9, clipnorm=1.0)
+    shown = eval(repr(optimizer), {**vars(tapec.optimizers), **vars(tapec.optimizers.schedules)})
+    assert repr(shown) == repr(optimizer)
+    assert shown.momentum == 0.9
+    assert repr(tapec.optimizers.Adam(0.25)).startswith("Adam(learning_rate=0.25, beta_1=0.9,")

@@ -86,6 +86,14 @@ class TracedProgram:
         #: Whether it serves every call of its signature.
         self.is_unconditional = self.recipe is None and not self.state.places
 
+    def __repr__(self) -> str:
+        types = ", ".join(map(str, self.pattern))
+        outcomes = [
+            f"{o.location.describe() if o.location else '?'} is {o.value}" for o in self.path
+        ]
+        given = f" where {' and '.join(outcomes)}" if outcomes else ""
+        return f"<{type(self).__name__} {self.module.entry.name}({types}){given}>"
+
     def _traced(
         self,
         owner: CompiledFunction[Any, Any],

@@ -7,6 +7,7 @@ it belongs to. The interface is that of Keras 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -426,6 +427,17 @@ class Optimizer:
             slots = self._slots(variable)
             if "average" in slots:
                 variable.assign(slots["average"])
+
+    def __repr__(self) -> str:
+        """The class, its rate, and what it was made with that is not usual for all optimizers."""
+        rate = self._rate
+        settings = {"learning_rate": f"{rate.array:.6g}" if isinstance(rate, Variable) else rate}
+        usual = signature(Optimizer.__init__).parameters
+        for key, value in vars(self).items():
+            known = usual.get(key)
+            if key[0] != "_" and key != "name" and (known is None or known.default != value):
+                settings[key] = value
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in settings.items())})"
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make an equal optimizer."""

@@ -41,6 +41,11 @@ class LearningRateSchedule:
         """The learning rate at a step."""
         raise NotImplementedError("a schedule defines __call__(step)")
 
+    def __repr__(self) -> str:
+        """The class and what it was made with."""
+        shown = [f"{key}={value!r}" for key, value in vars(self).items() if key[0] != "_"]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
 
 def _steps(value: float) -> float:
     """Over how many steps a rate falls."""
