@@ -184,3 +184,14 @@ def test_a_loop_that_only_draws_moves_its_key_on() -> None:
         other.uniform([])
     np.testing.assert_array_equal(one.state, other.state)
     assert f.programs[0].executable.native
+
+
+def test_what_lies_behind_an_open_size_stays() -> None:
+    """Nobody knows whether it is memory of its own."""
+    view = "  %part = view %out {offset = 16} : &f32[4]\n"
+    text = CELLS.replace("BODY", SCALARS).replace("TURNS", "5").replace("  " + view, "")
+    text = text.replace(
+        "  %lo =", view.replace("%out {offset = 16}", "%arena {offset = 4*N}") + "  %lo ="
+    )
+    module = parse_module(text.replace("%out: &f32[8]", "%arena: &f32[N+8], %out: &f32[8]", 1))
+    assert not registers.run(module)

@@ -15,7 +15,7 @@ from tapec.ir.ops import loop, source
 from tapec.ir.types import BufferType, TensorType
 from tapec.passes.kernels.accesses import written_by
 from tapec.passes.loops.inlining import Writer
-from tapec.passes.loops.parts import Part, base_of, part_of, places_of, turns_of
+from tapec.passes.loops.parts import Part, base_of, is_placed, part_of, places_of, turns_of
 
 #: Turns that are as good as no bound: nobody could stop a kernel that takes so many.
 _ENDLESS = 1 << 31
@@ -55,17 +55,21 @@ class Enclosed:
         return found if found._are_apart() else None
 
     def _are_apart(self) -> bool:
-        """Whether different buffers of the loop are different memory, where it writes."""
+        """Whether different buffers of the loop are different memory, where it writes, as far as is known."""
         written: set[Part] = set()
         for one in self.op.walk():
             if isinstance(one.defn, loop.Load):
                 base = base_of(one.operands[0])
+                if not is_placed(base):
+                    return False
                 self.buffers.setdefault(part_of(base), base)
         for one in self.launches:
             kernel = self.module.functions[one.attrs["kernel"]]
             writes = written_by(kernel)
             for buffer, arg in zip(one.operands, kernel.args, strict=True):
                 base = base_of(buffer)
+                if not is_placed(base):
+                    return False
                 part = part_of(base)
                 self.buffers.setdefault(part, base)
                 if arg in writes:

@@ -40,8 +40,14 @@ def base_of(buffer: Value) -> Value:
     return base
 
 
+def is_placed(base: Value) -> bool:
+    """Whether it is known where in an argument of the entry's a base begins: not behind what has an open size."""
+    made = (v.op for v in _chain(base))
+    return all(isinstance(op.attrs.get("offset", 0), int) for op in made if op is not None)
+
+
 def part_of(base: Value) -> Part:
-    """Which bytes a base is."""
+    """Which bytes a base is; it `is_placed`."""
     offset = 0
     at = base
     while at.op is not None and at.op.operands:
