@@ -384,7 +384,11 @@ def test_cases_that_the_run_decides(wrap: Wrap) -> None:
             "TypeError",
             "cast",
         ),
-        (lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: x[0]), "ValueError", "false_fn"),
+        (
+            lambda x: tapec.map_fn(lambda e: tapec.cond(e > 0, lambda: x, lambda: e), x),
+            "ValueError",
+            "false_fn",
+        ),
         (lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: (x, x)), "ValueError", "structures"),
         (lambda x: tapec.cond(x[0] > 0, lambda: x, lambda: None), "ValueError", "structures"),
         (lambda x: tapec.cond(x > 0, lambda: x, lambda: x), "ValueError", "one element"),
