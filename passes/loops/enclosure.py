@@ -56,24 +56,20 @@ class Enclosed:
 
     def _are_apart(self) -> bool:
         """Whether different buffers of the loop are different memory, where it writes, as far as is known."""
+        loads = [one.operands[0] for one in self.op.walk() if isinstance(one.defn, loop.Load)]
+        given = [buffer for one in self.launches for buffer in one.operands]
+        bases = {buffer: base_of(buffer) for buffer in (*loads, *given)}
+        if not all(map(is_placed, bases.values())):
+            return False
+        parts = {buffer: part_of(base) for buffer, base in bases.items()}
+        for buffer, base in bases.items():
+            self.buffers.setdefault(parts[buffer], base)
         written: set[Part] = set()
-        for one in self.op.walk():
-            if isinstance(one.defn, loop.Load):
-                base = base_of(one.operands[0])
-                if not is_placed(base):
-                    return False
-                self.buffers.setdefault(part_of(base), base)
         for one in self.launches:
             kernel = self.module.functions[one.attrs["kernel"]]
             writes = written_by(kernel)
-            for buffer, arg in zip(one.operands, kernel.args, strict=True):
-                base = base_of(buffer)
-                if not is_placed(base):
-                    return False
-                part = part_of(base)
-                self.buffers.setdefault(part, base)
-                if arg in writes:
-                    written.add(part)
+            pairs = zip(one.operands, kernel.args, strict=True)
+            written |= {parts[buffer] for buffer, arg in pairs if arg in writes}
         return not any(
             one.meets(other) for one in written for other in self.buffers if one != other
         )

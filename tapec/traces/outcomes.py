@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tapec.errors import NotImplementedError, RuntimeError
 from tapec.frames import here
-from tapec.ir.core import Block, Function, Value
+from tapec.ir.core import Function, Value
 from tapec.ir.location import Location
 from tapec.ir.ops.host import Notify
 from tapec.passes.dce import sweep
@@ -126,7 +126,7 @@ def keep_condition(function: Function, location: Location | None) -> None:
     """
     block = function.block
     sweep(block)
-    while _drop_unread(block):
+    while _drop_unread(function):
         sweep(block)
     if any(isinstance(op.defn, Notify) for op in function.walk()):
         raise NotImplementedError(
@@ -136,14 +136,10 @@ def keep_condition(function: Function, location: Location | None) -> None:
         )
 
 
-def _drop_unread(block: Block) -> bool:
+def _drop_unread(function: Function) -> bool:
     """Drop calls of Python whose results nobody reads; return whether there were any."""
-    unread = [
-        op
-        for top in block.ops
-        for op in top.walk()
-        if isinstance(op.defn, Notify) and not any(r.users for r in op.results)
-    ]
+    told = [op for op in function.walk() if isinstance(op.defn, Notify)]
+    unread = [op for op in told if not any(r.users for r in op.results)]
     for op in unread:
         op.erase()
     return bool(unread)
