@@ -49,7 +49,7 @@ def training(**options: Any) -> tuple[tapec.Variable, Any]:
 def count(step: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the ways that are not native, one for each call that goes them from now on."""
     ways: list[str] = []
-    for name in ("_find_quickly", "_call"):
+    for name in ("_find_quickly", "_bound"):
         plain = getattr(CompiledFunction, name)
 
         def counted(*args: Any, name: str = name, plain: Any = plain, **kwargs: Any) -> Any:
@@ -92,7 +92,7 @@ def test_steps_of_any_size_are_native(
         step(x.numpy(), y.numpy())  # who gives arrays has no Tensors made of them
         assert ways == []
         step(*data(50))
-        assert ways == ["_find_quickly", "_call"]
+        assert ways == ["_find_quickly", "_bound"]
 
 
 def test_sizes_are_held_to() -> None:
