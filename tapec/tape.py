@@ -25,7 +25,7 @@ from tapec.derivatives.cotangents import (
     zeros_of,
 )
 from tapec.derivatives.unconnected import UnconnectedGradients
-from tapec.errors import RuntimeError, ValueError
+from tapec.errors import NotImplementedError, RuntimeError, ValueError
 from tapec.explanations.notes import note_answer, note_missing_ways
 from tapec.explanations.trail import State
 from tapec.frames import Origin, here, origin, resolve
@@ -85,6 +85,7 @@ class GradientTape(Listener):
                 "Tape is still recording, This can happen if you try to re-enter an already-active tape.",
                 location=here(),
             )
+        self._refuse_inside("__enter__", "enter a new GradientTape there")
         self._was_entered = True
         self._start()
         return self
@@ -97,6 +98,20 @@ class GradientTape(Listener):
     def is_recording(self) -> bool:
         """Whether it hears what runs."""
         return self._is_recording
+
+    def _refuse_inside(self, method: str, hint: str) -> None:
+        """Raise in a branch, a loop or a compiled function inside of what it records, which it hears as one operation.
+
+        What becomes of that operation's gradient is not the tape's to say once it is made; and only one way through
+        it might come by here.
+        """
+        if self._recording is not None and current_trace() is not self._home:
+            raise NotImplementedError(
+                f"GradientTape.{method} in a branch, loop or compiled function inside of what the tape records: all "
+                "of that is one operation to it",
+                location=here(),
+                hint=hint,
+            )
 
     def _start(self) -> None:
         if self._recording is None:
@@ -116,11 +131,13 @@ class GradientTape(Listener):
 
         Raises:
             RuntimeError: the tape is not recording.
+            NotImplementedError: the tape records the whole of a branch, loop or compiled function in which this is.
         """
         if not self._is_recording:
             raise RuntimeError(
                 "Trying to stop recording a tape which is not recording.", location=here()
             )
+        self._refuse_inside("stop_recording", "tapec.stop_gradient(x) lets no gradient flow through x")
         self._stop(State.STOPPED)
         try:
             yield
@@ -132,9 +149,11 @@ class GradientTape(Listener):
 
         Raises:
             ValueError: the tape is not recording.
+            NotImplementedError: as for `stop_recording`.
         """
         if not self._is_recording:
             raise ValueError("Tape is not recording.", location=here())
+        self._refuse_inside("reset", "let the tape begin there, or use one of its own")
         assert self._recording is not None
         self.trail.reset(self._recording)
         self._recording, self._home = Recording(), current_trace()
@@ -147,6 +166,7 @@ class GradientTape(Listener):
         Raises:
             ValueError: something else is among them.
             RuntimeError: the tape was never entered.
+            NotImplementedError: as for `stop_recording`, of what is not watched yet.
         """
         if self._recording is None:
             raise RuntimeError(
@@ -167,6 +187,8 @@ class GradientTape(Listener):
                     "The dtype of the watched tensor must be floating (e.g. tapec.float32), got tapec.%s",
                     leaf.dtype.name,
                 )
+            if not self.follows(leaf):
+                self._refuse_inside("watch", "watch it in front, where the tape was entered")
             if isinstance(leaf, Variable):
                 self._reads(leaf)
                 self.trail.watch(id(leaf))
