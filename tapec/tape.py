@@ -137,7 +137,9 @@ class GradientTape(Listener):
             raise RuntimeError(
                 "Trying to stop recording a tape which is not recording.", location=here()
             )
-        self._refuse_inside("stop_recording", "tapec.stop_gradient(x) lets no gradient flow through x")
+        self._refuse_inside(
+            "stop_recording", "tapec.stop_gradient(x) lets no gradient flow through x"
+        )
         self._stop(State.STOPPED)
         try:
             yield

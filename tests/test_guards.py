@@ -13,7 +13,6 @@ import queue
 import socket
 import sys
 import timeit
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
@@ -365,40 +364,6 @@ def test_a_closure_is_found_though_it_is_frozen() -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
-
-
-@pytest.mark.parametrize(
-    ("before", "returns", "names"),
-    [
-        ("it = iter([1.0, 2.0])", "x * next(it)", "iterator it"),
-        ("it = zip([1.0, 2.0], [3.0, 4.0])", "x * next(it)[0]", "iterator it"),
-        ("it = (k for k in (1.0, 2.0))", "x * sum(it)", "iterator it"),
-        ("import random", "x * random.uniform(1.0, 2.0)", "random.random"),
-        ("r = np.random.default_rng(0)", "x * r.random()", "from r"),
-        ("import time", "x * (time.time() - 1e9)", "time.time"),
-        ("import time", "x * float(time.localtime().tm_sec)", "time.localtime"),
-        (
-            "import os; lines = open(os.open(os.devnull, os.O_RDONLY), closefd=False)",
-            "x * len(lines.readline())",
-            "TextIOWrapper.readline",
-        ),
-        ("import os", "x * len(os.listdir('/'))", "os.listdir"),
-    ],
-)
-def test_what_gives_something_else_each_time_is_told(before: str, returns: str, names: str) -> None:
-    space = started(Script(before, returns, "", ""))
-    with pytest.warns(tapec.RetraceWarning, match=names):
-        first = call(space, space["f"])
-    np.testing.assert_array_equal(call(space, space["f"]), first)
-
-
-def test_what_is_only_told_is_no_warning() -> None:
-    lines = "import random, time\nkept = []\ndef g(x):\n start = time.time()\n y = x * 2\n"
-    lines += " print(f'{time.time() - start:.3f}')\n kept.append(random.random())\n return y"
-    space = started(Script(lines, "g(x)", "", ""))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        call(space, space["f"])
 
 
 def test_a_change_that_makes_no_difference_is_looked_at_once() -> None:

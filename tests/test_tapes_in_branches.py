@@ -108,7 +108,7 @@ def watched(tape: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "change, hint",
+    ("change", "hint"),
     [(stopped, "stop_gradient"), (begun_again, "one of its own"), (watched, "watch it in front")],
 )
 @pytest.mark.parametrize("where", ["if", "while", "for", "map_fn", "compiled"])

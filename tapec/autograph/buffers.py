@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapec.compiled.guards.objects import is_released
+from tapec.compiled.guards.positions import moves, position_of
 from tapec.errors import TypeError
 from tapec.frames import here
 
@@ -203,6 +204,62 @@ class Queue(Buffer):
             self._holder.put(item)
 
 
+class Cursor(Buffer):
+    """Where an iterator or a generator of random numbers stands, which nobody moves back: no branch may move it."""
+
+    def __init__(self, name: str, holder: Any, copies: dict[int, tuple[Any, Any]]) -> None:
+        super().__init__(name, holder, copies)
+        self._at = self._before.copy
+
+    def _copy(self) -> Any:
+        return position_of(self._holder)
+
+    _now = _copy
+
+    def _grew(self, now: Any, before: Any) -> bool:
+        return True
+
+    def _put(self, image: Image) -> None:
+        """Nothing: it stays where it is."""
+
+    def look(self, is_read: Callable[[Any], bool]) -> Image:
+        """Whether it moved since the last look; what is kept of it is whether anybody else reads it."""
+        now = self._now()
+        if now == self._at:
+            return self._before
+        self._at = now
+        return Image(is_read(self._holder), stays=False)
+
+    def pairs(self, one: Image, other: Image) -> list[tuple[str, Any, Any]]:
+        """Nothing.
+
+        Raises:
+            TypeError: both branches draw from it, or one does, and it is read elsewhere.
+        """
+        moved = [image for image in (one, other) if not image.stays]
+        if len(moved) == 2 or any(image.copy for image in moved):
+            self._raise("a branch")
+        return []
+
+    def refuse(self, found: Image) -> None:
+        """For loops.
+
+        Raises:
+            TypeError: a turn draws from it.
+        """
+        if not found.stays:
+            self._raise("a loop")
+
+    def _raise(self, where: str) -> None:
+        raise TypeError(
+            f"{self.name} gives one item or number after the other, and {where} of the program draws from it: that "
+            "happens once, when it is traced, whatever the run finds",
+            location=here(),
+            hint="draw in front of it; random numbers of tapec.random are drawn by the program, on the way that it "
+            "takes and at each turn",
+        )
+
+
 def buffer_of(name: str, thing: Any, copies: dict[int, tuple[Any, Any]]) -> Buffer | None:
     """What a thing holds, as `Buffer` has it; None if it is none that somebody can write to."""
     kind: type[Buffer] | None = None
@@ -216,6 +273,8 @@ def buffer_of(name: str, thing: Any, copies: dict[int, tuple[Any, Any]]) -> Buff
         kind = None if thing.closed else Stream
     elif isinstance(thing, SimpleQueue):
         kind = Queue
+    elif moves(thing):
+        kind = Cursor
     return None if kind is None else kind(name, thing, copies)
 
 

@@ -175,11 +175,12 @@ class Flow:
         )
 
     def loads_of(self, store: dis.Instruction) -> list[int]:
-        """The loads of a local variable."""
+        """The loads of a variable, local or shared."""
+        load = "LOAD_DEREF" if store.opname == "STORE_DEREF" else "LOAD_FAST"
         return [
             i
             for i, other in enumerate(self.instructions)
-            if other.opname.startswith("LOAD_FAST") and other.argval == store.argval
+            if other.opname.startswith(load) and other.argval == store.argval
         ]
 
     def callees(self, call: int) -> set[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from types import BuiltinFunctionType, FrameType, GeneratorType, ModuleType
+from collections.abc import Sequence
+from types import BuiltinFunctionType, CodeType, FrameType, GeneratorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ import numpy as np
 from tapec.at_line import AtLine
 from tapec.autograph.conversion import original_code
 from tapec.compiled.guards.flow import CONSTRUCTIONS, Flow, flow_of
-from tapec.compiled.guards.ownership import is_users_class, is_users_code
+from tapec.compiled.guards.ownership import is_users_code
+from tapec.compiled.guards.positions import draws, iterates, position_of
+from tapec.compiled.guards.reads import parts
 from tapec.compiled.retraces import RetraceWarning
 from tapec.frames import depth, resolve
 from tapec.ir.location import Location
@@ -29,23 +32,39 @@ _ASKED = {
         (
             *("time", "perf_counter", "monotonic", "process_time", "thread_time"),
             *("time_ns", "perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns"),
-            *("localtime", "gmtime"),
+            *(
+                "clock_gettime",
+                "clock_gettime_ns",
+                "localtime",
+                "gmtime",
+                "ctime",
+                "asctime",
+                "strftime",
+            ),
         ),
         ("time",),
     ),
+    "generate_time_safe": ("_uuid",),
     **dict.fromkeys(("now", "today", "utcnow"), ("datetime", "date")),
     **dict.fromkeys(("random", "getrandbits", "getstate"), ("Random", "SystemRandom")),
     **dict.fromkeys(("urandom", "stat", "listdir", "scandir", "getcwd"), ("posix", "nt")),
+    **dict.fromkeys(("times", "getloadavg"), ("posix", "nt")),
     "open": ("io", "_io"),
     **dict.fromkeys(
         ("read", "readline", "readlines"),
         ("TextIOWrapper", "BufferedReader", "BufferedRandom", "FileIO"),
     ),
 }
+#: What begins numbers that are the same each time.
+_SEEDED = "seed"
 #: The names of all of them.
-NAMES = frozenset(_ASKED)
+NAMES = frozenset({*_ASKED, _SEEDED})
 #: Modules of Python's through which code of the user's gets at them.
-_BETWEEN = {"datetime", "genericpath", "os", "pathlib", "posixpath", "random", "secrets", "uuid"}
+_BETWEEN = {
+    "_strptime", "datetime", "genericpath", "os", "pathlib", "posixpath", "random", "secrets", "tempfile", "uuid",
+}  # fmt: skip
+#: Who changes what it is given by numbers that it draws.
+_SHUFFLING = {"shuffle"}
 #: Who takes a value and lets nothing of it into the program.
 _TELLING = {
     "add", "append", "close", "critical", "debug", "error", "exception", "flush", "info", "log", "print", "warn",
@@ -59,7 +78,7 @@ _COMPUTING = {
     "UNARY_NEGATIVE", *CONSTRUCTIONS,
 }  # fmt: skip
 #: Instructions that put a value aside.
-_KEEPING = {"POP_TOP", "STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL", "STORE_SUBSCR"}
+_KEEPING = {"POP_TOP", "STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR"}
 _OF_FILES = {
     "getcwd", "listdir", "open", "read", "readline", "readlines", "scandir", "stat",
 }  # fmt: skip
@@ -78,10 +97,13 @@ class Sources:
 
     def __init__(self) -> None:
         """Nothing yet."""
+        #: What moves, by what path it is reached, and where it stood.
         self._iterators: list[tuple[Any, str, Any]] = []
         self._generators: list[tuple[Any, str, Any]] = []
         self._resumed: list[FrameType] = []
         self._asked: tuple[str, str, Location | None] | None = None
+        #: Generators of Python's that were given a seed, by ``id``.
+        self._seeded: dict[int, Any] = {}
         with (
             AtLine("no memory to watch np.random"),
             loading(),
@@ -92,10 +114,10 @@ class Sources:
         """Hear of an object in reach."""
         if isinstance(thing, GeneratorType):
             self._iterators.append((thing, path, thing.gi_frame))
-        elif isinstance(thing, np.random.Generator | np.random.RandomState):
-            self._generators.append((thing, path, _state(thing)))
-        elif hasattr(type(thing), "__next__") and not is_users_class(type(thing)):
-            self._iterators.append((thing, path, _position(thing)))
+        elif draws(thing) and not isinstance(thing, random.Random):  # whose calls are heard
+            self._generators.append((thing, path, position_of(thing)))
+        elif iterates(thing):
+            self._iterators.append((thing, path, position_of(thing)))
 
     def entered(self, frame: FrameType) -> None:
         """Hear of a generator that runs."""
@@ -103,18 +125,22 @@ class Sources:
 
     def called(self, frame: FrameType, function: BuiltinFunctionType) -> None:
         """Hear of a call of a function in C."""
-        if self._asked is not None:
-            return
         owner = function.__self__
+        if function.__name__ == _SEEDED and isinstance(owner, random.Random):
+            if frame.f_locals.get("a") is not None:
+                self._seeded[id(owner)] = owner
+            return
+        if self._asked is not None or id(owner) in self._seeded:
+            return
         named = owner if isinstance(owner, ModuleType | type) else type(owner)
         if named.__name__ not in _ASKED.get(function.__name__, ()):
             return
         caller: FrameType | None = frame
-        while caller is not None and caller.f_globals.get("__name__") in _BETWEEN:
+        while caller is not None and _is_between(caller):
             caller = caller.f_back
         if caller is None or not is_users_code(original_code(caller.f_code), caller.f_globals):
             return
-        if _Course(flow_of(caller.f_code)).reaches(caller.f_lasti):
+        if _Course(caller).reaches(caller.f_lasti):
             name = function.__name__
             is_random = isinstance(owner, random.Random) or name == "urandom"
             kind = "random" if is_random else "file" if name in _OF_FILES else "clock"
@@ -141,7 +167,7 @@ class Sources:
             kind, source, place = self._asked
             return f"computes with what {source} gave", kind, place
         for thing, path, before in self._generators:
-            if _state(thing) != before:
+            if position_of(thing) != before:
                 return f"drew random numbers of NumPy's from {path}", "random", None
         for thing, path, before in self._iterators:
             if self._moved(thing, before):
@@ -151,70 +177,67 @@ class Sources:
     def _moved(self, iterator: Any, before: Any) -> bool:
         if isinstance(iterator, GeneratorType):
             return any(frame is before for frame in self._resumed)
-        return bool(_position(iterator) != before)
+        return bool(position_of(iterator) != before)
 
 
-def _state(generator: Any) -> str:
-    """Where NumPy's generator of random numbers is."""
-    if isinstance(generator, np.random.RandomState):
-        return repr([np.asarray(part).tobytes() for part in generator.get_state()])
-    return repr(generator.bit_generator.state)
+def _is_between(frame: FrameType) -> bool:
+    """Whether code is Python's or NumPy's, through which the user's gets at what it asks."""
+    name = frame.f_globals.get("__name__") or ""
+    return name in _BETWEEN or name.startswith("numpy.")
 
 
-def _position(iterator: Any) -> Any:
-    """Where an iterator of Python's stands; None where it does not tell."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that some of them will not tell any more
-            parts = iterator.__reduce__()
-    except Exception:  # of whatever class it is
-        return None
-    return [_place(part) for part in parts]
-
-
-def _place(part: Any) -> Any:
-    if isinstance(part, tuple):
-        return [_place(inner) for inner in part]
-    if isinstance(part, int | str | None):
-        return part
-    if isinstance(part, list):
-        return len(part)
-    return _position(part) if hasattr(type(part), "__next__") else id(part)
+def _sharing(frame: FrameType) -> Sequence[CodeType]:
+    """The code that runs in a frame, and that of the functions around and inside with which it shares variables."""
+    own, around = frame.f_code, frame.f_code
+    outer = frame.f_back
+    while outer is not None:
+        if any(part is own for part in parts(outer.f_code)):
+            around = outer.f_code
+        outer = outer.f_back
+    return list(parts(around))
 
 
 class _Course:
-    """Where the result of a call goes, within one piece of code."""
+    """Where the result of a call goes, within one function."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._followed: set[int] = set()
+    def __init__(self, frame: FrameType) -> None:
+        self._frame = frame
+        self._followed: set[tuple[int, int]] = set()
 
     def reaches(self, at: int) -> bool:
         """Whether something of what the call at a place in the code gives may get into the program."""
-        return self._gets_in(self._flow.number(at))
+        flow = flow_of(self._frame.f_code)
+        maker = flow.number(at)
+        callees = flow.callees(maker)
+        if "RandomState" in callees:  # begins with some seed, which it forgets for that it is given
+            return len(flow.operands[maker]) <= 2
+        return bool(callees & _SHUFFLING) or self._gets_in(flow, maker)
 
-    def _gets_in(self, maker: int) -> bool:
-        if maker in self._followed:
+    def _gets_in(self, flow: Flow, maker: int) -> bool:
+        if (id(flow), maker) in self._followed:
             return False
-        self._followed.add(maker)
-        return any(self._takes(use.taker) for use in self._flow.uses[maker])
+        self._followed.add((id(flow), maker))
+        return any(self._takes(flow, use.taker) for use in flow.uses[maker])
 
-    def _takes(self, taker: int) -> bool:
-        instruction = self._flow.instructions[taker]
+    def _takes(self, flow: Flow, taker: int) -> bool:
+        instruction = flow.instructions[taker]
         name = instruction.opname
         if name in _KEEPING:
             return False
         if name.startswith("STORE_FAST"):
-            return any(map(self._gets_in, self._flow.loads_of(instruction)))
+            return any(self._gets_in(flow, load) for load in flow.loads_of(instruction))
+        if name == "STORE_DEREF":
+            flows = map(flow_of, _sharing(self._frame))
+            return any(self._gets_in(f, load) for f in flows for load in f.loads_of(instruction))
         if name in _COMPUTING:
-            return self._gets_in(taker)
+            return self._gets_in(flow, taker)
         if name in ("LOAD_ATTR", "LOAD_METHOD"):
-            return instruction.argval not in _TELLING and self._gets_in(taker)
+            return instruction.argval not in _TELLING and self._gets_in(flow, taker)
         if name.startswith("CALL"):
-            callees = self._flow.callees(taker)
+            callees = flow.callees(taker)
             if "__exit__" in callees:
                 return False
             if callees & _CONVERTING:
-                return self._gets_in(taker)
+                return self._gets_in(flow, taker)
             return not callees & _TELLING
         return True
