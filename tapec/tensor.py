@@ -43,6 +43,7 @@ from tapec.tensors.array_like import Array as Array
 from tapec.tensors.array_like import as_array as as_array
 from tapec.tensors.tensor_shape import TensorShape, shape_of
 from tapec.traces.open_size import OpenSize
+from tapec.traces.refusals import note_refusal
 from tapec.traces.scalars import HostNumber, holds_numbers, settled
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Tensor(Operators):
 
     def numpy(self) -> Any:
         """The elements as a NumPy array, or a NumPy scalar for rank 0; a copy that may be written to."""
-        array = self._array if self._array is not None else self.array
+        array = self._array if self._array is not None else self._asked(".numpy()")
         if active_tapes():
             departs(self, ".numpy()")
         return array.copy() if array.ndim else array[()]
@@ -148,7 +149,7 @@ class Tensor(Operators):
     def item(self) -> Any:
         """The one element as a Python number."""
         departs(self, ".item()")
-        return self.array.item()
+        return self._asked(".item()").item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.array
@@ -173,6 +174,7 @@ class Tensor(Operators):
     def __bool__(self) -> bool:
         if self._array is None:
             self.refuse_outside()
+            note_refusal("bool()")
             raise OperatorNotAllowedInGraphError(
                 "the truth of this tensor is not known while the function is compiled",
                 location=here(),
@@ -191,8 +193,14 @@ class Tensor(Operators):
     def refuse_outside(self) -> None:
         """For those of a trace: raise if it has ended."""
 
+    def _asked(self, how: str) -> Array:
+        """The elements, for the user's own code that asks for them."""
+        if self._array is None:
+            note_refusal(how)
+        return self.array
+
     def _scalar(self, how: str) -> Any:
-        array = self.array
+        array = self._asked(how)
         departs(self, how)
         if array.size != 1:
             raise TypeError(

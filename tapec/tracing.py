@@ -6,7 +6,7 @@ reads from outside (Variables, Tensors, NumPy arrays) becomes an argument, so no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,6 +136,8 @@ class Trace:
         self.copies: dict[int, tuple[Any, Any]] = {} if parent is None else parent.copies
         #: Places that branches and loops change, with what was there in front of them.
         self.rests_on: list[Before] = [] if parent is None else parent.rests_on
+        #: What is looked at once the whole program has been traced.
+        self.at_end: list[Callable[[], None]] = [] if parent is None else parent.at_end
         #: Values that a `watch` operation stands for from now on: see `tapec.derivatives.traced_gradient`.
         self.marked: dict[Value, Value] = {}
         #: What the reads of each Variable gave, by ``id``.
@@ -395,6 +397,9 @@ class Trace:
         self.call.known.clear()  # results know their trace, which is to keep no arrays
         if self.parent is None:
             self.copies.clear()
+            for look in self.at_end:
+                look()
+            self.at_end.clear()
         for i, captured in enumerate(self.captures):
             held = self._contents.get(id(captured))
             if held is not None and held.tobytes() != captured.tobytes():

@@ -94,3 +94,23 @@ def test_what_a_branch_asks_and_others_read_gets_into_the_program(tmp_path: Path
     lines = f"import time\ndef g(x):\n    factor = 1.0\n{branch}    return x * factor"
     with pytest.warns(tapec.RetraceWarning, match=r"time\.time"):
         made(tmp_path, lines, "g(x)")(X)
+
+
+@pytest.mark.parametrize(
+    "question", ["int(y)", "float(y)", "complex(y)", "bool(y)", "y.numpy()", "y.item()"]
+)
+def test_a_refusal_that_the_function_catches_is_told(tmp_path: Path, question: str) -> None:
+    catching = "    try:\n        return x * {0}\n    except TypeError:\n        return x * 7.0\n"
+    f = made(tmp_path, f"def g(x, y):\n{catching.format(question)}", "g(x, x[0])")
+    what = question.replace("y", "").strip("()")
+    with pytest.warns(tapec.RetraceWarning, match=rf"f caught the error of .*{what}.*(?s:.*)made"):
+        f(X)
+
+
+def test_a_refusal_that_others_catch_is_none_of_the_function(tmp_path: Path) -> None:
+    lines = "def g(x):\n    print(repr(x), f'{x}')\n    return x * hasattr(x, 'numpy')\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made(tmp_path, lines, "g(x)")(X)
+        with pytest.raises(TypeError):
+            made(tmp_path, "", "x * int(x[0])")(X)

@@ -246,9 +246,21 @@ def f16(x: Any) -> Any:
 
 
 def bf16(x: Any) -> Any:
-    """A float rounded to float32 and then to bfloat16."""
+    """A float rounded to bfloat16, once."""
     # (2 - 2^-8) 2^127, halfway between the largest number and the next that there would be.
-    return np.float32(_on_grid(np.float64(np.float32(x)), 8, -125, 3.3961775292304601e38))
+    return np.float32(_on_grid(np.float64(x), 8, -125, 3.3961775292304601e38))
+
+
+def jammed(x: Any, eleven: Any, one: Any) -> Any:
+    """An integer of 64 bits as float64, rounded to odd, so that a second rounding is as good as one.
+
+    The two numbers beside it are of its dtype.
+    """
+    near = np.float64(x)
+    if np.fabs(near) < 9007199254740992.0:
+        return near
+    high = x >> eleven
+    return np.float64(high if high << eleven == x else high | one) * 2048.0
 
 
 def f16_bits(x: Any) -> Any:

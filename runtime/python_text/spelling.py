@@ -155,6 +155,9 @@ def cast(text: str, source: DType, target: DType) -> str:
     if not (source.is_floating and (target.is_integer or target.kind == "index")):
         if target.kind == "index":
             return f"i64({text})"
+        if target.code == "bf16" and (source.kind == "index" or source.code in ("i64", "u64")):
+            code = "u64" if source.is_unsigned else "i64"
+            text = f"jammed({code}({text}), {code}(11), {code}(1))"
         return converted(text, target)
     if target.code == "u64":
         return f"u64(saturated_u64({text}))"

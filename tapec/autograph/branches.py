@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from tapec.autograph.aliases import note
 from tapec.autograph.expressions import goes_on_by, is_traced, predicate
 from tapec.autograph.merging import merged
 from tapec.autograph.places import UNBOUND, Path, Place, places_of
@@ -74,6 +75,7 @@ def choose(
     held = {p.identity: value for p, value in zip(places, before, strict=True)}
     reach = Reach((body, orelse), places)
     returned = goes_on_by(condition)
+    chosen: list[tuple[Any, Any]] = []
 
     def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Any], Ends]]:
         def run() -> tuple[list[Any], Ends]:
@@ -88,7 +90,8 @@ def choose(
         for place, first, second in zip(wanted, one[0], other[0], strict=True):
             if (first is held[place.identity]) != (second is held[place.identity]):
                 go_on_with(place, held[place.identity])
-        values = list(zip([p.name for p in wanted], one[0], other[0], strict=True))
+        chosen[:] = zip(one[0], other[0], strict=True)
+        values = [(p.name, *ways) for p, ways in zip(wanted, chosen, strict=True)]
         return merged([*values, *reach.pairs(one[1], other[1])], returned)
 
     try:
@@ -99,6 +102,9 @@ def choose(
         raise
     finally:
         restore(places, before)
+    for place, value, ways in zip(wanted, found[: len(wanted)], chosen, strict=True):
+        if ways[0] is not ways[1]:
+            note(place, value, ways)
     restore(wanted, found[: len(wanted)])
     reach.settle(iter(found[len(wanted) :]))
 

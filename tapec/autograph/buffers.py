@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable, Iterator
-from io import BytesIO, StringIO
 from operator import is_
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tapec.compiled.guards.objects import is_released
-from tapec.compiled.guards.positions import moves, position_of
 from tapec.errors import TypeError
 from tapec.frames import here
 
@@ -59,7 +54,7 @@ class Buffer(ABC):
         self.name = name
         self._holder = self._reached(holder)
         _, copy = copies.get(id(holder), (None, None))
-        if copy is None or not _alike(self._now(), copy):
+        if copy is None or not alike(self._now(), copy):
             copy = self._copy()
             copies[id(holder)] = holder, copy
         self._before = Image(copy)
@@ -92,7 +87,7 @@ class Buffer(ABC):
     def look(self, is_read: Callable[[Any], bool]) -> Image:
         """What it holds now; ``is_read`` tells whether the program reads a thing, of what came to the end of it."""
         now, before = self._now(), self._before.copy
-        if _alike(now, before) or (self._grew(now, before) and not is_read(self._holder)):
+        if alike(now, before) or (self._grew(now, before) and not is_read(self._holder)):
             return self._before
         return Image(self._copy(), stays=False)
 
@@ -106,7 +101,7 @@ class Buffer(ABC):
         Raises:
             TypeError: they leave other items in it.
         """
-        if not _alike(one.copy, other.copy):
+        if not alike(one.copy, other.copy):
             raise TypeError(
                 f"{self.name} holds {_text(one)} at the end of the main branch, but {_text(other)} at the end of the "
                 "else branch",
@@ -158,7 +153,7 @@ class ItemBuffer(Buffer):
         return self._holder[:]
 
     def _grew(self, now: Any, before: Any) -> bool:
-        return _alike(now[: len(before)], before)
+        return alike(now[: len(before)], before)
 
     def _put(self, image: Image) -> None:
         self._holder[:] = image.copy
@@ -173,7 +168,7 @@ class Stream(Buffer):
     _now = _copy
 
     def _grew(self, now: Any, before: Any) -> bool:
-        return _alike(now[0][: len(before[0])], before[0])
+        return alike(now[0][: len(before[0])], before[0])
 
     def _put(self, image: Image) -> None:
         held, at = image.copy
@@ -195,7 +190,7 @@ class Queue(Buffer):
     _now = _copy
 
     def _grew(self, now: Any, before: Any) -> bool:
-        return _alike(now[: len(before)], before)
+        return alike(now[: len(before)], before)
 
     def _put(self, image: Image) -> None:
         for _ in range(self._holder.qsize()):
@@ -204,81 +199,7 @@ class Queue(Buffer):
             self._holder.put(item)
 
 
-class Cursor(Buffer):
-    """Where an iterator or a generator of random numbers stands, which nobody moves back: no branch may move it."""
-
-    def __init__(self, name: str, holder: Any, copies: dict[int, tuple[Any, Any]]) -> None:
-        super().__init__(name, holder, copies)
-        self._at = self._before.copy
-
-    def _copy(self) -> Any:
-        return position_of(self._holder)
-
-    _now = _copy
-
-    def _grew(self, now: Any, before: Any) -> bool:
-        return True
-
-    def _put(self, image: Image) -> None:
-        """Nothing: it stays where it is."""
-
-    def look(self, is_read: Callable[[Any], bool]) -> Image:
-        """Whether it moved since the last look; what is kept of it is whether anybody else reads it."""
-        now = self._now()
-        if now == self._at:
-            return self._before
-        self._at = now
-        return Image(is_read(self._holder), stays=False)
-
-    def pairs(self, one: Image, other: Image) -> list[tuple[str, Any, Any]]:
-        """Nothing.
-
-        Raises:
-            TypeError: both branches draw from it, or one does, and it is read elsewhere.
-        """
-        moved = [image for image in (one, other) if not image.stays]
-        if len(moved) == 2 or any(image.copy for image in moved):
-            self._raise("a branch")
-        return []
-
-    def refuse(self, found: Image) -> None:
-        """For loops.
-
-        Raises:
-            TypeError: a turn draws from it.
-        """
-        if not found.stays:
-            self._raise("a loop")
-
-    def _raise(self, where: str) -> None:
-        raise TypeError(
-            f"{self.name} gives one item or number after the other, and {where} of the program draws from it: that "
-            "happens once, when it is traced, whatever the run finds",
-            location=here(),
-            hint="draw in front of it; random numbers of tapec.random are drawn by the program, on the way that it "
-            "takes and at each turn",
-        )
-
-
-def buffer_of(name: str, thing: Any, copies: dict[int, tuple[Any, Any]]) -> Buffer | None:
-    """What a thing holds, as `Buffer` has it; None if it is none that somebody can write to."""
-    kind: type[Buffer] | None = None
-    if isinstance(thing, np.ndarray):
-        kind = ArrayBuffer if thing.flags.writeable else None
-    elif isinstance(thing, memoryview):
-        kind = None if is_released(thing) or thing.readonly else ArrayBuffer
-    elif isinstance(thing, bytearray | array):
-        kind = ItemBuffer
-    elif isinstance(thing, StringIO | BytesIO):
-        kind = None if thing.closed else Stream
-    elif isinstance(thing, SimpleQueue):
-        kind = Queue
-    elif moves(thing):
-        kind = Cursor
-    return None if kind is None else kind(name, thing, copies)
-
-
-def _alike(one: Any, other: Any) -> bool:
+def alike(one: Any, other: Any) -> bool:
     """Whether two buffers of a kind hold the same: NaN, zeros with a sign, objects that are one."""
     if isinstance(one, list):
         return len(one) == len(other) and all(map(is_, one, other))
@@ -289,9 +210,9 @@ def _alike(one: Any, other: Any) -> bool:
             return False
         if _is_masked(one):
             masks = np.ma.getmaskarray(one), np.ma.getmaskarray(other)
-            return _alike(one.data, other.data) and _alike(*masks)
+            return alike(one.data, other.data) and alike(*masks)
         if one.dtype.names:  # what lies between fields is nobody's, and no copy has it
-            return all(_alike(one[name], other[name]) for name in one.dtype.names)
+            return all(alike(one[name], other[name]) for name in one.dtype.names)
     first, second = _bits(one), _bits(other)
     return len(first) == len(second) and all(
         np.array_equal(first[at : at + _AT_ONCE], second[at : at + _AT_ONCE])

@@ -27,10 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tapec.autograph import fields
-from tapec.autograph.buffers import Buffer, buffer_of
+from tapec.autograph.buffers import Buffer
 from tapec.autograph.containers import KINDS, Held, Pair
 from tapec.autograph.conversion import original_code
 from tapec.autograph.fields import Fields
+from tapec.autograph.holders import buffer_of
 from tapec.autograph.places import Place
 from tapec.autograph.readers import CONTAINING, Readers, running
 from tapec.compiled.guards.beginnings import stored_by

@@ -171,6 +171,12 @@ def _read_variables(code: CodeType) -> tuple[set[str], set[str]]:
 
 def running() -> Iterator[tuple[CodeType, dict[str, Any], dict[str, Any]]]:
     """What runs in the program that is being traced, with its globals and variables."""
+    for frame in running_frames():
+        yield frame.f_code, frame.f_globals, {**frame.f_locals}
+
+
+def running_frames() -> Iterator[FrameType]:
+    """The user's code that runs in the program which is being traced, innermost first."""
     found: list[FrameType] = []
     outermost = None
     frame: FrameType | None = sys._getframe(1)
@@ -181,4 +187,4 @@ def running() -> Iterator[tuple[CodeType, dict[str, Any], dict[str, Any]]]:
         frame = frame.f_back
     for frame in found[:outermost]:
         if is_users_code(frame.f_code, frame.f_globals):
-            yield frame.f_code, frame.f_globals, {**frame.f_locals}
+            yield frame

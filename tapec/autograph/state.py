@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from operator import is_
 from typing import Any
 
+from tapec.autograph.aliases import note
 from tapec.autograph.branches import go_on_with, restore
 from tapec.autograph.jumps import RETURNED
 from tapec.autograph.merging import called, described, is_value, leaf_type, leaves_of, same
@@ -42,7 +43,7 @@ class LoopState:
         again: Collection[str],
         turns_surely: bool = False,
     ) -> None:
-        self._all = places
+        self._all, self._turns_surely = places, turns_surely
         self._before = [p.get() for p in places]
         self._carried: list[_Carried] = []
         self._late: list[_Late] = []
@@ -67,12 +68,12 @@ class LoopState:
             return hint
         return "; ".join([*([hint] if hint else []), f"in the loop {', '.join(begun)}"])
 
-    def put(self, leaves: Sequence[Any]) -> None:
-        """Give the variables values, as a turn finds them."""
+    def put(self, leaves: Sequence[Any], ends: bool = False) -> None:
+        """Give the variables values, as a turn finds them, or who comes after the loop if it ``ends``."""
         restore(self._all, self._before)
         values = iter(leaves)
         for carried in self._carried:
-            carried.put([next(values) for _ in carried.leaves])
+            carried.put([next(values) for _ in carried.leaves], ends and self._turns_surely)
 
     def take(self, options: LoopOptions) -> Leaves:
         """The leaves after a turn: those of the variables that go round, then of those that come out.
@@ -89,7 +90,7 @@ class LoopState:
         count = len(self.leaves)
         for carried in self._carried:
             carried.begin()
-        self.put(leaves[:count])
+        self.put(leaves[:count], ends=True)
         rest = iter(leaves[count:])
         for late in self._late:
             late.put(rest)
@@ -122,7 +123,8 @@ class _Carried:
         #: Whether a turn leaves alone what it might have assigned.
         self._stays = False
 
-    def put(self, leaves: Sequence[Any]) -> None:
+    def put(self, leaves: Sequence[Any], surely: bool = False) -> None:
+        """``surely``: whether there was a turn that may have made it another."""
         self._given = leaves
         if not leaves or self._stays:
             self._place.set(self._value)
@@ -130,7 +132,10 @@ class _Carried:
         whole = list(self._whole)
         for i, leaf in zip(self._moving, leaves, strict=True):
             whole[i] = leaf
-        self._place.set(unflatten(self._spec, whole))
+        value = unflatten(self._spec, whole)
+        if not surely:
+            note(self._place, value, [self._value])
+        self._place.set(value)
 
     def begin(self) -> None:
         """Let the program rest on the value before the loop, if turns change it."""

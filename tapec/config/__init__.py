@@ -130,6 +130,11 @@ def environment() -> dict[Any, Any]:
     return found
 
 
+def is_environment(thing: Any) -> bool:
+    """Whether it is the mapping by which code reads and writes the variables of the process."""
+    return isinstance(thing, type(os.environ))
+
+
 def threads() -> int:
     """Number of threads that compiled code may use: no more than a program can, however many cores there are."""
     chosen = threading.get_intra_op_parallelism_threads()

@@ -2,8 +2,9 @@
 
 Meaning (`tapec.ir.ops.compare.Cast`): floats go to integers by truncation, saturated, NaN to 0; integers wrap.
 A 16-bit float is its bits in a register; it is widened to ``float`` exactly and narrowed with one rounding to nearest
-even. From ``double`` to float16 that is one rounding as well: on the way through ``float`` the first is to odd, which
-the second cannot be misled by (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+even. From ``double``, and from integers that ``float`` does not hold, that is one rounding as well: on the way through
+``float`` the first is to odd, which the second cannot be misled by (Boldo and Melquiond, "Emulation of FMA and
+correctly rounded sums", 2008).
 """
 
 from __future__ import annotations
@@ -115,21 +116,12 @@ def _float_to_float(f: FunctionWriter, x: str, source: DType, target: DType, lan
         x = widen(f, x, source, lanes)
     kind = "double" if source.code == "f64" else "float"
     if spelling.is_small_float(target):
-        return narrow(f, _as_single(f, x, kind, target, lanes), target, lanes)
+        return narrow(f, x if kind == "float" else _round_to_odd(f, x, lanes), target, lanes)
     wanted = spelling.element(target)
     if kind == wanted:
         return x
     word = "fpext" if wanted == "double" else "fptrunc"
     return _one(f, word, x, spelling.wide(kind, lanes), spelling.wide(wanted, lanes))
-
-
-def _as_single(f: FunctionWriter, x: str, kind: str, target: DType, lanes: int) -> str:
-    """``x`` as the ``float`` that `narrow` rounds; ml_dtypes rounds twice for bfloat16, so here too."""
-    if kind == "float":
-        return x
-    if target.code == "f16":
-        return _round_to_odd(f, x, lanes)
-    return _one(f, "fptrunc", x, spelling.wide("double", lanes), spelling.wide("float", lanes))
 
 
 def _float_to_int(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int) -> str:
@@ -144,10 +136,40 @@ def _float_to_int(f: FunctionWriter, x: str, source: DType, target: DType, lanes
 
 def _int_to_float(f: FunctionWriter, x: str, source: DType, target: DType, lanes: int) -> str:
     word = "sitofp" if source.kind in ("int", "index") else "uitofp"
-    small = spelling.is_small_float(target)
-    kind = "float" if small else spelling.element(target)
-    y = _one(f, word, x, _register(source, lanes), spelling.wide(kind, lanes))
-    return narrow(f, y, target, lanes) if small else y
+    given = _register(source, lanes)
+    if not spelling.is_small_float(target):
+        return _one(f, word, x, given, spelling.wide(spelling.element(target), lanes))
+    bits = _bits(f, source)
+    if (
+        target.code == "bf16" and bits >= 32
+    ):  # float16 has no numbers that are too long for ``float``
+        x = _jammed(f, x, source, lanes, bits, 53 if bits == 64 else 24)
+    if target.code == "bf16" and bits == 64:
+        double = _one(f, word, x, given, spelling.wide("double", lanes))
+        return narrow(f, _round_to_odd(f, double, lanes), target, lanes)
+    return narrow(f, _one(f, word, x, given, spelling.wide("float", lanes)), target, lanes)
+
+
+def _jammed(f: FunctionWriter, x: str, dtype: DType, lanes: int, bits: int, digits: int) -> str:
+    """An integer that a float of so many binary digits holds: rounded to odd if it takes more."""
+    kind, condition = _register(dtype, lanes), spelling.wide("i1", lanes)
+
+    def number(value: int) -> str:
+        return _splat(spelling.element(dtype), value, lanes)
+
+    left = bits - digits
+    high = f.pure(f"and {kind} {x}, {number(-(1 << left))}", x)
+    rest = f.pure(f"and {kind} {x}, {number((1 << left) - 1)}", x)
+    inexact = f.pure(f"icmp ne {kind} {rest}, zeroinitializer", rest)
+    one = _one(f, "zext", inexact, condition, kind)
+    last = f.pure(f"shl {kind} {one}, {number(left)}", one)
+    odd = f.pure(f"or {kind} {high}, {last}", high, last)
+    # Of a number that is short enough, what is above is all sign.
+    shift, signs = ("lshr", 1) if dtype.is_unsigned else ("ashr", 2)
+    above = f.pure(f"{shift} {kind} {x}, {number(digits)}", x)
+    sign = f.pure(f"add {kind} {above}, {number(signs - 1)}", above)
+    short = f.pure(f"icmp ult {kind} {sign}, {number(signs)}", sign)
+    return f.pure(f"select {condition} {short}, {kind} {x}, {kind} {odd}", short, x, odd)
 
 
 def _to_bool(f: FunctionWriter, x: str, source: DType, lanes: int) -> str:

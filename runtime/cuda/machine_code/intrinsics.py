@@ -354,14 +354,46 @@ def _bits_of(builder: Any, form: str, x: Any) -> Any:
     if x.type == ir.DoubleType():
         if form == "f16":
             return _instruction(builder, "cvt.rn.f16.f64 $0, $1;", "=h,d", "u16", x)
-        x = builder.fptrunc(x, ir.FloatType())
+        x = _round_to_odd(builder, x)
     return _instruction(builder, f"cvt.rn.{form}.f32 $0, $1;", "=h,f", "u16", x)
 
 
-def _as_float(builder: Any, kind: Any, x: Any) -> Any:
+def _round_to_odd(builder: Any, x: Any) -> Any:
+    """``double`` as ``float``: towards zero, with the last bit set if that was inexact; see the CPU's conversions."""
+    low = _instruction(builder, "cvt.rz.f32.f64 $0, $1;", "=f,d", "f32", x)
+    inexact = builder.fcmp_ordered("!=", builder.fpext(low, ir.DoubleType()), x)
+    bits = builder.or_(builder.bitcast(low, _WORD), builder.zext(inexact, _WORD))
+    return builder.bitcast(bits, ir.FloatType())
+
+
+def _as_float(builder: Any, form: str, kind: Any, x: Any) -> Any:
+    """A number as one that a single rounding takes to the nearest of 16 bits."""
     if isinstance(kind, types.Float):
         return x
-    return (builder.sitofp if getattr(kind, "signed", False) else builder.uitofp)(x, ir.FloatType())
+    is_signed, bits = getattr(kind, "signed", False), x.type.width
+    if form == "bf16" and bits >= 32:
+        x = _jammed(builder, x, is_signed, 53 if bits == 64 else 24)
+    convert = builder.sitofp if is_signed else builder.uitofp
+    if form == "bf16" and bits == 64:
+        return convert(x, ir.DoubleType())
+    return convert(x, ir.FloatType())
+
+
+def _jammed(builder: Any, x: Any, is_signed: bool, digits: int) -> Any:
+    """An integer that a float of so many binary digits holds: rounded to odd if it takes more."""
+
+    def number(value: int) -> Any:
+        return ir.Constant(x.type, value)
+
+    left = x.type.width - digits
+    rest = builder.and_(x, number((1 << left) - 1))
+    last = builder.zext(builder.icmp_unsigned("!=", rest, number(0)), x.type)
+    odd = builder.or_(builder.and_(x, number(-(1 << left))), builder.shl(last, number(left)))
+    # Of a number that is short enough, what is above is all sign.
+    above = (builder.ashr if is_signed else builder.lshr)(x, number(digits))
+    sign = builder.add(above, number(int(is_signed)))
+    short = builder.icmp_unsigned("<", sign, number(1 + is_signed))
+    return builder.select(short, x, odd)
 
 
 def _of_16_bits(form: str) -> dict[str, Any]:
@@ -372,7 +404,9 @@ def _of_16_bits(form: str) -> dict[str, Any]:
         return _bits_of(builder, form, x)
 
     def rounded(context: Any, builder: Any, sig: Any, x: Any) -> Any:
-        return _value_of(builder, form, _bits_of(builder, form, _as_float(builder, sig.args[0], x)))
+        return _value_of(
+            builder, form, _bits_of(builder, form, _as_float(builder, form, sig.args[0], x))
+        )
 
     return {
         f"{form}_value": _intrinsic(numba.float32, [numba.uint16], value),

@@ -193,6 +193,12 @@ def _mulhi(a: Any, b: Any) -> Any:
     return np.uint64(int(a) * int(b) >> 64)
 
 
+def _bf16(x: Any) -> Any:
+    if isinstance(x, np.int64 | np.uint64):
+        x = text.jammed(x, type(x)(11), type(x)(1))
+    return text.bf16(x)
+
+
 def _twins() -> dict[str, Callable[..., Any]]:
     found: dict[str, Any] = {code: _converter(code) for code in text.DTYPES}
     for code in ("f32", "f64"):
@@ -207,6 +213,7 @@ def _twins() -> dict[str, Callable[..., Any]]:
     for code in ("f16", "bf16"):
         found[code] = getattr(text, code)
         found |= {f"{code}_{form}": getattr(text, f"{code}_{form}") for form in ("value", "bits")}
+    found["bf16"] = _bf16
     found["tf32"] = _tf32
     return found | {"nan": math.nan, "inf": math.inf, "range": range}
 
