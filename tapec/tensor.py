@@ -214,6 +214,16 @@ class Tensor(Operators):
             raise TypeError("a scalar tensor has no len()", location=here())
         return int(self.type.shape[0])  # type: ignore[arg-type]
 
+    def __contains__(self, value: Any) -> bool:
+        if self._array is None:
+            self.refuse_outside()
+            raise OperatorNotAllowedInGraphError(
+                "whether something is in this tensor is not known while the function is compiled",
+                location=here(),
+                hint="use tapec.reduce_any(x == value), as the condition of an if statement, too",
+            )
+        return any(row is value or row == value for row in self)
+
     def __iter__(self) -> Iterator[Tensor]:
         self.refuse_outside()
         if not self.type.shape:

@@ -245,6 +245,9 @@ class Variable(VariableUpdates, Operators):
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.read_value())
 
+    def __contains__(self, value: Any) -> bool:
+        return value in self.read_value()
+
     # -- writing
 
     def assign(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from both_compiled import scalar
+from both_compiled import both, scalar
 
 import tapec
 from tapec import errors
@@ -165,6 +165,21 @@ def test_what_only_python_can_decide_is_refused(function: Any, words: str) -> No
     with pytest.raises(errors.OperatorNotAllowedInGraphError, match=words) as caught:
         tapec.compile(function)(x)
     assert "test_autograph_conversion.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize("v", [1.0, 3.0])
+def test_a_condition_may_have_one_element_of_any_rank(v: float) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2.0 if tapec.reshape(x, [1, 1]) > 2.0 else x
+        while tapec.reshape(y, [1]) < 9.0:
+            y = y * 2.0
+        for i in tapec.range(9):
+            y = y + 1.0
+            if tapec.reshape(y, [1]) > 14.0 + tapec.cast(i, y.dtype):
+                break
+        return y
+
+    both(f, scalar(v))
 
 
 def test_conditions_are_bools() -> None:

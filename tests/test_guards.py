@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextvars
 import csv
 import gc
@@ -422,3 +423,18 @@ def test_a_walk_over_code_asks_for_nothing_that_is_not_known_to_lead_to_state(mo
         run = Run(trail, function.__globals__, {}, {}, Library())
         run.look()
         assert run._known.keys() <= trail.told | trail.leading
+
+
+def test_a_function_may_run_coroutines() -> None:
+    """Tasks of asyncio are kept in C, whatever their class says of a ``__dict__``."""
+
+    async def twice(x: Any) -> Any:
+        await asyncio.sleep(0)
+        return x * 2.0
+
+    async def both(x: Any) -> Any:
+        first, second = await asyncio.gather(twice(x), twice(x + 1.0))
+        return first + second
+
+    f = tapec.compile(lambda x: asyncio.run(both(x)))
+    assert [float(f(tapec.constant(v))) for v in (1.0, 2.0)] == [6.0, 10.0]

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
-from both_compiled import scalar
+from both_compiled import both, scalar
 
 import tapec
 from tapec import errors
@@ -404,3 +404,29 @@ def test_branches_share_a_copy_of_an_array_in_reach(monkeypatch: pytest.MonkeyPa
     assert float(f(tapec.constant(1.5))) == 1.5
     assert made == ["held"] * 2
     assert held[0] == 2.0
+
+
+class Slotted:
+    """Keeps its attributes without a dict."""
+
+    __slots__ = ("n", "v")
+    n: int
+    v: Any
+    shared: Any = 0.0
+
+
+def test_attributes_that_a_loop_assigns_may_be_in_slots_and_of_classes() -> None:
+    def f(x: Any) -> Any:
+        thing = Slotted()
+        thing.v, thing.n, Slotted.shared = x, 0, x
+        for _ in tapec.range(3):
+            thing.v = thing.v * 2.0
+            thing.n += 1
+            Slotted.shared = Slotted.shared + thing.v
+        if x > 0.0:
+            thing.v = thing.v + Slotted.shared
+        total, Slotted.shared = Slotted.shared, 0.0
+        return thing.v, thing.n, total
+
+    for v in (2.0, -2.0):
+        both(f, scalar(v))

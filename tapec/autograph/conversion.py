@@ -183,6 +183,8 @@ def _convert(function: FunctionType) -> CodeType | str:
         return "it is part of an installed package"
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return "it is a generator or coroutine"
+    if OPERATORS in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        return f"it has a variable named {OPERATORS}, as converted code has"
     from tapec.autograph.kept import found_or_made  # not before there is something to convert
 
     made = found_or_made(code, lambda: _made(function))

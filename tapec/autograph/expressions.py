@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tapec.autograph.reach import Reach
+from tapec.control.regions import truth
 from tapec.errors import TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.logic import logical_and, logical_not, logical_or
@@ -30,7 +31,7 @@ def is_traced(value: Any) -> bool:
 
 
 def predicate(value: Any, what: str) -> Tensor:
-    """A condition as a bool of rank 0.
+    """A condition as a bool of rank 0; one element of a higher rank will do.
 
     Raises:
         ValueError: it is none.
@@ -46,7 +47,7 @@ def predicate(value: Any, what: str) -> Tensor:
             location=here(),
             hint=hint,
         )
-    return tensor
+    return truth(tensor)
 
 
 def and_(first: Any, *rest: Late) -> Any:

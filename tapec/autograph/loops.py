@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import count, cycle, repeat
+from operator import length_hint
 from typing import Any
 
 from tapec.autograph.branches import choose, nothing
@@ -13,7 +15,7 @@ from tapec.autograph.ranges import Turning, turning
 from tapec.autograph.state import Growing, LoopState
 from tapec.control.regions import Leaves
 from tapec.control.repetition import Turns
-from tapec.errors import TypeError, ValueError
+from tapec.errors import NotImplementedError, TypeError, ValueError
 from tapec.frames import here
 from tapec.functions.arithmetic import add
 from tapec.functions.arrays import constant
@@ -22,6 +24,9 @@ from tapec.recording import current_trace
 from tapec.tensor import Tensor
 
 Names = Collection[str]
+
+#: So many branches, one for each turn, a program may have before it is taken for one without end.
+_MOST_TURNS = 10_000
 
 
 def while_stmt(
@@ -119,14 +124,25 @@ def _each(
     later: Names,
     paths: Sequence[Path],
 ) -> None:
-    """Python's loop; once only the run knows whether it has ended, each turn is a branch."""
+    """Python's loop; once only the run knows whether it has ended, each turn is a branch.
+
+    Raises:
+        NotImplementedError: there is no last turn, or it is too far away.
+    """
     places = None
-    for item in items:
+    for number, item in enumerate(items):
         if test is None:
             body(item)
             continue
         goes_on = test()
         if is_traced(goes_on):
+            if number >= _MOST_TURNS or _is_endless(items):
+                raise NotImplementedError(
+                    f"this loop over a {type(items).__name__} ends by break, of which only the run knows when: each "
+                    "turn would be written out, and there are too many",
+                    location=here(),
+                    hint="use a while loop, or for i in tapec.range(n) with the most turns that there may be",
+                )
             places = places or places_of((body,), names, paths, branches=True)
             condition = predicate(goes_on, "for loop")
             choose(condition, lambda item=item: body(item), nothing, places, names, later)  # type: ignore[misc]
@@ -135,6 +151,13 @@ def _each(
         goes_on = test()
         if not is_traced(goes_on) and not goes_on:
             break
+
+
+def _is_endless(items: Iterable[Any]) -> bool:
+    """Whether an iterator is known to go on for ever."""
+    return isinstance(items, count | cycle) or (
+        isinstance(items, repeat) and length_hint(items, -1) < 0
+    )
 
 
 class _Loop:

@@ -377,14 +377,18 @@ class Reach:
         def called(key: Any) -> str:
             return f"{path}.{key}"
 
+        def watched(key: Any, computed: bool) -> bool:
+            by_name = (id(thing), f".{key}") in self._assigned
+            return not by_name and self._is_stored(key, computed)
+
         if isinstance(thing, type):
-            self._found.append(fields.of_class(thing, called, self._is_stored))
+            self._found.append(fields.of_class(thing, called, watched))
         else:
             own = own_attributes(thing)
             if own or not slots:
                 self._add_space(thing, own, called)
             if slots:
-                self._found.append(fields.of_slots(thing, slots, called, self._is_stored))
+                self._found.append(fields.of_slots(thing, slots, called, watched))
             for owner in type(thing).__mro__:
                 if is_users_class(owner):
                     self._visit(owner, owner.__qualname__)

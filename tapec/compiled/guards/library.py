@@ -318,7 +318,9 @@ class Library(Hearing):
             return
         if name in own:
             self._put(Held(thing, name, own[name], path))
-        elif kind.__dictoffset__ and own is object.__getattribute__(thing, "__dict__"):
+        elif kind.__dictoffset__ and own is own_attributes(
+            thing
+        ):  # not one that was made to say: none
             self._put(Unset(thing, name, path))
         if isinstance(own.get(name), ContextVar):
             self._put(places.Current(own[name], path))
