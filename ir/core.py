@@ -251,7 +251,11 @@ class Region:
         """Yield every operation inside, in program order."""
         for block in self.blocks:
             for op in block.ops:
-                yield from op.walk()
+                yield op
+                for (
+                    region
+                ) in op.regions:  # few have any, and a generator for each operation takes long
+                    yield from region.walk()
 
 
 class Function:

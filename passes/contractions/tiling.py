@@ -127,8 +127,9 @@ def choose(work: Workload) -> Tiling:
     """The tiling of least cost."""
     contraction, turn = turned(work.contraction, work.left, work.right)
     work = replace(work, contraction=contraction)
-    found = [(cost, replace(tiling, turn=turn)) for cost, tiling in candidates(work)]
+    found = list(candidates(work))
     least, best = min(found, key=lambda pair: pair[0])
+    best = replace(best, turn=turn)
     operands = work.left.bytes, work.right.bytes
     if best.form != "outer" or best.swapped or not all(isinstance(n, int) for n in operands):
         return best
@@ -140,7 +141,7 @@ def choose(work: Workload) -> Tiling:
             best, block=block, pack=True, staged=False, across=False, fetch=False, ahead=ahead
         )
     deep = [
-        (cost, tiling.in_blocks(block))
+        (cost, replace(tiling.in_blocks(block), turn=turn))
         for cost, tiling in found
         if cost <= _BLOCK_COST * least and (block := _block(problem, tiling, bytes, work.machine))
     ]

@@ -37,16 +37,17 @@ def work(block: Block, module: Module) -> int:
     """Operations that one run of a block executes, as a rule."""
     total = 0
     for op in block.ops:
+        total += 1
         if op.attrs.get("rare"):
-            total += 1
             continue
-        inner = sum(work(b, module) for region in op.regions for b in region.blocks)
         if isinstance(op.defn, loop.Launch):
-            inner = work(module.functions[op.attrs["kernel"]].block, module)
-        elif isinstance(op.defn, loop.For | loop.While):
-            turns = turns_at_most(op)
-            inner *= _UNKNOWN if turns is None else turns
-        total += 1 + inner
+            total += work(module.functions[op.attrs["kernel"]].block, module)
+        elif op.regions:
+            inner = sum(work(b, module) for region in op.regions for b in region.blocks)
+            if isinstance(op.defn, loop.For | loop.While):
+                turns = turns_at_most(op)
+                inner *= _UNKNOWN if turns is None else turns
+            total += inner
     return total
 
 

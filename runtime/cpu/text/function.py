@@ -92,9 +92,14 @@ class FunctionWriter:
 
     def pure(self, text: str, *operands: str, cheap: bool = True) -> str:
         """Write an instruction without effect, as far out as its operands allow, unless it is there already."""
-        depth = max((self._depth.get(o, 0) for o in operands), default=0)
-        walls = (d for d, s in enumerate(self.scopes) if s.rare or (s.branch and not cheap))
-        depth = max(depth, *walls, 0)
+        depth = 0  # loops of one's own: this is asked for nearly every instruction
+        for operand in operands:
+            depth = max(depth, self._depth.get(operand, 0))
+        for wall in range(len(self.scopes) - 1, depth, -1):
+            around = self.scopes[wall]
+            if around.rare or (around.branch and not cheap):
+                depth = wall
+                break
         scope = self.scopes[depth]
         name = scope.written.get(text)
         if name is None:

@@ -162,7 +162,8 @@ class KernelWriter(FunctionWriter):
         self.in_parallel = False
         for i, arg in enumerate(function.args):
             self.names[arg] = f"%arg{i}"
-        for name in symbols_of(function):
+        self._dims = symbols_of(function)
+        for name in self._dims:
             self.symbols[name] = Affine(((f"%dim.{name}", 1),))
         self._scope = None if writer.debug is None else writer.debug.subprogram(function)
         if self._scope is not None:
@@ -175,7 +176,7 @@ class KernelWriter(FunctionWriter):
         self.line("ret void" if is_kernel else "ret i1 false")
         pointer = "ptr noalias" if is_kernel else "ptr"
         arguments = [f"{pointer} {self.names[a]}" for a in self.function.args]
-        arguments += [f"{WORD} %dim.{name}" for name in symbols_of(self.function)]
+        arguments += [f"{WORD} %dim.{name}" for name in self._dims]
         if polling.is_wanted(self.function):
             arguments.append("ptr %signals")
             polling.way_out(self)
