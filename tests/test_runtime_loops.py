@@ -330,12 +330,13 @@ def test_a_job_leaves_a_core_to_who_found_the_pool_busy() -> None:
     run = ctypes.CFUNCTYPE(None, kind, ctypes.c_void_p, ctypes.c_int64)(
         pool.require().address("run")
     )
-    first, second, may_end, may_go_on = (threading.Event() for _ in range(4))
+    first, second = threading.Semaphore(0), threading.Semaphore(0)
+    may_end, may_go_on = threading.Event(), threading.Event()
     did: list[int] = []
 
-    def held(began: threading.Event, end: threading.Event) -> Any:
+    def held(began: threading.Semaphore, end: threading.Event) -> Any:
         def task(context: Any, part: int, parts: int) -> None:
-            began.set()
+            began.release()
             assert end.wait(60)
 
         return kind(task)
@@ -347,10 +348,11 @@ def test_a_job_leaves_a_core_to_who_found_the_pool_busy() -> None:
     tasks = held(first, may_end), held(second, may_go_on)
     owner = threading.Thread(target=run, args=(tasks[0], None, 2))
     owner.start()
-    assert first.wait(60)
+    for _ in range(2):  # a worker that is called and still asleep would come to a later job
+        assert first.acquire(timeout=60)
     other = threading.Thread(target=run, args=(tasks[1], None, 2))
     other.start()  # finds the pool busy
-    assert second.wait(60)
+    assert second.acquire(timeout=60)
     may_end.set()
     owner.join()
     wait_for_sleep()  # a worker that still looks for parts of the first job would take one of the next
