@@ -12,6 +12,7 @@ from both_compiled import both
 
 import tapec
 from tapec import errors
+from tapec.autograph import aliases
 
 
 @dataclass
@@ -229,3 +230,15 @@ def bound_again(x: Any) -> Any:
 @pytest.mark.parametrize("v", [2.0, -2.0])
 def test_other_containers_are_written_to(step: Callable[[Any], Any], v: float) -> None:
     both(step, tapec.constant(v))
+
+
+def test_nobody_looks_for_other_names_where_nothing_is_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That goes over all that code has in reach."""
+    looked: list[int] = []
+    monkeypatch.setattr(aliases, "_reached", lambda *_: looked.append(1) or set())
+    tapec.compile(only_read)(tapec.constant(2.0))
+    assert not looked
+    tapec.compile(of_its_own)(tapec.constant(2.0))
+    assert looked

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tapec.autograph.merging import called, leaves_of
 from tapec.autograph.places import Place
@@ -27,8 +30,9 @@ from tapec.structure import is_record
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
-#: How many things are looked at for another name; who has more in reach is not kept waiting.
-_MOST = 100_000
+#: What leads to no container; of these very types there may be very many.
+_PLAIN: frozenset[type] = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_LEAVES = (*_PLAIN, np.ndarray, np.generic, Tensor, Variable)
 
 
 class _Image(NamedTuple):
@@ -45,27 +49,40 @@ class _Image(NamedTuple):
     @property
     def stays(self) -> bool:
         leaves, spec = leaves_of(self.thing)
-        same = len(leaves) == len(self.leaves) and spec == self.spec
-        return same and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
+        return (
+            len(leaves) == len(self.leaves)
+            and spec == self.spec
+            and all(map(is_, leaves, self.leaves))
+        )
 
 
 class _Alias(NamedTuple):
-    """A variable whose container may be one that has another name."""
+    """A place with a container behind a branch or loop, which one way or another was one of some others.
 
-    name: str
+    Attributes:
+        others: these, as they were.
+        named: what had a name there, but for the place.
+    """
+
+    place: Place
     where: Location | None
-    images: Sequence[_Image]
+    found: _Image
+    others: Sequence[_Image]
+    named: Sequence[Any]
 
     def refuse_writes(self) -> None:
         """For the end of the trace.
 
         Raises:
-            TypeError: one of the containers is not what it was.
+            TypeError: what was written to has another name.
         """
-        if not all(image.stays for image in self.images):
+        if self.found.stays and all(other.stays for other in self.others):
+            return
+        shared = _reached(self.named, [other.thing for other in self.others], self.place)
+        if any(id(i.thing) in shared and not (i.stays and self.found.stays) for i in self.others):
             raise TypeError(
-                f"{called(self.name)} is changed in place, and may be the same "
-                f"{type(self.images[0].thing).__name__} as another name has: on one way through the program only",
+                f"{called(self.place.name)} is changed in place, and may be the same "
+                f"{type(self.found.thing).__name__} as another name has: on one way through the program only",
                 location=self.where,
                 hint="let it be a copy on both ways, as list(a) or dict(a) make one, or change it before",
             )
@@ -74,16 +91,14 @@ class _Alias(NamedTuple):
 def note(place: Place, found: Any, ways: Sequence[Any]) -> None:
     """Keep in mind what a place has behind a branch or loop, which on one way or another was something else.
 
-    Does nothing unless something in that can be changed, and has another name.
+    Does nothing unless something in that can be changed. Whether it has another name is asked if it is changed: that
+    takes a walk over all that code has in reach.
     """
-    containers = [c for way in ways for c in _containers_in(way)]
+    others = [_Image.of(c) for way in ways for c in _containers_in(way)]
     trace = current_trace()
-    if trace is None or not containers:
-        return
-    shared = _named_elsewhere(containers, place)
-    if shared:
-        images = [_Image.of(found), *map(_Image.of, shared)]
-        trace.at_end.append(_Alias(place.name, here(), images).refuse_writes)
+    if trace is not None and others:
+        alias = _Alias(place, here(), _Image.of(found), others, list(_named(place)))
+        trace.at_end.append(alias.refuse_writes)
 
 
 def _containers_in(value: Any) -> Iterator[Any]:
@@ -103,20 +118,19 @@ def _containers_in(value: Any) -> Iterator[Any]:
         yield from _containers_in(item)
 
 
-def _named_elsewhere(containers: Sequence[Any], place: Place) -> list[Any]:
-    """Those that the code which runs can get at past a place."""
-    wanted = {id(c): c for c in containers}
-    found: dict[int, Any] = {}
-    seen: set[int] = set()
-    asked = list(_named(place))
-    while asked and len(seen) < _MOST:
+def _reached(named: Sequence[Any], containers: Sequence[Any], place: Place) -> set[int]:
+    """Those that code can get at from what has a name, past a place, by ``id``."""
+    wanted = {id(c) for c in containers}
+    seen: dict[int, Any] = {}
+    asked = list(named)
+    while asked:
         thing = asked.pop()
-        if id(thing) in wanted:
-            found[id(thing)] = thing
         if id(thing) not in seen:
-            seen.add(id(thing))
-            asked += _within(thing, place)
-    return list(found.values())
+            seen[id(thing)] = thing
+            found = _within(thing, place)
+            if not {*map(type, found)} <= _PLAIN:
+                asked += [part for part in found if not isinstance(part, _LEAVES)]
+    return wanted & seen.keys()
 
 
 def _named(place: Place) -> Iterator[Any]:
@@ -135,20 +149,17 @@ def _named(place: Place) -> Iterator[Any]:
 
 def _within(thing: Any, place: Place) -> list[Any]:
     """What a thing leads to, but for what is in a place."""
-    held: Iterable[tuple[Any, Any]] = ()
-    spelled = repr
+    holder, spelled = place.identity
+    held: Any = ()
     if isinstance(thing, dict):
-        held = list(dict.items(thing))
-    elif isinstance(thing, list | tuple | deque):
-        held = enumerate(thing)
-    elif isinstance(thing, set | frozenset):
-        held = enumerate(list(thing))
+        held = dict(thing)
+    elif isinstance(thing, list | tuple | deque | set | frozenset):
+        held = dict(enumerate(thing)) if id(thing) == holder else list(thing)
     elif isinstance(thing, FunctionType):
-        return [
-            cell.cell_contents
-            for _, cell in closed_over(thing)
-            if is_filled(cell) and id(cell) != place.identity[0]
-        ]
-    elif is_users_class(type(thing)) and not isinstance(thing, Tensor | Variable):
-        held, spelled = list(own_attributes(thing).items()), ".{}".format
-    return [value for key, value in held if (id(thing), spelled(key)) != place.identity]
+        held = [c.cell_contents for _, c in closed_over(thing) if is_filled(c) and id(c) != holder]
+    elif is_users_class(type(thing)):
+        held = {f".{name}": value for name, value in own_attributes(thing).items()}
+    if not isinstance(held, dict):
+        return list(held)
+    own = id(thing) == holder
+    return [v for key, v in held.items() if not (own and spelled in (key, repr(key)))]
