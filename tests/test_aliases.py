@@ -236,8 +236,13 @@ def test_nobody_looks_for_other_names_where_nothing_is_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """That goes over all that code has in reach."""
-    looked: list[int] = []
-    monkeypatch.setattr(aliases, "_reached", lambda *_: looked.append(1) or set())
+    looked: list[Any] = []
+
+    def reached(*asked: Any) -> set[int]:
+        looked.append(asked)
+        return set()
+
+    monkeypatch.setattr(aliases, "_reached", reached)
     tapec.compile(only_read)(tapec.constant(2.0))
     assert not looked
     tapec.compile(of_its_own)(tapec.constant(2.0))
