@@ -200,6 +200,29 @@ def test_compiled_is_eager(source: str, way: Way) -> None:
     check(source, way)
 
 
+#: What a search found: two operations of the loop's count, in a kernel for each of which only one is named.
+_ONE_NAMED = """
+def program(x, y, z, n, flag):
+    a, b, k = x * 0.9, y - 0.1, 0
+    u, d = tapec.stack([x, y, a, b, x * y]), {'h': x * 0.3}
+    m, q = tapec.constant([1, 4, -2, 3, 0]), a > 0.2171
+    ta = tapec.TensorArray(tapec.float64, size=4, clear_after_read=False, element_shape=[])
+    with tapec.GradientTape(persistent=False) as tape_2:
+        for k in tapec.range(n):
+            y = tapec.tanh(a * 1.3 + y)
+        else:
+            ta = ta.write(k % 4, tapec.tanh(tapec.gather(u, [k % 5, 0])[0] * b))
+        with tapec.GradientTape(persistent=False) as tape_1:
+            tape_1.watch([x, a, b])
+    rest = tapec.reduce_sum(u) * 0.2 + tapec.reduce_sum(ta.stack()) * 0.3 + d['h'] * 0.7
+    return a - b * 0.5 + v * 0.1 + rest * tapec.where(q, x, y), k
+"""
+
+
+def test_operations_are_put_in_an_order_in_which_they_can_run() -> None:
+    check(_ONE_NAMED, Way(True, 1, ("memory budget",)))
+
+
 def sweep(count: int, first: int) -> int:
     """Run ``count`` programs that are drawn from a seed, print each that differs, and how many did.
 

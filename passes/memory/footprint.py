@@ -140,7 +140,10 @@ def _memory_of(operands: Iterable[Value]) -> tuple[list[Operation], list[Value]]
 
 
 def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -> tuple[int, ...]:
-    """For each operation, the first item of a planned copy that computes it, or else what it reads."""
+    """For each operation, the first item of a planned copy that computes it, but none before what it reads.
+
+    An item may compute what another one, before it, has under no name.
+    """
     found: dict[Operation, int] = {}
     for turn, item in enumerate(planned.block.ops):
         ops = [*item.regions[0].block.ops, item] if isinstance(item.defn, KernelOp) else [item]
@@ -151,7 +154,7 @@ def _turns(function: Function, planned: Function, values: Mapping[str, Value]) -
     ops = function.block.ops[:-1]
     for op in ops:
         read = [found[v.op] for v in op.operands if v.op is not None]
-        found.setdefault(op, max(read, default=0))
+        found[op] = max(found.get(op, 0), *read, 0)
     return (*(found[op] for op in ops), len(planned.block.ops))
 
 
