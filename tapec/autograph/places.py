@@ -5,7 +5,7 @@ A variable is the cell that the parts of a statement share, so reading and writi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -15,8 +15,10 @@ from tapec.compiled.guards.beginnings import (
     attribute_before,
     item_before,
     shared_before,
+    stored_by,
 )
 from tapec.compiled.guards.objects import closed_over
+from tapec.compiled.guards.ownership import is_users_class
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 from tapec.variable import Variable
@@ -135,10 +137,15 @@ class _Attribute:
         return getattr(self._holder, self._key, UNBOUND)
 
     def set(self, value: Any) -> None:
+        # What a class of the user's does when it is assigned to, it did while the code ran.
+        put, take = setattr, delattr
+        if is_users_class(_owner_of("__setattr__", self._holder)):
+            base: Any = type if isinstance(self._holder, type) else object
+            put, take = base.__setattr__, base.__delattr__
         if value is not UNBOUND:
-            setattr(self._holder, self._key, value)
+            put(self._holder, self._key, value)
         elif self.get() is not UNBOUND:
-            delattr(self._holder, self._key)
+            take(self._holder, self._key)
 
     def before(self, value: Any) -> Before:
         return attribute_before(self._holder, lambda _: self.name, self._key, value)
@@ -221,6 +228,25 @@ def places_of(
     return [*found, *within.values()]
 
 
+def _owner_of(name: str, thing: Any) -> type:
+    """The class that has an attribute of a thing's class."""
+    return next((owner for owner in type(thing).__mro__ if name in vars(owner)), object)
+
+
+def _stored_for(thing: Any, name: str, passed: Collection[str] = ()) -> Iterator[str]:
+    """The attributes that assigning to one assigns: itself, or what the setter of a property stores.
+
+    What another descriptor of the user's stores is not known before it runs: `tapec.autograph.reach` sees that.
+    """
+    found = vars(_owner_of(name, thing)).get(name)
+    if isinstance(found, property) and isinstance(found.fset, FunctionType):
+        passed = {*passed, name}
+        for stored in stored_by(found.fset.__code__) - passed:
+            yield from _stored_for(thing, stored, passed)
+    elif not (is_users_class(type(found)) and hasattr(type(found), "__set__")):
+        yield name
+
+
 def items_of(holder: Any, places: Sequence[Place]) -> tuple[set[Any], bool]:
     """The indices or keys of a list or dict that places stand for, and whether one stands for what it gets."""
     keys, grows = set(), False
@@ -240,7 +266,8 @@ def _places_within(thing: Any, steps: Sequence[Step]) -> Iterator[_Item | _Attri
     if isinstance(thing, Tensor | Variable):
         return
     if kind == ".":
-        places = [_Attribute(f"{name}.{key}", thing, key)]
+        stored = [key] if rest else _stored_for(thing, key)
+        places = [_Attribute(f"{name}.{k}", thing, k) for k in stored]
     elif isinstance(thing, kinds) and kind == "[]":
         places = [_Item(f"{name}[{key!r}]", thing, key)]
     elif isinstance(thing, kinds) and kind == "[*]":
