@@ -346,3 +346,48 @@ def test_gradients() -> None:
 def test_gradients_of_what_is_no_tensor() -> None:
     with pytest.raises(tapec.errors.TypeError, match="xs"):
         tapec.compile(lambda x: tapec.gradients(x, 3.0))(tapec.constant(1.0))
+
+
+@tapec.custom_gradient
+def halved(a: Any) -> Any:
+    """Twice the value, with a gradient that depends on it."""
+    return a * 2.0, lambda upstream: upstream * 0.5 * a
+
+
+def test_what_a_compiled_function_reads_of_what_it_assigned_is_a_source_behind_one() -> None:
+    v, x = tapec.Variable(0.3), tapec.constant(0.7)
+
+    def step(x: Any) -> Any:
+        v.assign(v * 1.0)
+        return x * 2.0 + v * v
+
+    found = []
+    for way in (step, tapec.compile(step)):
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            y = halved(way(x)) * way(x)
+        found.append(np.array(tape.gradient(y, [x, v])))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def test_what_a_compiled_gradient_reads_of_what_it_assigned_is_a_source_to_any_order() -> None:
+    v, x = tapec.Variable(0.3), tapec.constant(0.7)
+
+    def step(x: Any) -> Any:
+        with tapec.GradientTape() as tape:
+            tape.watch(x)
+            v.assign(v * 1.0)
+            y = tapec.tanh(halved(x))
+        return tape.gradient(y, x) + v
+
+    found = []
+    for way in (step, tapec.compile(step)):
+        with tapec.GradientTape() as outer:
+            outer.watch(x)
+            with tapec.GradientTape() as inner:
+                inner.watch(x)
+                y = way(x)
+            first = inner.gradient(y, [x, v])
+            z = y + tapec.sin(first[0]) * v
+        found.append(np.array([*first, *outer.gradient(z, [x, v])]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

@@ -55,6 +55,7 @@ class _Walk:
             and type.dtype.is_differentiable
             and (id in self.sources or id not in made)
         }
+        starts |= {id: type for r in records for id, type in _reads(r) if id in self.sources}
         if not ends or not starts:
             return
         targets = [Tensor(None, self._type(ct), id) for id, ct in ends.items()]
@@ -79,6 +80,14 @@ class _Walk:
                 self.add(id, cotangent)
 
 
+def _reads(record: Record) -> list[tuple[int, TensorType]]:
+    """What the program called in a record reads of Variables that it assigned before: sources among its results."""
+    if record.callee is None or not record.variables:
+        return []
+    found = zip(record.outputs, record.callee.returns, strict=True)
+    return [(id, value.tensor) for id, value in found][-len(record.variables) :]
+
+
 def gradient_in_stretches(
     ask: Ask,
     records: Sequence[Record],
@@ -91,7 +100,7 @@ def gradient_in_stretches(
     ids = {id for id, _ in sources}
     active = set(ids)
     for record in records:
-        if not active.isdisjoint(record.inputs):
+        if not active.isdisjoint((*record.inputs, *(id for id, _ in _reads(record)))):
             active.update(record.outputs)
     size = seeds[0].type.shape[0] if batched and seeds else None
     walk = _Walk(ask, size, active, ids)
