@@ -430,3 +430,25 @@ def test_attributes_that_a_loop_assigns_may_be_in_slots_and_of_classes() -> None
 
     for v in (2.0, -2.0):
         both(f, scalar(v))
+
+
+@pytest.mark.parametrize("v", [2.0, -2.0])
+def test_defaults_of_functions_inside_are_changed_as_python_does(v: float) -> None:
+    def step(x: Any) -> Any:
+        def total(v: Any, held: list[Any] = [0.0]) -> Any:  # noqa: B006
+            held[0] = held[0] + v
+            return held[0]
+
+        def kept(v: Any, *, held: list[Any] = [x]) -> Any:  # noqa: B006
+            held.append(v)
+            return held
+
+        if x > 0.0:
+            total(x)
+            kept(x)
+        else:
+            y = total(-x)
+            kept(y * 2.0)
+        return total(0.0), kept(x)[1]
+
+    both(step, scalar(v))

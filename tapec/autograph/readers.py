@@ -109,12 +109,12 @@ class Readers:
         names = function.__code__.co_varnames
         defaults = function.__defaults__ or ()
         kept = dict(zip(names[count - len(defaults) : count], defaults, strict=True))
-        self._code(
-            function.__code__,
-            function.__globals__,
-            kept | (function.__kwdefaults__ or {}) | closed,
-            whole,
-        )
+        kept |= function.__kwdefaults__ or {}
+        self._code(function.__code__, function.__globals__, kept | closed, whole)
+        # A function inside of converted code is known by the code around it, which has no such parameters.
+        own, shared = _read_variables(function.__code__)
+        for name in (own | shared) & kept.keys():
+            self._visit(kept[name])
 
     def _visit(self, thing: Any) -> None:
         if isinstance(thing, _LEAVES) or id(thing) in self._things:
