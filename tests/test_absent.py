@@ -19,7 +19,7 @@ SIGNATURES = Path(__file__).parent / "conformance" / "api" / "signatures.txt"
 #: Names of tapec beside those of TensorFlow.
 OWN = {
     "config": """Setting breakpoints_off cache_bytes cache_folder check_level debug_folder direct dump_folder
-        environment native_turn own_debugger perf poison settings threads colours with_keras_backend""",
+        environment is_environment native_turn own_debugger perf poison settings threads colours with_keras_backend""",
     "debugging": "Cause Explanation Explanations Report check_gradients compute_gradient",
     "experimental": "cuda dlpack load_compiler",
     "initializers": "constant_initializer",
