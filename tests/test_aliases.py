@@ -13,6 +13,7 @@ from both_compiled import both
 import tapec
 from tapec import errors
 from tapec.autograph import aliases
+from tapec.structure import flatten
 
 
 @dataclass
@@ -247,3 +248,50 @@ def test_nobody_looks_for_other_names_where_nothing_is_changed(
     assert not looked
     tapec.compile(of_its_own)(tapec.constant(2.0))
     assert looked
+
+
+def returned_early(x: Any) -> Any:
+    a = [x, x * 2.0]
+    if x > 0.0:
+        return x, a
+    a[0] = x * 3.0
+    if x > -1.0:
+        return x * 2.0, a
+    a.append(x)
+    a.pop(0)
+    return -x, a
+
+
+def returned_in_a_structure(x: Any) -> Any:
+    held = {"k": [x, x * 2.0]}
+    if x > 0.0:
+        held["k"][1] = x * 5.0
+        return x, held
+    held["k"] = [x * 7.0, *held["k"][:1]]
+    return -x, held
+
+
+@pytest.mark.parametrize("step", [returned_early, returned_in_a_structure])
+@pytest.mark.parametrize("v", [2.0, -0.5, -2.0])
+def test_what_is_returned_on_one_way_is_changed_on_another(
+    step: Callable[[Any], Any], v: float
+) -> None:
+    one, other = step(tapec.constant(v)), tapec.compile(step)(tapec.constant(v))
+    for a, b in zip(flatten(one)[0], flatten(other)[0], strict=True):
+        assert float(a) == float(b)
+
+
+def test_a_write_to_what_one_of_two_returns_gave_is_refused() -> None:
+    def step(x: Any) -> Any:
+        a, b = [x], [x * 2.0]
+
+        def chosen() -> list[Any]:
+            if x > 0.0:
+                return a
+            return b
+
+        chosen()[0] = x * 9.0
+        return a[0]
+
+    with pytest.raises(errors.TypeError, match="is changed in place"):
+        tapec.compile(step)(tapec.constant(2.0))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapec.autograph.jumps import RETURNED
 from tapec.autograph.merging import called, leaves_of
 from tapec.autograph.places import Place
 from tapec.autograph.readers import running_frames
@@ -26,7 +27,7 @@ from tapec.frames import here
 from tapec.ir.location import Location
 from tapec.recording import current_trace
 from tapec.records import fields_of
-from tapec.structure import is_record
+from tapec.structure import is_record, unflatten
 from tapec.tensor import Tensor
 from tapec.variable import Variable
 
@@ -35,15 +36,15 @@ _PLAIN: frozenset[type] = frozenset({bool, int, float, complex, str, bytes, type
 _LEAVES = (*_PLAIN, np.ndarray, np.generic, Tensor, Variable)
 
 
-class _Image(NamedTuple):
-    """What was in a container."""
+class Image(NamedTuple):
+    """A value, and what was in it."""
 
     thing: Any
     leaves: Sequence[Any]
     spec: Any
 
     @classmethod
-    def of(cls, thing: Any) -> _Image:
+    def of(cls, thing: Any) -> Image:
         return cls(thing, *leaves_of(thing))
 
     @property
@@ -54,6 +55,13 @@ class _Image(NamedTuple):
             and spec == self.spec
             and all(map(is_, leaves, self.leaves))
         )
+
+    @property
+    def as_it_was(self) -> Any:
+        """The thing, or one like it with what was in it then."""
+        if next(_containers_in(self.thing), None) is None or self.stays:
+            return self.thing
+        return unflatten(self.spec, list(self.leaves))
 
 
 class _Alias(NamedTuple):
@@ -66,8 +74,8 @@ class _Alias(NamedTuple):
 
     place: Place
     where: Location | None
-    found: _Image
-    others: Sequence[_Image]
+    found: Image
+    others: Sequence[Image]
     named: Sequence[Any]
 
     def refuse_writes(self) -> None:
@@ -76,10 +84,11 @@ class _Alias(NamedTuple):
         Raises:
             TypeError: what was written to has another name.
         """
-        if self.found.stays and all(other.stays for other in self.others):
-            return
-        shared = _reached(self.named, [other.thing for other in self.others], self.place)
-        if any(id(i.thing) in shared and not (i.stays and self.found.stays) for i in self.others):
+        changed = self.others
+        if self.found.stays:
+            # What is changed behind a return is changed where it was not returned.
+            changed = [o for o in self.others if self.place.name != RETURNED and not o.stays]
+        if changed and _reached(self.named, [other.thing for other in changed], self.place):
             raise TypeError(
                 f"{called(self.place.name)} is changed in place, and may be the same "
                 f"{type(self.found.thing).__name__} as another name has: on one way through the program only",
@@ -94,10 +103,10 @@ def note(place: Place, found: Any, ways: Sequence[Any]) -> None:
     Does nothing unless something in that can be changed. Whether it has another name is asked if it is changed: that
     takes a walk over all that code has in reach.
     """
-    others = [_Image.of(c) for way in ways for c in _containers_in(way)]
+    others = [Image.of(c) for way in ways for c in _containers_in(way)]
     trace = current_trace()
     if trace is not None and others:
-        alias = _Alias(place, here(), _Image.of(found), others, list(_named(place)))
+        alias = _Alias(place, here(), Image.of(found), others, list(_named(place)))
         trace.at_end.append(alias.refuse_writes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tapec.autograph.aliases import note
+from tapec.autograph.aliases import Image, note
 from tapec.autograph.expressions import goes_on_by, is_traced, predicate
 from tapec.autograph.merging import merged
 from tapec.autograph.places import UNBOUND, Path, Place, places_of
@@ -77,21 +77,25 @@ def choose(
     returned = goes_on_by(condition)
     chosen: list[tuple[Any, Any]] = []
 
-    def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Any], Ends]]:
-        def run() -> tuple[list[Any], Ends]:
+    def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Image], Ends]]:
+        def run() -> tuple[list[Image], Ends]:
             restore(places, before)
             with reach.watching():
                 branch()
-            return [p.get() for p in wanted], reach.take()
+            return [Image.of(p.get()) for p in wanted], reach.take()
 
         return run
 
-    def merge(one: tuple[list[Any], Ends], other: tuple[list[Any], Ends]) -> Merged:
-        for place, first, second in zip(wanted, one[0], other[0], strict=True):
+    def merge(one: tuple[list[Image], Ends], other: tuple[list[Image], Ends]) -> Merged:
+        restore(places, before)
+        chosen[:] = [(a.thing, b.thing) for a, b in zip(one[0], other[0], strict=True)]
+        for place, (first, second) in zip(wanted, chosen, strict=True):
             if (first is held[place.identity]) != (second is held[place.identity]):
                 go_on_with(place, held[place.identity])
-        chosen[:] = zip(one[0], other[0], strict=True)
-        values = [(p.name, *ways) for p, ways in zip(wanted, chosen, strict=True)]
+        values = [
+            (p.name, *((a.thing, a.thing) if a.thing is b.thing else (a.as_it_was, b.as_it_was)))
+            for p, a, b in zip(wanted, one[0], other[0], strict=True)
+        ]
         return merged([*values, *reach.pairs(one[1], other[1])], returned)
 
     try:
