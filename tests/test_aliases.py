@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 from both_compiled import both
 
@@ -294,4 +295,48 @@ def test_a_write_to_what_one_of_two_returns_gave_is_refused() -> None:
         return a[0]
 
     with pytest.raises(errors.TypeError, match="is changed in place"):
+        tapec.compile(step)(tapec.constant(2.0))
+
+
+def changed_or_bound(x: Any) -> Any:
+    a, d = [x, x * 2.0], {"k": [x, x]}
+    if x > 3.0:
+        a[0] = x * 9.0
+        d["k"][0] = x * 5.0
+    elif x > 0.0:
+        if x > 0.5:
+            a = [x * 3.0, x * 4.0]
+        else:
+            a[1] = x * 8.0
+        d["k"] = [x * 6.0, x]
+    else:
+        a.reverse()
+    a[0] = a[0] + 1.0
+    return a, d
+
+
+@pytest.mark.parametrize("v", [4.0, 1.0, 0.3, -2.0])
+def test_one_way_changes_what_another_binds_anew(v: float) -> None:
+    one, other = (f(tapec.constant(v)) for f in (changed_or_bound, tapec.compile(changed_or_bound)))
+    for a, b in zip(flatten(one)[0], flatten(other)[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_called_functions_do_not_do_both() -> None:
+    def step(x: Any) -> Any:
+        a = [x, x]
+
+        def change() -> Any:
+            a[0] = x * 9.0
+            return x
+
+        def bind() -> Any:
+            nonlocal a
+            a = [x * 3.0, x]
+            return x
+
+        tapec.cond(x > 0.0, change, bind)
+        return a
+
+    with pytest.raises(errors.TypeError, match="changed in place by one branch, and another one"):
         tapec.compile(step)(tapec.constant(2.0))

@@ -82,7 +82,9 @@ def choose(
             restore(places, before)
             with reach.watching():
                 branch()
-            return [Image.of(p.get()) for p in wanted], reach.take()
+            left = [Image.of(p.get()) for p in wanted]
+            restore(places, before)  # so that what a variable had before counts as what is read
+            return left, reach.take()
 
         return run
 

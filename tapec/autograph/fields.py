@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from types import CellType, CodeType, MemberDescriptorType
+from types import CellType, CodeType, FunctionType, MemberDescriptorType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +24,13 @@ from tapec.compiled.guards.beginnings import (
     rest_on,
     shared_before,
 )
+from tapec.compiled.guards.objects import inherited_by
+from tapec.compiled.guards.ownership import is_users_class
 from tapec.compiled.guards.places import Current
 from tapec.control.tensor_array import TensorArray
 from tapec.errors import TypeError
 from tapec.frames import here
+from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 
@@ -271,3 +274,23 @@ def of_context(variable: ContextVar[Any]) -> Fields:
 
     path = "{}.get()".format
     return Fields(read, write, path, lambda *_: True, begin)
+
+
+def given_by(kind: type, name: Any) -> Any:
+    """What a class of the user's gives objects that have no such attribute of their own; None if nothing."""
+    found = inherited_by(kind, name) if isinstance(name, str) else NOTHING
+    is_method = isinstance(found, FunctionType | staticmethod | classmethod)
+    return (
+        None if found is NOTHING or (hasattr(type(found), "__get__") and not is_method) else found
+    )
+
+
+def slots_of(kind: type) -> dict[str, MemberDescriptorType]:
+    """The attributes that classes of the user's keep without a dict."""
+    return {
+        name: slot
+        for owner in reversed(kind.__mro__)
+        if is_users_class(owner)
+        for name, slot in vars(owner).items()
+        if isinstance(slot, MemberDescriptorType)
+    }

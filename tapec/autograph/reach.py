@@ -38,7 +38,6 @@ from tapec.compiled.guards.beginnings import stored_by
 from tapec.compiled.guards.objects import (
     closed_over,
     has_attributes,
-    inherited_by,
     is_filled,
     own_attributes,
     parts_of,
@@ -46,10 +45,10 @@ from tapec.compiled.guards.objects import (
 )
 from tapec.compiled.guards.ownership import is_our_class, is_users_class, is_users_code
 from tapec.compiled.guards.reads import parts
-from tapec.frames import is_ours
+from tapec.errors import TypeError
+from tapec.frames import here, is_ours
 from tapec.instructions import kept_for
 from tapec.recording import current_trace
-from tapec.runtime.cpu.guards.looks import NOTHING
 from tapec.structure import flatten
 from tapec.tensor import Tensor
 from tapec.traces.hearing import listening, unheard
@@ -247,12 +246,29 @@ class Reach:
             first, second = one.get(n, found.unchanged), other.get(n, found.unchanged)
             if isinstance(found, Fields):
                 if first or second:
-                    pairs += found.pairs(first, second)
+                    bound = found.pairs(first, second)
                     self._changed.append((found, None))
+                    self._refuse_both(bound, one, other)
+                    pairs += bound
             elif not (first.stays and second.stays):
                 pairs += found.pairs(first, second)
                 self._changed.append((found, first))
         return pairs
+
+    def _refuse_both(self, bound: Sequence[Pair], one: Ends, other: Ends) -> None:
+        """Raise if a name has one container on one way and another on the other, and a branch changes one in place."""
+        ends = [(f, one.get(n, f.unchanged), other.get(n, f.unchanged)) for n, f in self._held()]
+        changed = {id(f.holder) for f, *sides in ends if not all(side.stays for side in sides)}
+        for name, *ways in bound:
+            if not changed.isdisjoint(map(id, ways)):
+                raise TypeError(
+                    f"{name} is changed in place by one branch, and another one by the other",
+                    location=here(),
+                    hint="let both change it in place, or both assign another one",
+                )
+
+    def _held(self) -> list[tuple[int, Held]]:
+        return [(n, found) for n, found in enumerate(self._found) if isinstance(found, Held)]
 
     def settle(self, values: Iterator[Any]) -> None:
         """Put what both chose where it belongs."""
@@ -371,7 +387,7 @@ class Reach:
 
     def _add_object(self, thing: Any, path: str) -> None:
         """Watch what an object has, and what that leads to as far as code names it."""
-        slots = {} if isinstance(thing, type) else _slots_of(type(thing))
+        slots = {} if isinstance(thing, type) else fields.slots_of(type(thing))
         self._objects.append((thing, path, slots))
 
         def called(key: Any) -> str:
@@ -412,7 +428,7 @@ class Reach:
             return (stored or key in self._made_when_asked) and self._is_read(key, computed)
 
         kind = type(owner)
-        given = functools.partial(_given_by, kind)
+        given = functools.partial(fields.given_by, kind)
         kept = self._is_remembered
         self._found.append(fields.of_dict(owner, space, path, watched, kept, given))
 
@@ -469,23 +485,3 @@ def _is_containing(thing: Any) -> bool:
 def _is_users_alone(kind: type) -> bool:
     """Whether nobody but the user's code changes attributes of a class's objects."""
     return all(is_users_class(owner) for owner in kind.__mro__[:-1])
-
-
-def _given_by(kind: type, name: Any) -> Any:
-    """What a class of the user's gives objects that have no such attribute of their own; None if nothing."""
-    found = inherited_by(kind, name) if isinstance(name, str) else NOTHING
-    is_method = isinstance(found, FunctionType | staticmethod | classmethod)
-    return (
-        None if found is NOTHING or (hasattr(type(found), "__get__") and not is_method) else found
-    )
-
-
-def _slots_of(kind: type) -> dict[str, MemberDescriptorType]:
-    """The attributes that classes of the user's keep without a dict."""
-    return {
-        name: slot
-        for owner in reversed(kind.__mro__)
-        if is_users_class(owner)
-        for name, slot in vars(owner).items()
-        if isinstance(slot, MemberDescriptorType)
-    }
