@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -252,3 +254,19 @@ def test_a_number_that_a_function_counts_and_a_helper_reads(
     exec(f"{before}\ndef g(x): return x * {read}\ndef f(x):\n {count}\n return g(x)", space)
     f, x = tapec.compile(space["f"]), tapec.constant(1.0)
     assert [float(f(x)) for _ in range(5)] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_module_that_is_loaded_again_has_functions_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their code is equal to that of the functions before, and is not the same."""
+    (tmp_path / "loaded_again.py").write_text(
+        "def counted(x, seen=[]):\n    seen.append(1)\n    return x * len(seen)\n\n\n"
+        "def f(x):\n    return counted(x)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module, x = importlib.import_module("loaded_again"), tapec.constant(1.0)
+    for _ in range(3):
+        f = tapec.compile(module.f)
+        assert [float(f(x)) for _ in range(3)] == [1.0, 2.0, 3.0]
+        importlib.reload(module)

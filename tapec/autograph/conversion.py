@@ -159,6 +159,8 @@ def converted_code(function: FunctionType) -> CodeType | str:
     found = files.get(code.co_filename)
     if found is None:
         found = files[code.co_filename] = _convert(function)
+    elif isinstance(found, CodeType) and found is not code and _originals.get(found) is not code:
+        _register(found, code)  # equal code of another function: the module was loaded again
     return found
 
 
