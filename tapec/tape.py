@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tapec.derivatives.answer import gradients_of
@@ -125,7 +125,8 @@ class GradientTape(Listener):
         remove_tape(self)
         self.trail.end(state)
 
-    def stop_recording(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
         """Record nothing inside this block.
 
         Raises:
@@ -139,10 +140,6 @@ class GradientTape(Listener):
         self._refuse_inside(
             "stop_recording", "tapec.stop_gradient(x) lets no gradient flow through x"
         )
-        return self._stopped()
-
-    @contextmanager
-    def _stopped(self) -> Iterator[None]:
         self._stop(State.STOPPED)
         try:
             yield

@@ -142,7 +142,6 @@ def test_what_a_tape_knows_is_not_changed_on_one_way(
             tapec.compile(step)(tapec.constant(2.0))
         assert hint in str(caught.value.hint)
         assert caught.value.location is not None
-        assert caught.value.location.file == __file__
     if where in ("if", "while", "for"):
         step(tapec.constant(2.0))  # does it eagerly
     elif where == "compiled":

@@ -83,7 +83,7 @@ def choose(
             with reach.watching():
                 branch()
             left = [Image.of(p.get()) for p in wanted]
-            restore(places, before)  # so that what a variable had before counts as what is read
+            _restore_variables(places, before, names)  # what they had counts as what is read
             return left, reach.take()
 
         return run
@@ -162,3 +162,12 @@ def restore(places: Sequence[Place], values: Sequence[Any]) -> None:
     """Put values where they were."""
     for place, value in zip(places, values, strict=True):
         place.set(value)
+
+
+def _restore_variables(
+    places: Sequence[Place], values: Sequence[Any], names: Collection[str]
+) -> None:
+    """The same for those places that are variables."""
+    for place, value in zip(places, values, strict=True):
+        if place.name in names:
+            place.set(value)
