@@ -252,9 +252,8 @@ class Region:
         for block in self.blocks:
             for op in block.ops:
                 yield op
-                for (
-                    region
-                ) in op.regions:  # few have any, and a generator for each operation takes long
+                # Few have any, and a generator for each operation takes long.
+                for region in op.regions:
                     yield from region.walk()
 
 

@@ -36,7 +36,7 @@ _PLAIN: frozenset[type] = frozenset({bool, int, float, complex, str, bytes, type
 _LEAVES = (*_PLAIN, np.ndarray, np.generic, Tensor, Variable)
 
 
-class Image(NamedTuple):
+class Snapshot(NamedTuple):
     """A value, and what was in it."""
 
     thing: Any
@@ -44,7 +44,7 @@ class Image(NamedTuple):
     spec: Any
 
     @classmethod
-    def of(cls, thing: Any) -> Image:
+    def of(cls, thing: Any) -> Snapshot:
         return cls(thing, *leaves_of(thing))
 
     @property
@@ -74,8 +74,8 @@ class _Alias(NamedTuple):
 
     place: Place
     where: Location | None
-    found: Image
-    others: Sequence[Image]
+    found: Snapshot
+    others: Sequence[Snapshot]
     named: Sequence[Any]
 
     def refuse_writes(self) -> None:
@@ -103,10 +103,10 @@ def note(place: Place, found: Any, ways: Sequence[Any]) -> None:
     Does nothing unless something in that can be changed. Whether it has another name is asked if it is changed: that
     takes a walk over all that code has in reach.
     """
-    others = [Image.of(c) for way in ways for c in _containers_in(way)]
+    others = [Snapshot.of(c) for way in ways for c in _containers_in(way)]
     trace = current_trace()
     if trace is not None and others:
-        alias = _Alias(place, here(), Image.of(found), others, list(_named(place)))
+        alias = _Alias(place, here(), Snapshot.of(found), others, list(_named(place)))
         trace.at_end.append(alias.refuse_writes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tapec.autograph.aliases import Image, note
+from tapec.autograph.aliases import Snapshot, note
 from tapec.autograph.expressions import goes_on_by, is_traced, predicate
 from tapec.autograph.merging import merged
 from tapec.autograph.places import UNBOUND, Path, Place, places_of
@@ -77,18 +77,18 @@ def choose(
     returned = goes_on_by(condition)
     chosen: list[tuple[Any, Any]] = []
 
-    def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Image], Ends]]:
-        def run() -> tuple[list[Image], Ends]:
+    def side(branch: Callable[[], None]) -> Callable[[], tuple[list[Snapshot], Ends]]:
+        def run() -> tuple[list[Snapshot], Ends]:
             restore(places, before)
             with reach.watching():
                 branch()
-            left = [Image.of(p.get()) for p in wanted]
+            left = [Snapshot.of(p.get()) for p in wanted]
             _restore_variables(places, before, names)  # what they had counts as what is read
             return left, reach.take()
 
         return run
 
-    def merge(one: tuple[list[Image], Ends], other: tuple[list[Image], Ends]) -> Merged:
+    def merge(one: tuple[list[Snapshot], Ends], other: tuple[list[Snapshot], Ends]) -> Merged:
         restore(places, before)
         chosen[:] = [(a.thing, b.thing) for a, b in zip(one[0], other[0], strict=True)]
         for place, (first, second) in zip(wanted, chosen, strict=True):

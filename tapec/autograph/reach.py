@@ -257,8 +257,11 @@ class Reach:
 
     def _refuse_both(self, bound: Sequence[Pair], one: Ends, other: Ends) -> None:
         """Raise if a name has one container on one way and another on the other, and a branch changes one in place."""
-        ends = [(f, one.get(n, f.unchanged), other.get(n, f.unchanged)) for n, f in self._held()]
-        changed = {id(f.holder) for f, *sides in ends if not all(side.stays for side in sides)}
+        changed = {
+            id(f.holder)
+            for n, f in enumerate(self._found)
+            if isinstance(f, Held) and not all(e.get(n, f.unchanged).stays for e in (one, other))
+        }
         for name, *ways in bound:
             if not changed.isdisjoint(map(id, ways)):
                 raise TypeError(
@@ -266,9 +269,6 @@ class Reach:
                     location=here(),
                     hint="let both change it in place, or both assign another one",
                 )
-
-    def _held(self) -> list[tuple[int, Held]]:
-        return [(n, found) for n, found in enumerate(self._found) if isinstance(found, Held)]
 
     def settle(self, values: Iterator[Any]) -> None:
         """Put what both chose where it belongs."""

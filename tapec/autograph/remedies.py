@@ -51,9 +51,8 @@ def _called_at(origin: Origin | None) -> set[str]:
     """The names of what the user's code calls there."""
     if origin is None:
         return set()
-    from tapec.compiled.guards.flow import (
-        flow_of,
-    )  # knows code, and is not needed before something is wrong
+    # It knows code, and is not needed before something is wrong.
+    from tapec.compiled.guards.flow import flow_of
 
     flow = flow_of(origin[0])
     return flow.callees(flow.number(origin[1]))

@@ -140,9 +140,8 @@ def _int_to_float(f: FunctionWriter, x: str, source: DType, target: DType, lanes
     if not spelling.is_small_float(target):
         return _one(f, word, x, given, spelling.wide(spelling.element(target), lanes))
     bits = _bits(f, source)
-    if (
-        target.code == "bf16" and bits >= 32
-    ):  # float16 has no numbers that are too long for ``float``
+    # float16 has no numbers that are too long for ``float``.
+    if target.code == "bf16" and bits >= 32:
         x = _jammed(f, x, source, lanes, bits, 53 if bits == 64 else 24)
     if target.code == "bf16" and bits == 64:
         double = _one(f, word, x, given, spelling.wide("double", lanes))

@@ -318,9 +318,8 @@ class Library(Hearing):
             return
         if name in own:
             self._put(Held(thing, name, own[name], path))
-        elif kind.__dictoffset__ and own is own_attributes(
-            thing
-        ):  # not one that was made to say: none
+        elif kind.__dictoffset__ and own is own_attributes(thing):
+            # Not a dict that was made to say that there is none.
             self._put(Unset(thing, name, path))
         if isinstance(own.get(name), ContextVar):
             self._put(places.Current(own[name], path))
